@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import option_groups, options, output
-from selfwire.cli.option_groups import expand_option_groups
 from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.plan import Study
@@ -15,11 +14,6 @@ from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import Sizes
 
 DEFAULTS = Study()
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(expand_option_groups(ablate))
 
 
 def ablate(

@@ -1,4 +1,4 @@
-"""The command line's one entry: its commands, each registered by the module of its topic, and its faults."""
+"""The command line's one entry: its commands, and their faults."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -7,7 +7,6 @@ import typer
 
 from selfwire.cli import (
     ablate,
-    about,
     compare,
     evaluate,
     evolve,
@@ -21,24 +20,36 @@ from selfwire.cli import (
     workflows,
 )
 from selfwire.cli.error_handling import GuardedGroup
+from selfwire.cli.option_groups import expand_option_groups
 from selfwire.evals.langsmith.connection import silence_tracing
+from selfwire.runs.run_record import get_version
 
-TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
-    evolve.register,
-    train.register,
-    selection.register,
-    run.register,
-    evaluate.register,
-    compare.register,
-    ablate.register,
-    workflows.register,
-    insights.register,
-    runs.register,
-    measures.register,
-    recall.register,
-    about.register,
-)
-"""Registers of commands, in the order of the help text."""
+
+def show_version() -> None:
+    """Print the version."""
+    typer.echo(f"selfwire {get_version()}")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "evolve": evolve.evolve,
+    "train": train.train,
+    "selection": selection.selection,
+    "run": run.run,
+    "eval": evaluate.evaluate,
+    "compare": compare.compare,
+    "ablate": ablate.ablate,
+    "show": workflows.show,
+    "diff": workflows.diff,
+    "history": workflows.history,
+    "rollback": workflows.rollback,
+    "export": workflows.export,
+    "runs": runs.runs,
+    "clean": runs.clean,
+    "measures": measures.measures,
+    "recall": recall.recall,
+    "version": show_version,
+}
+"""Commands by name, in the order of the help text."""
 
 
 def build() -> typer.Typer:
@@ -52,8 +63,9 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_options)
-    for register in TOPICS:
-        register(app)
+    for name, command in COMMANDS.items():
+        app.command(name)(expand_option_groups(command))
+    app.add_typer(insights.build(), name="insights")
     return app
 
 

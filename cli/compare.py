@@ -10,7 +10,6 @@ import typer
 from selfwire.cli import option_groups, options
 from selfwire.cli.evaluate import parse_entry, run_command
 from selfwire.cli.limits import Limits
-from selfwire.cli.option_groups import expand_option_groups
 from selfwire.cli.options import Home, Knobs, parse_knobs
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import to_plain_json
@@ -21,8 +20,6 @@ from selfwire.runs.evaluation.request import Evolving, SystemSpec
 from selfwire.runs.evaluation.worker_processes import MANY, WORKERS
 
 ALL = {"methods": tuple(method_names()), "baselines": tuple(BASELINES), "all": (*method_names(), *BASELINES)}
-"""Words for several contestants."""
-
 REFERENCE = "single"
 """The default for --against: one agent with the same tools and calls."""
 LEARN = "learning"
@@ -33,14 +30,11 @@ Targets = Annotated[
     list[str] | None,
     typer.Argument(help="Methods, baselines, saved workflows; all, methods or baselines; NAME=TARGET gives a name."),
 ]
-Against = Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")]
 Cap = Annotated[int | None, typer.Option(help="Most model calls of a task, for everybody.")]
-Parts = Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")]
 Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more contestants, offline"),
 ]
-Markdown = Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")]
 
 
 @dataclass(frozen=True)
@@ -81,24 +75,19 @@ class Evolutions:
         )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(expand_option_groups(compare))
-
-
 def compare(
     ctx: typer.Context,
     *,
     targets: Targets = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
-    against: Against = "",
+    against: Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")] = "",
     tasks: options.Tasks = None,
     split: options.Split = "test",
     seed: options.Seed = 0,
     calls_per_task: Cap = 30,
     evolutions: Evolutions,
-    without: Parts = None,
+    without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
     config: Knobs = None,
     models: option_groups.Models,
     grading: option_groups.Grading,
@@ -107,7 +96,7 @@ def compare(
     workers: Workers = None,
     limits: Limits,
     results: option_groups.Results,
-    markdown: Markdown = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")] = None,
     home: Home = None,
 ) -> None:
     """Measure several contestants on the same tasks, under the same cap of calls, in one table.

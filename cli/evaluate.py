@@ -11,11 +11,10 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
-from selfwire.cli.option_groups import Grading, Models, Results, expand_option_groups, select_group
+from selfwire.cli.option_groups import Grading, Models, Results, select_group
 from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_knobs, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
-from selfwire.cli.run_summary import print_summary
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import is_id
 from selfwire.evals.benchmarks.catalogue import is_file
@@ -27,7 +26,7 @@ from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.runs.estimates import estimate_evaluation
 from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.pre_evolution import Evolution
-from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.standings import build_results_table
 from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
@@ -38,11 +37,6 @@ from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("eval")(expand_option_groups(evaluate))
 
 
 def evaluate(
@@ -136,17 +130,20 @@ def parse_request(
     """
     if given["split"] not in SPLITS:
         raise ConfigError(f"there is no split {given['split']!r}; splits are train, val and test")
+    tasks, benchmark = given["tasks"], given["benchmark"]
+    if tasks is None:
+        tasks = options.USUAL[command]
+        if is_file(benchmark) and more.get("evolving") is None:  # evolutions need other tasks of the file
+            tasks = min(tasks, len(read_tasks(Path(benchmark))))
     return EvaluationRequest.model_validate(
         {
             "command": command,
-            "benchmark": load_from_anywhere(given["benchmark"]),
+            "benchmark": load_from_anywhere(benchmark),
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": select_group(Models, given).names,
             "budget": select_group(Limits, given).budget,
-            "tasks": choose_task_count(
-                given["tasks"], given["benchmark"], command, evolves=more.get("evolving") is not None
-            ),
+            "tasks": tasks,
             **{name: given[name] for name in ("seed", "concurrency", "calls_per_task", "grading_timeout")},
             **select_group(Grading, given).fields,
             "langsmith": select_group(Results, given).langsmith_setting,
@@ -155,63 +152,36 @@ def parse_request(
     )
 
 
-def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolves: bool) -> int:
-    """The number of tasks: the given one, else the command's default, or all of a shorter file.
-
-    Args:
-        asked: the given number; None for the default.
-        benchmark: a name or a file.
-        command: eval or compare.
-        evolves: whether evolutions need other tasks of the benchmark.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
-    usual = options.USUAL[command]
-    if asked is not None:
-        return asked
-    return min(usual, len(read_tasks(Path(benchmark)))) if is_file(benchmark) and not evolves else usual
-
-
 def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
     out, asked = output.make_console(), run.request
     at_once, markdown = choose_worker_count(asked, given.get("workers", 1)), given.get("markdown")
-    names = ", ".join(entry.target for entry in asked.entries)
+    names = ", ".join(asked.targets)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
     with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for notice in run.notices:
             out.print(notice)
-        if asked.evolving:
-            out.print(_format_evolved_names(asked.evolving))
-        lines = _measured(run) if at_once == 1 else _measure_in_processes(run, home, at_once)
-        found = build_results_table(run, lines)
+        if evolving := asked.evolving:
+            out.print(
+                f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
+                f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
+            )
+        found = build_results_table(run, _measure(run, home, at_once))
         show_standings(found)
         if markdown:
             write_markdown(found, markdown)
 
 
-def _format_evolved_names(evolving: Evolving) -> str:
-    return (
-        f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
-        f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
-    )
-
-
-def _measured(run: Evaluation) -> tuple[SystemSummary, ...]:
-    """One system after another."""
+def _measure(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
+    out = output.make_console()
+    if workers > 1:
+        with ContestProgress(len(run.request.entries), len(run.tasks), out) as contest:
+            return run_in_processes(run, home, workers, contest)
     _evolve(run)
-    with EvaluationProgress(output.make_console()) as progress:
+    with EvaluationProgress(out) as progress:
         return run_sync(run.execute(progress))
 
 
-def _measure_in_processes(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
-    """Several systems at a time, in worker processes."""
-    with ContestProgress(len(run.request.entries), len(run.tasks), output.make_console()) as progress:
-        return run_in_processes(run, home, workers, progress)
-
-
 def _evolve(run: Evaluation) -> None:
-    """Evolve the systems that are evolved first, and show the progress."""
     out = output.make_console()
     shown: dict[str, EvolutionProgress] = {}
     with contextlib.ExitStack() as stack:
@@ -228,17 +198,12 @@ def _evolve(run: Evaluation) -> None:
         run.evolve(tell)
 
 
-def _write_partial_results(run: Evaluation) -> None:
-    """Write the rows so far; if that fails, print why."""
-    try:
-        run_sync(run.write_results(complete=False))
-    except ConfigError as error:
-        typer.echo(str(error), err=True)
-
-
 def _print_end(run: Evaluation, home: Path | None, finished: bool) -> None:
     if not finished:
-        _write_partial_results(run)
-    print_summary(run, home, finished=finished)
+        try:
+            run_sync(run.write_results(complete=False))
+        except ConfigError as error:
+            typer.echo(str(error), err=True)
+    output.print_summary(run, home, finished=finished)
     look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
     output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

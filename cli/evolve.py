@@ -10,10 +10,8 @@ from selfwire.cli import option_groups, options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
 from selfwire.cli.measures import TRAIN
-from selfwire.cli.option_groups import expand_option_groups
 from selfwire.cli.options import load_from_anywhere, parse_knobs, refuse_unused, to_local_folder
 from selfwire.cli.progress import EvolutionProgress
-from selfwire.cli.run_summary import print_summary
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
@@ -50,11 +48,6 @@ COLUMNS = (
     ERRORS,
 )
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(method_names())}; not needed with --resume.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(expand_option_groups(evolve))
 
 
 def evolve(
@@ -171,7 +164,7 @@ def show_measures(home: str | None, run: str) -> None:
 
 def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
     out, parts, there = output.make_console(), run.parts, output.format_home_option(home)
-    print_summary(run, home, finished=finished)
+    output.print_summary(run, home, finished=finished)
     where, name = Path(parts.library.where), parts.config.name
     look = f"look at it with `selfwire show {name}{there}`"
     out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")
@@ -179,7 +172,6 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
 
 
 def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
-    """How to call the saved workflow from Python."""
     tools = f'list(load_benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
     models, method = run.request.models, run.parts.method.name
     model, imported = f'"{models.agent}"', ""

@@ -34,13 +34,13 @@ FORMAT = "selfwire-insights-1"
 """Format of an exported file."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands."""
+def build() -> typer.Typer:
+    """The group of commands."""
     group = typer.Typer(no_args_is_help=True, help="List, export or import the insights that a workflow has learned.")
     group.command("list")(list_insights)
     group.command("export")(export_insights)
     group.command("import")(import_from_file)
-    app.add_typer(group, name="insights")
+    return group
 
 
 def list_insights(ref: Ref, home: Home = None) -> None:
@@ -69,12 +69,8 @@ def export_insights(
     if str(file) == "-":
         typer.echo(body)
         return
-    if file.exists() and not force:
-        raise ConfigError(f"{file} exists already; choose another name or add --force")
-    try:
-        file.write_text(body + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
+    output.refuse_existing(file, force)
+    output.write_text(file, body + "\n", "the insights")
     typer.echo(f"wrote {len(found)} insights of {ref} to {file}")
 
 
@@ -134,9 +130,7 @@ async def get_origin(library: WorkflowLibrary, ref: str) -> str | None:
 
 
 async def get_insights(library: WorkflowLibrary, ref: str) -> tuple[Insight, ...]:
-    """The insights of a workflow, their sources with the runs that they came from.
-
-    An insight came from the run of the first version that holds it.
+    """The insights of a workflow, their sources with the runs of the first versions that hold them.
 
     Raises:
         ConfigError: the workflow belongs to another method.
@@ -144,7 +138,10 @@ async def get_insights(library: WorkflowLibrary, ref: str) -> tuple[Insight, ...
     """
     workflow = await load_with_insights(library, ref)
     runs = {} if ref.endswith(".json") else await _runs(library, ref)
-    return tuple(_named(one, runs) for one in get_library(workflow))
+    return tuple(
+        one.replace(sources=tuple(s if s.run or s not in runs else s.replace(run=runs[s]) for s in one.sources))
+        for one in get_library(workflow)
+    )
 
 
 async def load_with_insights(library: WorkflowLibrary, ref: str) -> Workflow:
@@ -162,7 +159,6 @@ async def load_with_insights(library: WorkflowLibrary, ref: str) -> Workflow:
 
 
 async def _runs(library: WorkflowLibrary, ref: str) -> dict[Source, str]:
-    """The run in which each source was first saved."""
     version = await library.find(ref)
     runs: dict[Source, str] = {}
     for one in (await library.history(version.name)).versions:
@@ -171,8 +167,3 @@ async def _runs(library: WorkflowLibrary, ref: str) -> dict[Source, str]:
             for source in insight.sources:
                 runs.setdefault(source, one.run)
     return runs
-
-
-def _named(one: Insight, runs: dict[Source, str]) -> Insight:
-    sources = tuple(s if s.run or s not in runs else s.replace(run=runs[s]) for s in one.sources)
-    return one.replace(sources=sources)

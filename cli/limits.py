@@ -1,6 +1,7 @@
 """The limits of a run, at its start and where it is resumed."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
@@ -21,9 +22,9 @@ class Limits:
     """The most that may be spent."""
 
     budget_calls: options.BudgetCalls = None
-    budget_tokens: options.BudgetTokens = None
-    budget_usd: options.BudgetUsd = None
-    budget_seconds: options.BudgetSeconds = None
+    budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None
+    budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None
+    budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None
 
     @property
     def budget(self) -> Budget:

@@ -14,11 +14,6 @@ from selfwire.evals.topology_metrics import WINDOW, compute_run_metrics, format_
 TRAIN = "/rollout"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(measures)
-
-
 def measures(
     run: Annotated[str, typer.Argument(help="Name of a run, of any method.")],
     window: Annotated[int, typer.Option(min=1, help="Queries of a sliding window.")] = WINDOW,

@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
 
 from selfwire.cli import options
 from selfwire.core.errors import ConfigError
@@ -16,14 +19,16 @@ from selfwire.runs.requests import ModelNames
 class Models:
     """Which model plays which role, and how they are reached."""
 
-    model: options.AgentModel = "offline"
-    meta_model: options.MetaModel = None
-    judge_model: options.JudgeModel = None
+    model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline"
+    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")] = None
+    judge_model: Annotated[str | None, typer.Option(help="Judges'; the critics' if none.")] = None
     base_url: options.BaseUrl = None
-    timeout: options.Timeout = 120.0
-    retries: options.Retries = 5
+    timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0
+    retries: Annotated[int, typer.Option(help="Of one request after transient errors.")] = 5
     embedder: options.EmbedderName = "auto"
-    prices: options.PriceFile = None
+    prices: Annotated[
+        Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
+    ] = None
 
     @property
     def names(self) -> ModelNames:
@@ -44,7 +49,7 @@ class Models:
 class Grading:
     """How answers are graded."""
 
-    grader: options.GraderName = "exact"
+    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader, judge or module:function.")] = "exact"
     rubric: options.Rubric = None
 
     @property
@@ -57,10 +62,14 @@ class Grading:
 class Results:
     """Where results go, unless only the cost is estimated."""
 
-    langsmith: options.LangSmith = False
-    upload_references: options.UploadReferences = False
+    langsmith: Annotated[
+        bool, typer.Option("--langsmith", help="Tell LangSmith: dataset, experiments, traces (LANGSMITH_API_KEY).")
+    ] = False
+    upload_references: Annotated[
+        bool, typer.Option("--upload-references", help="With --langsmith: references go into the dataset too.")
+    ] = False
     dry_run: options.DryRun = False
-    out: options.Out = None
+    out: Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")] = None
 
     @property
     def langsmith_setting(self) -> str:

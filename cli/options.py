@@ -59,32 +59,13 @@ Split = Annotated[str, typer.Option(help="train, val or test.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
 Cap = Annotated[int | None, typer.Option(help="Most model calls of a task; baselines spend the rest on votes.")]
 Without = Annotated[list[str] | None, typer.Option(help="Switch a part of the method off, as `ablate` names it.")]
-AgentModel = Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")]
-MetaModel = Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")]
-JudgeModel = Annotated[str | None, typer.Option(help="Judges'; the critics' if none.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
-Timeout = Annotated[float, typer.Option(help="Seconds for one request.")]
-Retries = Annotated[int, typer.Option(help="Of one request after transient errors.")]
 EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
-PriceFile = Annotated[
-    Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
-]
-GraderName = Annotated[str, typer.Option(help="For .jsonl tasks: a named grader, judge or module:function.")]
 Rubric = Annotated[str | None, typer.Option(help="For the judge: what a good answer is, as text or .md file.")]
 GradingTimeout = Annotated[float, typer.Option(help="Seconds until a grader of your own is given up on an answer.")]
 Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
 BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
-BudgetTokens = Annotated[int | None, typer.Option(help="Most tokens.")]
-BudgetUsd = Annotated[float | None, typer.Option(help="Most US dollars.")]
-BudgetSeconds = Annotated[float | None, typer.Option(help="Most wall time in seconds.")]
-LangSmith = Annotated[
-    bool, typer.Option("--langsmith", help="Tell LangSmith: dataset, experiments, traces (LANGSMITH_API_KEY).")
-]
-UploadReferences = Annotated[
-    bool, typer.Option("--upload-references", help="With --langsmith: references go into the dataset too.")
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
-Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
 
 
 def list_given_options(ctx: typer.Context) -> list[str]:
@@ -105,8 +86,6 @@ def refuse_unused(ctx: typer.Context, names: Collection[str], why: str) -> None:
     """Refuse options that would do nothing.
 
     Args:
-        ctx: of the command.
-        names: of its parameters.
         why: they do nothing here, and what to do.
 
     Raises:
@@ -150,7 +129,6 @@ def parse_knobs(given: list[str], router: str | None = None) -> dict[str, Any]:
     """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
 
     Args:
-        given: the texts.
         router: the knob of that name where it has an option of its own.
 
     Raises:

@@ -4,7 +4,7 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,13 @@ from rich.table import Table as RichTable
 
 from selfwire.core import drawing
 from selfwire.core.edits import format_rewiring
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Usage
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_diff import WorkflowDiff
 from selfwire.evals.evaluation.table import Table
+from selfwire.runs.lifecycle import Run
 from selfwire.runtime.versions import History, Version
 
 PIPED_WIDTH = 200
@@ -43,21 +46,56 @@ def format_home_option(home: str | Path | None) -> str:
     return f" --home {shlex.quote(str(home))}"
 
 
+def write_text(path: Path, text: str, what: str) -> None:
+    """Write a file.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{what} cannot be written to {path}: {error.strerror}") from None
+
+
+def refuse_existing(file: Path, force: bool) -> None:
+    """Refuse to replace a file.
+
+    Raises:
+        ConfigError: it exists, and `force` is not given.
+    """
+    if file.exists() and not force:
+        raise ConfigError(f"{file} exists already; choose another name or add --force")
+
+
+def format_spend(spend: dict[str, Any] | Usage) -> str:
+    """A spend as short text; less than a cent is not shown as zero."""
+    usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
+    dollars, price = usage.dollars, "price unknown"
+    if dollars is not None:
+        price = "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"
+    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"
+
+
+def print_summary(run: Run, home: str | Path | None, *, finished: bool) -> None:
+    """Print the cost of a run, and the command that resumes it unless it is finished."""
+    out, (rows, tokens) = make_console(), run.journal.unknown()
+    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
+    out.print(f"spent: {format_spend(run.spent)}{lost}")
+    if not finished:
+        out.print(f"go on with: selfwire {run.command} --resume {run.journal.run}{format_home_option(home)}")
+
+
 def show_workflow(workflow: Workflow, version: Version | None) -> None:
     """Print a workflow with its drawing, agents, lineage and score."""
     out = make_console()
     title = version.ref if version else "workflow"
     out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
     if version:
-        score = f"score {format_value(version.facts['score'])}" if version.facts.get("score") is not None else ""
-        told = [
-            f"saved {format_time(version.saved)}",
-            score,
-            _ruling(version.facts),
-            format_reasons(version),
-            format_other_facts(version.facts),
-        ]
-        out.print("; ".join(filter(None, told)))
+        facts, saved = version.facts, f"saved {format_time(version.saved)}"
+        score = f"score {format_value(facts['score'])}" if facts.get("score") is not None else ""
+        known = (saved, score, _ruling(facts), format_reasons(version), format_other_facts(facts))
+        out.print("; ".join(filter(None, known)))
     out.print(f"\n{drawing.to_text(workflow.topology)}\n")
     for agent in workflow.agents:
         tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
@@ -87,19 +125,14 @@ def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None
     if not found:
         make_console().print("no difference")
         return
-    _moved(found)
+    for name in ("method", "entry", "sink"):
+        if moved := getattr(found, name):
+            make_console().print(f"{name}: {moved[0]} -> {moved[1]}")
     _structure(found, before, after)
     for change in found.agents:
         _agent_change(change.agent, change.field, to_plain_json(change.before), to_plain_json(change.after))
     if found.memory:
         make_console().print(f"memory differs in: {', '.join(found.memory)}")
-
-
-def _moved(found: WorkflowDiff) -> None:
-    for name in ("method", "entry", "sink"):
-        moved = getattr(found, name)
-        if moved:
-            make_console().print(f"{name}: {moved[0]} -> {moved[1]}")
 
 
 def _structure(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
@@ -171,34 +204,21 @@ def format_reasons(version: Version) -> str:
 
 
 def _ruling(facts: Mapping[str, Any]) -> str:
-    """The gate's decision on the iteration's candidate."""
     gate = facts.get("gate")
     return "" if gate is None else "accepted" if gate["accepted"] else "rejected"
 
 
 def format_other_facts(facts: Mapping[str, Any]) -> str:
     """Facts that have no column of their own; long ones as counts."""
-    told = {name: value for name, value in facts.items() if name not in (*_COLUMNS, *_TOLD)}
-    counts = [tell(facts[name]) for name, tell in _TOLD.items() if name in facts]
-    return " ".join([*(f"{name}={format_value(value)}" for name, value in told.items()), *filter(None, counts)])
+    short = [f"{name}={format_value(facts[name])}" for name in facts if name not in (*_COLUMNS, *_FORMATTERS)]
+    counts = [count(facts[name]) for name, count in _FORMATTERS.items() if name in facts]
+    return " ".join([*short, *filter(None, counts)])
 
 
-def _told_rewirings(applied: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(str(one.get("operation") or "rewiring") for one in applied)
-
-
-def _told_refused(refused: Sequence[object]) -> str:
-    return f"{len(refused)} refused" if refused else ""
-
-
-def _format_spend(spend: Mapping[str, Any]) -> str:
-    return f"{spend['calls']:,} calls so far"
-
-
-_TOLD: Mapping[str, Callable[[Any], str]] = {
-    "applied": _told_rewirings,
-    "refused": _told_refused,
-    "spend": _format_spend,
+_FORMATTERS: Mapping[str, Callable[[Any], str]] = {
+    "applied": lambda applied: ", ".join(str(one.get("operation") or "rewiring") for one in applied),
+    "refused": lambda refused: f"{len(refused)} refused" if refused else "",
+    "spend": lambda spend: f"{spend['calls']:,} calls so far",
     "notes": lambda notes: "",
 }
 """Formatters of facts that would fill the screen; `selfwire diff` and `show RUN` print them whole."""

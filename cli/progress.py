@@ -8,7 +8,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from selfwire.core.usage import Usage
+from selfwire.cli.output import format_spend
 from selfwire.graphs.evolution.graph import Event
 
 SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
@@ -16,11 +16,7 @@ SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
 
 
 class Bar:
-    """One bar in a terminal, and lines; a context manager that draws while it is open.
-
-    Args:
-        console: where to write.
-    """
+    """One bar in a terminal, and lines; a context manager that draws while it is open."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -52,12 +48,7 @@ class Bar:
 
 
 class EvolutionProgress(Bar):
-    """Shows events of an evolution; use as a context manager and pass `self` as `on_event`.
-
-    Args:
-        iterations: of the whole evolution.
-        console: where to write.
-    """
+    """Shows events of an evolution; use as a context manager and pass `self` as `on_event`."""
 
     def __init__(self, iterations: int, console: Console) -> None:
         super().__init__(console)
@@ -72,14 +63,11 @@ class EvolutionProgress(Bar):
             place = f"{self._place(event)} {event['phase']}"
             self._drawn(place, event.get("done", 0), event.get("total", 1), self._told(event))
         if event["phase"] == "save":
-            self._line(event)
+            verdict = "accepted" if event["accepted"] else "rejected"
+            self._say(f"{self._place(event)} train {_score(event)}, {verdict}: {event['why']}; {self._told(event)}")
         elif event["phase"] == "test" and event.get("done") == event.get("total"):
             self._say(f"tested {event['total']} tasks: mean score {_score(event)}; {format_spend(event['spend'])}")
         self.latest = event
-
-    def _line(self, event: Event) -> None:
-        verdict = "accepted" if event["accepted"] else "rejected"
-        self._say(f"{self._place(event)} train {_score(event)}, {verdict}: {event['why']}; {self._told(event)}")
 
     def _place(self, event: Event) -> str:
         return f"iteration {min(event['iteration'] + 1, self.iterations)}/{self.iterations}"
@@ -101,11 +89,7 @@ class EvolutionProgress(Bar):
 
 
 class EvaluationProgress(Bar):
-    """Shows events of an evaluation: a bar per contestant in a terminal, a line per contestant elsewhere.
-
-    Args:
-        console: where to write.
-    """
+    """Shows events of an evaluation: a bar per contestant in a terminal, a line per contestant elsewhere."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -134,13 +118,7 @@ class EvaluationProgress(Bar):
 
 
 class ContestProgress(Bar):
-    """Shows systems that run at the same time: a bar over all their tasks, a line when one is done.
-
-    Args:
-        targets: contestants.
-        tasks: of each.
-        console: where to write.
-    """
+    """Shows systems that run at the same time: a bar over all their tasks, a line when one is done."""
 
     def __init__(self, targets: int, tasks: int, console: Console) -> None:
         super().__init__(console)
@@ -172,16 +150,3 @@ def _measured(event: Event) -> str:
 
 def _score(event: Event) -> str:
     return "-" if event.get("score") is None else f"{event['score']:.2f}"
-
-
-def format_spend(spend: dict[str, Any] | Usage) -> str:
-    """A spend as short text."""
-    usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
-    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {_told_price(usage.dollars)}"
-
-
-def _told_price(dollars: float | None) -> str:
-    """Dollars to the cent; less than a cent is not shown as zero."""
-    if dollars is None:
-        return "price unknown"
-    return "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"

@@ -13,11 +13,6 @@ from selfwire.runtime.sync import run_sync
 from selfwire.tools.retrievers import NAMES
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(recall)
-
-
 def recall(
     benchmark: Annotated[str, typer.Argument(help="hotpotqa or 2wikimultihopqa.")],
     retriever: Annotated[str, typer.Option(help="bm25, dense, hybrid, or several with commas; all.")] = "bm25",

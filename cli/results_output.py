@@ -49,7 +49,4 @@ def write_markdown(found: Table, path: Path) -> None:
         ConfigError: the file cannot be written.
     """
     notes = "\n".join(f"- {note}" for note in found.notes)
-    try:
-        path.write_text(f"`{output.get_command_line()}`\n\n{found.markdown}\n\n{notes}\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"the table cannot be written to {path}: {error.strerror}") from None
+    output.write_text(path, f"`{output.get_command_line()}`\n\n{found.markdown}\n\n{notes}\n", "the table")

@@ -1,17 +1,15 @@
 """The command that puts one question to a team: run."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
 from selfwire.cli.options import Home, Knobs, RouterName, parse_knobs
-from selfwire.cli.progress import format_spend
-from selfwire.cli.run_details import show_notes, show_plan, show_topology
+from selfwire.cli.output import format_spend
+from selfwire.cli.run_details import show_notes, show_plan
 from selfwire.cli.trajectories import show_trajectory
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
@@ -39,20 +37,6 @@ from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool, make_retriever, read_documents
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(run)
-
-
-@dataclass(frozen=True)
-class Bench:
-    """The team that answers a question."""
-
-    method: Method
-    workflow: Workflow
-    ledger: Ledger
-
-
 def run(
     method: Annotated[str, typer.Argument(help=f"{', '.join(method_names())}.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
@@ -78,12 +62,16 @@ def run(
     embeds, notices = load_models_embedder(models)
     for notice in notices:
         typer.echo(notice, err=True)
-    lent, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
-    bench = _bench(method, workflow, models, embeds, lent, limits, parse_knobs(config or [], router), home)
+    toolbox, held = _lend_tools(benchmark, corpus, retriever, embeds)
+    ledger = Ledger(Budget(calls=budget_calls))
+    chat = make_metered_model(models, journal=Journal.memory(), ledger=ledger, probe=True).with_labels(method=method)
+    knobs = parse_knobs(config or [], router)
+    solver = make_method(method, model=chat, toolbox=toolbox, embedder=embeds, config=knobs)
+    team = _load_team(solver, workflow, toolbox, home) if workflow else solver.make_initial_workflow(held)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
     try:
-        done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
+        done: Trajectory = run_sync(solver.solve(team, asked, scope=scope))
     except (StoppedError, ModelError) as error:
         reached = error.partial_result if isinstance(error, StoppedError) else None
         if reached is not None:
@@ -97,50 +85,29 @@ def run(
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
     typer.echo(done.answer)
-    typer.echo(f"{format_spend(bench.ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
+    typer.echo(f"{format_spend(ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
 
 
 def _show(method: str, done: Trajectory, wanted: bool) -> None:
-    """Print the steps to the answer, with --show."""
     if wanted:
         show_plan(done)
         show_trajectory(done)
         show_notes(method, done)
-        show_topology(done)
 
 
-@dataclass(frozen=True)
-class RunTools:
-    """The tools of a run, and the names of those that the agents of an initial team hold."""
-
-    toolbox: Toolbox
-    held: tuple[str, ...]
-
-
-def _bench(
-    name: str,
-    workflow: str | None,
-    models: ModelNames,
-    embeds: Embedder,
-    lent: RunTools,
-    budget: Budget,
-    config: Mapping[str, Any],
-    home: str | None,
-) -> Bench:
-    ledger = Ledger(budget)
-    model = make_metered_model(models, journal=Journal.memory(), ledger=ledger, probe=True).with_labels(method=name)
-    made = make_method(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
-    if workflow is None:
-        return Bench(made, made.make_initial_workflow(lent.held), ledger)
+def _load_team(method: Method, workflow: str, toolbox: Toolbox, home: str | None) -> Workflow:
     with open_library(home, create=False) as library:
         loaded = run_sync(library.load(workflow))
-    refuse_other_method(loaded, name, f"workflow {workflow!r}")
+    refuse_other_method(loaded, method.name, f"workflow {workflow!r}")
     advice = "; lend the tools with --benchmark or --corpus"
-    refuse_missing_tools(loaded, lent.toolbox, f"workflow {workflow!r}", advice)
-    return Bench(made, loaded, ledger)
+    refuse_missing_tools(loaded, toolbox, f"workflow {workflow!r}", advice)
+    return loaded
 
 
-def _tools(benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder) -> RunTools:
+def _lend_tools(
+    benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder
+) -> tuple[Toolbox, tuple[str, ...]]:
+    """The tools of a run, and the names of those that the agents of an initial team hold."""
     bench = load_benchmark(benchmark) if benchmark else None
     tools, held = (dict(bench.toolbox), list(bench.tools)) if bench else ({}, [])
     if corpus is None and retriever is not None:
@@ -152,4 +119,4 @@ def _tools(benchmark: str | None, corpus: Path | None, retriever: str | None, em
         held.append("search")
     if not tools:
         tools, held = {"calculator": CalculatorTool()}, ["calculator"]
-    return RunTools(tools, tuple(sorted(set(held))))
+    return tools, tuple(sorted(set(held)))

@@ -9,17 +9,13 @@ from selfwire.graphs.method_registry import describe_method
 
 
 def show_notes(method: str, done: Trajectory) -> None:
-    """Print a trajectory's notes as the method formats them, such as its rounds."""
-    for block in describe_method(method).format_notes(to_plain_json(done.notes)):
-        output.make_console().print(f"\n{block}")
-
-
-def show_topology(done: Trajectory) -> None:
-    """Print the topology that ran last, as text and as Mermaid; nothing where a run's notes hold none."""
-    if "topology" not in done.notes:
-        return
-    ran = Topology.model_validate(to_plain_json(done.notes["topology"]))
-    output.make_console().print(f"\ntopology that ran last\n{drawing.to_text(ran)}\n\n{drawing.to_mermaid(ran)}\n")
+    """Print the notes as the method formats them, such as its rounds, and the topology that ran last, if any."""
+    out, notes = output.make_console(), to_plain_json(done.notes)
+    for block in describe_method(method).format_notes(notes):
+        out.print(f"\n{block}")
+    if "topology" in notes:
+        ran = Topology.model_validate(notes["topology"])
+        out.print(f"\ntopology that ran last\n{drawing.to_text(ran)}\n\n{drawing.to_mermaid(ran)}\n")
 
 
 def show_plan(done: Trajectory) -> None:

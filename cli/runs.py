@@ -9,19 +9,12 @@ from rich.table import Table
 
 from selfwire.cli import output
 from selfwire.cli.options import Home
-from selfwire.cli.progress import format_spend
 from selfwire.core.values import format_value
 from selfwire.runs.folders import RunSummary, get_run_folder, get_runs_folder, list_run_names, remove_run, summarise_run
 from selfwire.runtime.storage import home_folder, refuse_foreign
 from selfwire.runtime.workflow_library import LIBRARY_FILE
 
 _FIELDS = ("command", "method", "benchmark", "model", "name", "status", "iteration", "score")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (runs, clean):
-        app.command()(command)
 
 
 def runs(home: Home = None) -> None:
@@ -37,7 +30,7 @@ def runs(home: Home = None) -> None:
     table = Table("run", *_FIELDS, "spend", box=None, pad_edge=False)
     for one in found:
         fields = [format_value(one.summary[name]) if name in one.summary else "" for name in _FIELDS]
-        table.add_row(one.run, *fields, "?" if one.spend is None else format_spend(one.spend))
+        table.add_row(one.run, *fields, "?" if one.spend is None else output.format_spend(one.spend))
     out = output.make_console()
     out.print(table)
     for one in found:

@@ -28,11 +28,6 @@ from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(selection)
-
-
 def selection(
     workflow: Annotated[str, typer.Argument(help="Saved workflow with a router, or .json file.")],
     question: Annotated[str, typer.Argument(help="What is asked.")],
@@ -73,14 +68,7 @@ def selection(
         write_svg(found, svg)
     if data:
         rows = {title: [one.model_dump(mode="json") for one in some] for title, some in found.items()}
-        _write(data, json.dumps(rows, indent=1) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"the probabilities cannot be written to {path}: {error.strerror}") from None
+        output.write_text(data, json.dumps(rows, indent=1) + "\n", "the probabilities")
 
 
 async def _probe_versions(

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from selfwire.core.errors import ConfigError
+from selfwire.cli.output import write_text
 from selfwire.graphs.trained_router.probing import Selection
 
 COLOURS = ("blue", "yellow", "green", "red", "magenta", "cyan", "white")
@@ -60,7 +60,4 @@ def write_svg(columns: Mapping[str, Sequence[Selection]], path: Path) -> None:
     """
     console = Console(record=True, width=130, file=StringIO(), force_terminal=True)
     console.print(draw_selection(columns))
-    try:
-        path.write_text(console.export_svg(title="selection probabilities"), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"the picture cannot be written to {path}: {error.strerror}") from None
+    write_text(path, console.export_svg(title="selection probabilities"), "the picture")

@@ -1,6 +1,6 @@
 """The command that trains a router: train."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
-from selfwire.cli.option_groups import Grading, Models, expand_option_groups
+from selfwire.cli.option_groups import Grading, Models
 from selfwire.cli.options import (
     Home,
     Knobs,
@@ -19,7 +19,6 @@ from selfwire.cli.options import (
     to_local_folder,
     to_option,
 )
-from selfwire.cli.run_summary import print_summary
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import to_plain_json
 from selfwire.evals.evaluation.table import ERRORS, SOLVED, Column, SystemSummary, build_table
@@ -47,11 +46,6 @@ STUDY_ONLY = ("seeds", "sparse", "workers")
 """Parameters of the learning test only."""
 SHARED = ("method", "family", "updates", "batch", "embedder")
 """Parameters that the learning test and a training on a benchmark share."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(expand_option_groups(train))
 
 
 def train(
@@ -85,8 +79,8 @@ def train(
     home: Home = None,
 ) -> None:
     """Train a router by the rewards of its runs; --resume continues a training that stopped."""
-    if family is not None:
-        _check_family(method, family)
+    if family is not None and (family != FAMILY or method is None or not describe_router(method).errands):
+        raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
     _refuse_useless_options(ctx, family)
     if family is not None:
         _run_learning_test(ctx.params)
@@ -100,17 +94,7 @@ def train(
         _run_and_report(training, home)
 
 
-def _check_family(method: str | None, family: str) -> None:
-    if family != FAMILY or method is None or not describe_router(method).errands:
-        raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
-
-
 def _refuse_useless_options(ctx: typer.Context, family: str | None) -> None:
-    """Refuse options that would change nothing.
-
-    Raises:
-        ConfigError: one was given.
-    """
     given = list_given_options(ctx)
     if family is None:
         if idle := [name for name in given if name in STUDY_ONLY]:
@@ -157,7 +141,6 @@ def parse_request(given: dict[str, Any], models: Models, grading: Grading, limit
 
 
 def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The method's config fields: the options, overridden by --set."""
     router = describe_router(method)
     names = ("updates", "batch", "checkpoint_every", "device")
     training = TrainConfig(**{name: given[name] for name in names if given[name] is not None})
@@ -167,15 +150,12 @@ def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
         if given[option] and option not in router.options:
             raise ConfigError(f"{to_option(option)} would change nothing in the router of {method}; leave it out")
     for option, fields in router.options.items():
-        found |= to_plain_json(fields) if given[option] else dict.fromkeys(_find_switches(fields), False)
+        off = {name: False for name, value in fields.items() if value is True}
+        found |= to_plain_json(fields) if given[option] else off
     for name, value in parse_knobs(given["config"] or []).items():
         known = found.get(name)
         found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return found
-
-
-def _find_switches(fields: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in fields.items() if value is True]
 
 
 def _run_and_report(training: OpenTraining, home: str | None) -> None:
@@ -201,7 +181,7 @@ def _print_update(update: Update, updates: int) -> None:
 
 def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> None:
     out, run = output.make_console(), training.run
-    print_summary(run, home, finished=finished)
+    output.print_summary(run, home, finished=finished)
     if finished:
         out.print(f"the trained workflow is {run.parts.config.name!r} in {run.parts.library.where}")
     if run.request.models.is_offline:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from selfwire.cli import output
-from selfwire.cli.progress import format_spend
 from selfwire.cli.run_details import show_plan
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
@@ -12,7 +11,7 @@ from selfwire.core.values import format_value
 from selfwire.evals.evaluation.rows import CAPPED, get_own_opinion
 from selfwire.graphs.evolution.nodes import get_sample_name
 from selfwire.runs.evaluation.run import ROWS
-from selfwire.runs.folders import JOURNAL, get_run_folder
+from selfwire.runs.folders import JOURNAL, get_run_folder, list_run_names
 from selfwire.runtime.journal import Journal
 
 NOTE = "trajectories/"
@@ -40,7 +39,7 @@ def show_trajectory(done: Trajectory) -> None:
         if (judged := get_own_opinion(done)) is not None:
             right = "rightly" if judged == done.feedback.solved else "wrongly"
             out.print(f"the team's own judge {'passed' if judged else 'did not pass'} it, {right}")
-    out.print(f"spent: {format_spend(done.usage)}")
+    out.print(f"spent: {output.format_spend(done.usage)}")
 
 
 def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:
@@ -70,9 +69,6 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
     """Print the tasks of a run with their scores, or one task's trajectory.
 
     Args:
-        home: folder of runs.
-        run: name of the run.
-        task: id of a task; None lists all.
         where: part of the place to look in, such as `2/gate/candidate`, `test/after` or a contestant; None for the
             latest.
 
@@ -98,9 +94,6 @@ def read_trajectories(
     home: str | None, run: str, task: str | None = None, where: str | None = None
 ) -> list[tuple[str, Trajectory]]:
     """A run's trajectories with their places, such as `2/rollout`, in the order in which they came.
-
-    Args:
-        home, run, task, where: as for `show_run`.
 
     Raises:
         ConfigError: there is no such run.
@@ -162,7 +155,4 @@ def _one_line(text: str, length: int = 160) -> str:
 
 def is_run(home: str | None, name: str) -> bool:
     """Whether a name is that of a run."""
-    try:
-        return bool(get_run_folder(home, name))
-    except ConfigError:
-        return False
+    return "://" not in str(home) and name in list_run_names(home)

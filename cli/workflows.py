@@ -18,12 +18,6 @@ from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (show, diff, history, rollback, export):
-        app.command()(command)
-
-
 def show(
     ctx: typer.Context,
     ref: Ref,
@@ -96,8 +90,7 @@ def export(
         return
     if file.suffix != ".json":
         raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
-    if file.exists() and not force:
-        raise ConfigError(f"{file} exists already; choose another name or add --force")
+    output.refuse_existing(file, force)
     beside = write_workflow(workflow, file)
     typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
 

@@ -88,6 +88,9 @@ class UsageAccumulator:
         self.seconds, self._dollars, self._priced = 0.0, Fraction(0), True
         self.add(start)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UsageAccumulator) and self.usage == other.usage
+
     def add(self, cost: CostRecord) -> None:
         """Add a cost; an unknown price makes the sum unknown."""
         if cost is ZERO_USAGE:

@@ -37,7 +37,6 @@ class CostEstimate:
 
     Attributes:
         low, high: usages with few calls and short prompts, and with many calls and long ones.
-        title: what is estimated.
         assumes: what the estimate assumes, and how to lower the cost.
     """
 
@@ -92,7 +91,7 @@ def estimate_evaluation(request: EvaluationRequest, home: Path | None) -> CostEs
         found += _price(judged, judged, models, home)
     for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):
         found += _estimate_evolution(evolution.evolve_request, home, plan.workflows[evolution.entry.name].workflow)
-    title = f"dry run of {', '.join(entry.target for entry in request.entries)} on {request.benchmark}"
+    title = f"dry run of {', '.join(request.targets)} on {request.benchmark}"
     assumes = (
         f"{request.tasks} tasks, of methods the calls that they take offline, {WITHIN}, of baselines 1 to "
         f"{2 * LOOP:g} per agent with tools, and {PER_CALL}; set --calls-per-task, {BINDING}"
@@ -148,7 +147,6 @@ def _estimate_evolution(request: EvolveRequest, home: Path | None, team: Workflo
 
 
 def _estimate_system(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[Calls, Calls]:
-    """Least and most calls of a task by role, within the cap."""
     if workflow.method in method_names():
         calls = _estimate_method(workflow.method, entry.config, workflow).question
         low, high = scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR)
@@ -181,7 +179,6 @@ def _estimate_baseline(entry: SystemSpec, workflow: Workflow, cap: int | None) -
 
 
 def _price(low: Calls, high: Calls, models: ModelNames, home: Path | None) -> CostEstimate:
-    """The costs of the least calls with few tokens each, and of the most calls with many."""
     prices = load_prices(models, home)
 
     def price(calls: Calls, tokens: int) -> Usage:

@@ -44,13 +44,8 @@ class EvolutionRun:
     """An evolution that can be run now.
 
     Attributes:
-        request: what the run is asked to do.
-        benchmark: its tasks and tools.
         parts: what the outer evolution needs.
-        model: all models, metered.
-        saver: of the outer evolution.
         notices: what the user should know, such as a fallback.
-        command: that starts such runs.
     """
 
     request: EvolveRequest
@@ -144,12 +139,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
 
 @dataclass(frozen=True)
 class ValidatedEvolution(EvolutionPlan):
-    """An evolution whose request can be used.
-
-    Attributes:
-        method: on a journal in memory.
-        seed: the initial workflow.
-    """
+    """An evolution whose request can be used."""
 
     method: Method
     seed: Workflow
@@ -177,10 +167,7 @@ def resume_evolution(
     """A run that stopped early, with everything that it has paid for.
 
     Args:
-        run: name of the run.
-        home: folder of runs and library.
         limits: of the budget, by name, in place of those of the run; kept for the next time.
-        command: that starts such runs.
 
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.

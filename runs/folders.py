@@ -24,7 +24,6 @@ class RunSummary(FrozenModel):
     """One run as a list shows it.
 
     Args:
-        run: name of the run.
         summary: its note: command, method, benchmark, model, status, iteration, score, ...
         spend: sum of its settled calls; None if its journal cannot be read.
         open_calls: calls without a recorded answer.

@@ -11,8 +11,7 @@ from selfwire.evals.langsmith.experiment import Experiment
 from selfwire.graphs.rollouts import RolloutRunner, stream_rollouts
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.systems import TRIVIAL, System
-from selfwire.runs.run_record import compute_code_hash, shorten_name
-from selfwire.runs.version import get_version
+from selfwire.runs.run_record import compute_code_hash, get_version, shorten_name
 
 
 @contextmanager
@@ -42,8 +41,15 @@ def run_as_experiments(run: Evaluation, client: Uploads | None = None) -> Iterat
     Raises:
         ConfigError: LangSmith refused, or was not reached.
     """
-    tasks, here = make_task_set(run), nullcontext(client) if client else open_local_client()
-    with here as used:
+    request = run.request
+    tasks = TaskSet(
+        benchmark=get_benchmark_name(run),
+        split=request.split,
+        seed=request.seed,
+        tasks=tuple(run.tasks),
+        references=request.langsmith == "references",
+    )
+    with nullcontext(client) if client else open_local_client() as used:
         with translate_errors(used):
             examples = upload_examples(used, tasks) if client else make_local_examples(tasks)
 
@@ -55,21 +61,9 @@ def run_as_experiments(run: Evaluation, client: Uploads | None = None) -> Iterat
 
         run.get_rollout_runner = roll_for
         if client:
-            named = ", ".join(make_experiment_name(run, entry.name) for entry in run.request.entries)
-            notice = f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}"
-            run.notices = (*run.notices, notice)
+            named = ", ".join(make_experiment_name(run, entry.name) for entry in request.entries)
+            run.notices += (f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}",)
         yield
-
-
-def make_task_set(run: Evaluation) -> TaskSet:
-    """The tasks of an evaluation, with the parts of them that may be uploaded."""
-    return TaskSet(
-        benchmark=get_benchmark_name(run),
-        split=run.request.split,
-        seed=run.request.seed,
-        tasks=tuple(run.tasks),
-        references=run.request.langsmith == "references",
-    )
 
 
 def make_experiment_name(run: Evaluation, contestant: str) -> str:
@@ -79,8 +73,8 @@ def make_experiment_name(run: Evaluation, contestant: str) -> str:
 
 def get_benchmark_name(run: Evaluation) -> str:
     """A benchmark's name; of a file of tasks its name without the path."""
-    request = run.request.benchmark
-    return shorten_name(request) if is_file(request) else request
+    name = run.request.benchmark
+    return shorten_name(name) if is_file(name) else name
 
 
 def to_metadata(run: Evaluation, one: System) -> dict[str, Any]:

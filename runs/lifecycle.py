@@ -52,14 +52,7 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 @dataclass(frozen=True)
 class RunPlan(ABC, Generic[AnyRun]):
-    """What a run executes: a request and what was loaded for it.
-
-    Attributes:
-        request: what the run is asked to do.
-        home: folder of runs and library.
-        embedder: of the methods.
-        notices: what the user should know.
-    """
+    """What a run executes: a request and what was loaded for it."""
 
     request: Request
     home: Path | None
@@ -132,7 +125,6 @@ async def note_status(run: Run, status: str, **more: Any) -> None:
     """Note the status of a run for lists of runs.
 
     Args:
-        run: that is open.
         status: running, finished, or stopped and why.
         more: iteration, score; None is left out.
     """

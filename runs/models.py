@@ -32,11 +32,7 @@ def make_metered_model(
     """The models of a request behind one wrapper.
 
     Args:
-        names: which model plays which role.
-        journal, ledger: of the run.
-        at_once: tasks that are worked on at the same time.
         probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
-        home: folder where a file of prices may lie.
 
     Raises:
         ConfigError: a model or a file of prices cannot be used, there is an address and nobody to send to, or a
@@ -48,7 +44,7 @@ def make_metered_model(
             "model's name too, such as --model openai:NAME, or leave the address out"
         )
     if names.base_url is not None:
-        refuse_no_address(names.base_url)
+        _refuse_no_address(names.base_url)
     options = {"base_url": names.base_url} if names.base_url else {}
     made = {name: make_chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
     requests = names.requests or max(REQUESTS, at_once)
@@ -57,12 +53,7 @@ def make_metered_model(
     return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=load_prices(names, home))
 
 
-def refuse_no_address(url: str) -> None:
-    """Refuse an address that no request can be sent to, before anything waits for an answer.
-
-    Raises:
-        ConfigError: it is no http or https address with a host and, if any, a port.
-    """
+def _refuse_no_address(url: str) -> None:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

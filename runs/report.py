@@ -1,7 +1,7 @@
 """The result of an evolution: the seed and the evolved workflow on the test split, beside baselines."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -41,33 +41,26 @@ class Report(NamedTuple):
     critic: tuple[int, int]
 
 
-async def make_report(
-    run: EvolutionRun, final: EvolutionState, progress: Callable[[str], None] = lambda text: None
-) -> Report:
+async def make_report(run: EvolutionRun, final: EvolutionState) -> Report:
     """Run the baselines through the run's journal and compare.
 
     Raises:
         BudgetError, ModelError: as an evolution; what was paid for is not lost.
     """
     async with enforce_deadline(run.parts.ledger):
-        return await _compared(run, final, progress)
-
-
-async def _compared(run: EvolutionRun, final: EvolutionState, progress: Callable[[str], None]) -> Report:
-    parts, tasks = run.parts, run.parts.splits.test
-    before = summarise_trajectories("seed team", await get_test_trajectories(run, "before", tasks))
-    after = summarise_trajectories("evolved team", await get_test_trajectories(run, "after", tasks))
-    progress("baselines")
-    calls = after.spend.calls / max(after.tasks, 1)
-    single = summarise_trajectories("single agent with votes", await run_single_agent(run, tasks, calls))
-    return Report(
-        before=parts.seed_workflow,
-        after=Workflow.model_validate(await parts.journal.get_body(final["incumbent"])),
-        lines=(await measure_trivial_rule(run, tasks), single, before, after),
-        gain=compute_gain(before, after),
-        over_single=compute_gain(single, after),
-        critic=await _agreement(run, before, after),
-    )
+        parts, tasks = run.parts, run.parts.splits.test
+        before = summarise_trajectories("seed team", await get_test_trajectories(run, "before", tasks))
+        after = summarise_trajectories("evolved team", await get_test_trajectories(run, "after", tasks))
+        calls = after.spend.calls / max(after.tasks, 1)
+        single = summarise_trajectories("single agent with votes", await run_single_agent(run, tasks, calls))
+        return Report(
+            before=parts.seed_workflow,
+            after=Workflow.model_validate(await parts.journal.get_body(final["incumbent"])),
+            lines=(await measure_trivial_rule(run, tasks), single, before, after),
+            gain=compute_gain(before, after),
+            over_single=compute_gain(single, after),
+            critic=await _agreement(run, before, after),
+        )
 
 
 async def _agreement(run: EvolutionRun, *tested: SystemSummary) -> tuple[int, int]:

@@ -19,7 +19,6 @@ class ModelNames(FrozenModel):
         judge: judges; None for the meta model.
         base_url: of an OpenAI-compatible server.
         timeout: seconds for one request.
-        retries: of one request after transient errors.
         embedder: auto, minilm or hashing; auto is hashing with the offline model.
         prices: a JSON file of prices, laid over the shipped ones.
         requests: at once per provider; None for 32, or as many as tasks are worked on at once if these are more.
@@ -63,7 +62,6 @@ class Request(FrozenModel):
         grader: for JSONL tasks, a named grader, `judge` or `module:function`.
         rubric: for the judge, a description of a good answer.
         models: which model plays which role.
-        budget: of the whole run.
     """
 
     benchmark: str
@@ -72,17 +70,19 @@ class Request(FrozenModel):
     models: ModelNames = ModelNames()
     budget: Budget = Budget()
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Methods, baselines and saved workflows that are run."""
+        return ()
+
 
 class EvolveRequest(Request):
     """An evolution: its method, tasks, models and limits.
 
     Args:
-        method: name of the method.
-        sizes: tasks per split.
         evolution: iterations, batch, gate, concurrency, seed.
         config: the method's own knobs, as JSON.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
-        baselines: whether the baselines are run at the end.
         tested: whether the test split is run at the end; off where an evaluation runs it.
         random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
     """
@@ -95,3 +95,8 @@ class EvolveRequest(Request):
     baselines: bool = True
     tested: bool = True
     random_edits: tuple[int, ...] | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The method."""
+        return (self.method,)

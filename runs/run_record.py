@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -13,8 +14,8 @@ from pydantic import ValidationError
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import JournalError, format_first_fault
-from selfwire.core.task import Task
 from selfwire.core.values import fingerprint
+from selfwire.graphs.method_names import outside_methods
 from selfwire.runs.folders import SUMMARY
 from selfwire.runs.requests import Request
 from selfwire.runtime.journal import Journal
@@ -31,8 +32,6 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
     """The request of a run; nothing is written.
 
     Args:
-        path: of its journal.
-        schema: of the request.
         command: that starts such runs; None if the schema says it.
 
     Raises:
@@ -62,24 +61,20 @@ def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:
 
 
 def compute_run_hashes(request: Request, corpus: object, embedder: str) -> dict[str, str]:
-    """Hashes that must be the same when a run is resumed.
+    """Hashes that must be the same when a run is resumed, and the versions of other packages' methods.
 
     Args:
         request: of the run; its budget may change.
-        corpus: the tasks, in any JSON form.
-        embedder: name of the embedder.
     """
+    points = [outside_methods()[name][0] for name in request.targets if name in outside_methods()]
+    packages = sorted({f"{point.dist.name} {point.dist.version}" for point in points if point.dist})
     return {
         "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),
         "code": compute_code_hash(),
         "corpus": fingerprint(corpus),
         "embedder": embedder,
+        **({"method": ", ".join(packages)} if packages else {}),
     }
-
-
-def to_corpus_json(tasks: tuple[Task, ...]) -> list[object]:
-    """Tasks as JSON."""
-    return [task.model_dump(mode="json") for task in tasks]
 
 
 @cache
@@ -91,6 +86,14 @@ def compute_code_hash() -> str:
         for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json", ".toml")):
             digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def get_version() -> str:
+    """The version of the installed distribution, or "unknown" in a source tree that is not installed."""
+    try:
+        return version("selfwire")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def shorten_name(benchmark: str) -> str:

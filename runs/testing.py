@@ -43,10 +43,7 @@ class Subject:
     """A team under test.
 
     Attributes:
-        system: the workflow, and how a question is put to it.
         context: where answers are graded.
-        tasks: by id.
-        scope: of every answer.
     """
 
     system: System
@@ -98,8 +95,6 @@ def make_system_under_test(
     Args:
         target: as `selfwire eval` takes it: a name in the library, `name@version`, a fingerprint, a .json file, or
             the name of a method or baseline.
-        benchmark: its name, or the path of a JSONL file of tasks.
-        tasks: how many.
         split: train, gate or test.
         seed: of the tasks and of everything drawn.
         model: plays all roles.
@@ -134,7 +129,6 @@ def make_system_under_test(
 
 
 def _tell(done: Trajectory) -> None:
-    """Log the outcome to the test that runs, if it has the mark and is tracked."""
     if get_current_run_tree() is None:
         return
     with suppress(ValueError):  # traced by something else than the mark

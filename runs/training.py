@@ -32,7 +32,6 @@ class OpenTraining:
     """A training that is ready to run.
 
     Attributes:
-        run: the evolution whose parts it uses.
         plan: how the router draws and learns.
         state: file of the weights after the last update.
     """
@@ -119,8 +118,6 @@ def start_training(
 
     Args:
         request: as for an evolution; `train` of the method's config says how to train.
-        home: folder of runs and library.
-        run: its name.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.

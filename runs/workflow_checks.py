@@ -10,8 +10,6 @@ def refuse_other_method(workflow: Workflow, method: str, what: str) -> None:
     """Refuse a workflow of another method.
 
     Args:
-        workflow: that was saved.
-        method: that is to run it.
         what: the workflow in the message, such as "workflow 'x'".
 
     Raises:
@@ -25,8 +23,6 @@ def refuse_missing_tools(workflow: Workflow, tools: Collection[str], what: str, 
     """Refuse a workflow whose agents hold tools that are not here.
 
     Args:
-        workflow: that was saved.
-        tools: names of the tools that are here.
         what: the workflow in the message.
         advice: ends the message: what lacks the tools, and what to do.
 

@@ -25,20 +25,15 @@ class TaskRow(FrozenModel):
     """The result of one system on one task.
 
     Args:
-        target: name of the contestant.
-        task, kind: of the question.
         score: in [0, 1]; None if the task ended as an error.
         solved: None if it ended as an error.
         error: why it could not be answered or graded; neither solved nor unsolved.
         capped: whether its calls were used up before it had an answer: unsolved, with score 0.
-        calls, input_tokens, output_tokens: the cost.
         dollars: None if a price is not known.
         seconds: its calls took together; they overlap.
-        answer: None if there is none.
         rounds: that a method with rounds took.
         judged: whether the system's own judge passed the answer; None without a judge or a verdict.
         oracle: whether labels of this task were used to answer it.
-        details: figures of the environment.
         trajectory: hash of the trajectory in the run's journal.
     """
 
@@ -67,7 +62,6 @@ class SystemInfo(FrozenModel):
 
     Args:
         name, target, config: as in the request.
-        method: that solved.
         workflow: fingerprint; "" for a rule that needs no workflow.
         learned: whether the workflow was evolved on graded tasks of other splits.
         evolution: the cost of its evolution; None without one, or where it is not known.
@@ -86,13 +80,7 @@ class Header(FrozenModel):
     """The header of a file of results.
 
     Args:
-        selfwire: version.
-        code: hash of the code.
-        run: name of the run.
-        benchmark, split, seed, tasks: of the evaluation.
-        models: name by role.
         calls_per_task: the cap of calls; None for none.
-        contestants: the systems.
         oracle: whether labels of the measured tasks were used to answer them.
         stand_in: whether the offline model took part.
         complete: whether every contestant has a line for every task.
@@ -119,9 +107,6 @@ def make_task_row(target: str, question: Question, done: Trajectory, spent: Usag
     """The row of a graded trajectory.
 
     Args:
-        target: name of the contestant.
-        question: that was asked.
-        done: the trajectory.
         spent: the cost, with the calls of a failed run.
         body: hash of the trajectory in the journal.
     """

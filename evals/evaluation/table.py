@@ -22,9 +22,7 @@ class SystemSummary:
     """One system over all tasks: the sum of its rows.
 
     Attributes:
-        contestant: the system.
         scores: by task, in the order of the rows; None for an error.
-        solved: tasks that were solved.
         capped: tasks whose calls were used up before there was an answer; they score 0.
         rounds: of all tasks together; None for a system without rounds.
         judged, agreed: graded tasks on which the system's own judge spoke, and where it was right.
@@ -161,8 +159,6 @@ class Table(NamedTuple):
     """A table.
 
     Attributes:
-        head: names of the columns.
-        rows: cells, row by row.
         notes: to read below it.
     """
 
@@ -185,7 +181,6 @@ class Column(Generic[Row]):
     """A column of a table.
 
     Attributes:
-        name: at its head.
         format: a row's cell.
         silent: a cell that says nothing; a column in which nothing else stands is left out.
     """
@@ -245,9 +240,11 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
     )
 
 
-def format_difference(estimate: IntervalEstimate | None) -> str:
+def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missing: str = "-") -> str:
     """A difference with its interval, signed; a dash where there is none."""
-    return "-" if estimate is None else f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
+    if estimate is None:
+        return missing
+    return f"{estimate.value:+.{digits}f} [{estimate.low:+.{digits}f}, {estimate.high:+.{digits}f}]"
 
 
 def _efficiency(line: SystemSummary) -> str:

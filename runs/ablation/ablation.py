@@ -11,7 +11,7 @@ from selfwire.runs import evolution as evolutions
 from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
-from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, list_unfinished, read_rows
+from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
 
 
@@ -21,9 +21,7 @@ def run_ablation(
     """Run the runs of a study that have no row yet, in worker processes.
 
     Args:
-        study: that is run.
         out: JSONL of the rows; rows in it are not run again.
-        workers: processes.
         tell: gets a line when a run ends.
 
     Returns:
@@ -34,9 +32,13 @@ def run_ablation(
         BudgetError, ModelError: a run stopped; the rows of the others are in the file.
     """
     key, wanted = study.key, [(name, seed) for name in study.chosen for seed in range(study.seeds)]
-    _check(study)
-    rows: dict[tuple[str, int], Row] = {row.key: row for row in read_rows(out, key, get_variant_kind(study))}
-    todo = list_unfinished(wanted, list(rows.values()))
+    if study.evolves:
+        evolutions.validate_request(study.request(FULL, 0), None)
+    else:
+        lifecycle.validate_request(study.evaluation(FULL, 0), None)
+    schema: type[Row] = EvolutionRow if study.evolves else EvaluationRow
+    rows = {row.key: row for row in read_rows(out, key, schema)}
+    todo = [one for one in wanted if one not in rows]
     what = "evolutions" if study.evolves else "evaluations"
     tell(f"{len(wanted)} {what}, {len(wanted) - len(todo)} of them done, {workers} at a time")
     since = time.monotonic()
@@ -44,7 +46,7 @@ def run_ablation(
     def keep(row: Row) -> None:
         append_row(out, row)
         rows[row.key] = row
-        made = len([one for one in todo if one in rows])
+        made = sum(one in rows for one in todo)
         tell(format_progress(row, made, len(todo), time.monotonic() - since))
 
     _run(study, key, todo, rows, workers, keep)
@@ -65,27 +67,9 @@ def format_progress(row: Row, made: int, total: int, seconds: float) -> str:
     )
 
 
-def get_variant_kind(study: Study) -> type[Row]:
-    """What rows of a study are."""
-    return EvolutionRow if study.evolves else EvaluationRow
-
-
 def measure_variant(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
     """Run one variant with one seed."""
     return evolution(study, key, name, seed, edits) if study.evolves else evaluation(study, key, name, seed)
-
-
-def _check(study: Study) -> None:
-    if study.evolves:
-        evolutions.validate_request(study.request(FULL, 0), None)
-    else:
-        lifecycle.validate_request(study.evaluation(FULL, 0), None)
-
-
-def _edits(full: Row) -> tuple[int, ...]:
-    if not isinstance(full, EvolutionRow):
-        raise TypeError(f"only evolutions have edits, not {full!r}")
-    return full.edits
 
 
 def _run(
@@ -105,7 +89,8 @@ def _run(
             ready = [] if faults else [one for one in waiting if one[0] != RANDOM or (FULL, one[1]) in rows]
             for name, seed in ready[: workers - len(running)]:
                 waiting.remove((name, seed))
-                edits = _edits(rows[FULL, seed]) if name == RANDOM else None
+                full = rows[FULL, seed] if name == RANDOM else None
+                edits = full.edits if isinstance(full, EvolutionRow) else None
                 running.add(pool.submit(measure_variant, study, key, name, seed, edits))
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:

@@ -17,9 +17,7 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
     """Run one evaluation in a home folder that is removed afterwards.
 
     Args:
-        study: that it belongs to.
         key: `study.key`, as it was when the study began.
-        name, seed: which one.
 
     Raises:
         ConfigError: every task ended as an error.

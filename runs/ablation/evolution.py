@@ -10,7 +10,6 @@ from typing import Any
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.table import pair_scores, summarise_trajectories
@@ -41,9 +40,7 @@ def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ..
     """Run one evolution in a home folder that is removed afterwards.
 
     Args:
-        study: that the evolution belongs to.
         key: `study.key`, as it was when the study began.
-        name, seed: which one.
         edits: for the random control, rewirings per iteration.
     """
     since = time.monotonic()
@@ -60,7 +57,8 @@ async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, An
     pairs = pair_scores(before, after)
     if not pairs:
         raise ConfigError("no test task was finished by both seed and evolved workflow; give more test tasks")
-    score = compute_mean([b for _, b in pairs])
+    score, spent, tested = compute_mean([b for _, b in pairs]), parts.ledger.spent, before.spend + after.spend
+    priced = spent.dollars is not None and tested.dollars is not None
     evolved = Workflow.model_validate(await parts.journal.get_body(final["incumbent"]))
     history = [v for v in (await parts.library.history(NAME)).versions if v.step > 0]
     return {
@@ -73,7 +71,8 @@ async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, An
         "calls": after.spend.calls / len(tasks),
         "tokens": after.spend.tokens / len(tasks),
         "efficiency": compute_cost_efficiency(score, after.spend, len(tasks)),
-        **_evolution_cost(parts.ledger.spent, before.spend + after.spend),
+        "evolution_calls": spent.calls - tested.calls,
+        "dollars": max((spent.dollars or 0) - (tested.dollars or 0), 0) if priced else None,
         "edits": count_edits([get_rewirings(version) for version in history]),
         **count_gate_decisions(history),
         "workflow": evolved.fingerprint,
@@ -93,16 +92,7 @@ def count_gate_decisions(history: Sequence[Version]) -> dict[str, int]:
     return {"accepted": len(history) - rejected - unchanged, "rejected": rejected, "unchanged": unchanged}
 
 
-def _evolution_cost(spend: Usage, tested: Usage) -> dict[str, Any]:
-    known = spend.dollars is not None and tested.dollars is not None
-    return {
-        "evolution_calls": spend.calls - tested.calls,
-        "dollars": max((spend.dollars or 0) - (tested.dollars or 0), 0) if known else None,
-    }
-
-
 async def _paths(run: EvolutionRun) -> dict[str, str]:
-    """Fingerprints of the teams' steps, by iteration and phase."""
     journal, found = run.parts.journal, {}
     for iteration, (phase, side) in product(range(max(run.parts.config.iterations, 1)), SIDES):
         bodies = await journal.get_note(get_trajectories_note(iteration, phase, side))

@@ -1,10 +1,8 @@
 """A study: a method, its ablations and controls, over seeds.
 
-The seed decides the tasks, the splits and every draw. Methods that learn between runs: every (variant, seed) is one
-evolution from the same seed workflow, measured afterwards. Methods that rewire themselves while they answer: every
-(variant, seed) is one evaluation of the seed workflow, on the same tasks. The random control of an evolution makes as
-many rewirings per iteration as the full method made with the same seed, under the same gate and caps; so it waits for
-the full method's row.
+Of a method that learns between runs every (variant, seed) is an evolution, of one that rewires itself while it answers
+an evaluation. The random control makes as many rewirings per iteration as the full method made with the same seed,
+under the same gate and caps; so it waits for the full method's row.
 """
 
 from collections.abc import Mapping
@@ -32,9 +30,7 @@ class Study(FrozenModel):
     Args:
         method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution or evaluation.
         variants: names of variants; none for all of the method.
-        seeds: runs per variant, of seeds 0, 1, ...
         iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve.
-        concurrency: tasks that are worked on at the same time.
     """
 
     method: str = DEFAULT_METHOD
@@ -87,8 +83,6 @@ class Study(FrozenModel):
         """The evolution of a variant and a seed.
 
         Args:
-            name: of the variant.
-            seed: of everything drawn.
             edits: for the random control, rewirings per iteration.
         """
         variant = self.known[name]

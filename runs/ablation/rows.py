@@ -1,7 +1,7 @@
 """Results of a study as JSONL: one row per run, appended as it ends, so that a stopped study can continue."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -17,14 +17,12 @@ class Row(FrozenModel):
 
     Args:
         study: fingerprint of everything that the rows of a study share, the code among it.
-        variant, seed: which run.
         after: mean score over the test tasks that count.
         compared: how many those are.
         errors: test runs that ended as infrastructure errors.
         calls, tokens: per test task.
         efficiency: S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price.
         paths: fingerprints of the steps of the teams, by phase.
-        seconds: wall time.
     """
 
     study: str
@@ -55,12 +53,9 @@ class EvolutionRow(Row):
 
     Args:
         before: mean score of the seed workflow.
-        nodes: of the evolved workflow.
         calls_before: model calls per test task of the seed workflow.
         evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
         edits: rewirings that were applied to the candidate of each iteration, repairs left out.
-        accepted, rejected, unchanged: iterations by outcome.
-        workflow: fingerprint of the evolved workflow.
     """
 
     before: float = Field(ge=0, le=1)
@@ -120,12 +115,6 @@ def _usable(path: Path) -> Iterator[None]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "what is there is no UTF-8 text"
         raise ConfigError(f"results cannot be kept in {path}: {why}; choose another --out") from None
-
-
-def list_unfinished(wanted: Sequence[tuple[str, int]], rows: Sequence[Row]) -> list[tuple[str, int]]:
-    """The (variant, seed) pairs that have no row yet, in order."""
-    done = {row.key for row in rows}
-    return [key for key in wanted if key not in done]
 
 
 def _row(path: Path, number: int, line: str, study: str, schema: type[AnyRow]) -> AnyRow:

@@ -1,9 +1,10 @@
 """The table of a study, in Markdown."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from selfwire.evals.evaluation.table import Column
+from selfwire.evals.evaluation.table import Column, format_difference
 from selfwire.evals.evaluation.table import build_table as build_columns
 from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_paired_interval, compute_sd
 from selfwire.graphs.variants import FULL
@@ -11,16 +12,15 @@ from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvolutionRow, Row
 from selfwire.runs.report import STAMP
 
-KINDS = ("accepted", "rejected", "unchanged")
 DASH = "—"
+_format_difference = partial(format_difference, digits=3, missing=DASH)
+KINDS = ("accepted", "rejected", "unchanged")
 
 
 class VariantRows(NamedTuple):
     """The rows of a variant, one per seed.
 
     Attributes:
-        title: for the table.
-        rows: results.
         versus: the difference from the variant that it is compared with, formatted.
     """
 
@@ -57,7 +57,7 @@ EVOLUTION_COLUMNS = (
     VARIANT,
     Column[VariantRows]("score after, mean ± sd", lambda one: format_spread(one.scores)),
     RANGE,
-    Column[VariantRows]("after − before [95 %]", lambda one: format_difference(compute_gain(one.evolved))),
+    Column[VariantRows]("after − before [95 %]", lambda one: _format_difference(compute_gain(one.evolved))),
     VERSUS,
     _mean("nodes", "nodes"),
     *COSTS,
@@ -81,11 +81,6 @@ def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     """Markdown: the sizes and the command, a line per variant, and notes.
 
     Intervals are Student's, over seeds, paired by seed.
-
-    Args:
-        study: that was run.
-        rows: its results.
-        command: that made them.
     """
     by_variant = {name: [row for row in rows if row.variant == name] for name in study.chosen}
     variants = [
@@ -119,11 +114,9 @@ def compute_difference(less: Sequence[Row], more: Sequence[Row]) -> IntervalEsti
     """Mean of `more` − `less` over the seeds that both have, with its interval; None with fewer than two."""
     first, second = ({row.seed: row.after for row in side} for side in (less, more))
     shared = sorted(set(first) & set(second))
-    return (
-        compute_paired_interval([first[seed] for seed in shared], [second[seed] for seed in shared])
-        if len(shared) > 1
-        else None
-    )
+    if len(shared) < 2:
+        return None
+    return compute_paired_interval([first[seed] for seed in shared], [second[seed] for seed in shared])
 
 
 def compute_gain(rows: Sequence[EvolutionRow]) -> IntervalEstimate | None:
@@ -135,8 +128,8 @@ def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) ->
     """The difference to the variant that it lacks a part of, which is named unless it is `full`."""
     against = study.known[name].against
     if name == against:
-        return format_difference(None)
-    difference = format_difference(compute_difference(by_variant[name], by_variant.get(against, [])))
+        return DASH
+    difference = _format_difference(compute_difference(by_variant[name], by_variant.get(against, [])))
     return difference if against == FULL else f"{difference} from {against}"
 
 
@@ -169,10 +162,3 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         f"n/a at $0.{f' {gates}' if any(row.variant == 'no-gate' for row in rows) else ''}",
         f"Infrastructure errors, counted apart from scores: {errors}. All runs took {minutes:.0f} minutes together.",
     ]
-
-
-def format_difference(estimate: IntervalEstimate | None) -> str:
-    """A difference with its interval, signed; a dash where there is none."""
-    if estimate is None:
-        return DASH
-    return f"{estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"

@@ -21,7 +21,6 @@ class ContaminatedTasks(NamedTuple):
 
     Attributes:
         marks: fingerprints of the tasks' texts and entities.
-        tasks: how many tasks.
         unknown: runs that evolved a system and were removed, so that their tasks are not known.
     """
 

@@ -27,7 +27,7 @@ from selfwire.runs.evaluation.systems import (
 from selfwire.runs.folders import JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name
 from selfwire.runs.models import load_models_embedder, make_metered_model
-from selfwire.runs.run_record import load_request, to_corpus_json, with_limits
+from selfwire.runs.run_record import load_request, with_limits
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -47,9 +47,6 @@ class EvaluationPlan(RunPlan[Evaluation]):
     """What an evaluation executes.
 
     Attributes:
-        benchmark: its tools and environment.
-        tasks: that are measured.
-        workflows: of the systems, by name.
         known: the tasks that these have learned from.
         out: file of results; one in the run's folder if None.
     """
@@ -64,7 +61,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
     @property
     def corpus(self) -> list[object]:
         """The tasks, as JSON."""
-        return to_corpus_json(self.tasks)
+        return [task.model_dump(mode="json") for task in self.tasks]
 
     async def note_start(self, journal: Journal) -> None:
         """Note the file of results, the workflows of the start and the tasks that they have learned from."""
@@ -117,9 +114,6 @@ def start_evaluation(
     """A new run; nothing is written unless every part of the request can be used.
 
     Args:
-        request: what the run is asked to do.
-        home: folder of runs and library.
-        run: its name.
         out: file of results; one in the run's folder if None.
 
     Raises:
@@ -138,8 +132,6 @@ def resume_evaluation(
     """A run that stopped early, with everything that it has paid for; it repeats tasks that ended as errors.
 
     Args:
-        run: name of the run.
-        home: folder of runs and library.
         limits: of the budget, by name, in place of those of the run; kept for the next time.
 
     Raises:
@@ -172,7 +164,6 @@ def open_shard(shard: Shard) -> Iterator[Evaluation]:
 
 
 def _load_plan(path: Path, home: Path | None, limits: Mapping[str, float]) -> EvaluationPlan:
-    """The plan that a run's journal holds."""
     request = with_limits(load_request(path, EvaluationRequest), limits)
     embedder, notices = load_models_embedder(request.models)
     workflows, known = get_start_notes(path)

@@ -1,7 +1,7 @@
 """Evolutions inside an evaluation: each has a home below its folder; they share its budget and are resumed with it."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from selfwire.graphs.method_names import method_names
 from selfwire.runs import evolution
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow
-from selfwire.runs.evolution import EvolutionRun
 from selfwire.runs.folders import JOURNAL, SUMMARY, get_runs_folder
 from selfwire.runs.models import find_price_file
 from selfwire.runs.requests import EvolveRequest, Sizes
@@ -35,13 +34,12 @@ class Evolution:
     """The evolution of one system.
 
     Attributes:
-        request: of the evaluation.
-        entry: the system that is evolved.
         home: folder of its own.
         users: home of the user, where the result is saved and a file of prices may lie.
     """
 
     request: EvaluationRequest
+    sizes: Evolving
     entry: SystemSpec
     home: Path
     users: Path | None
@@ -49,7 +47,7 @@ class Evolution:
     @property
     def evolve_request(self) -> EvolveRequest:
         """The request of the evolution; its test tasks are the tasks of the evaluation."""
-        asked, sizes = self.request, get_evolving(self.request)
+        asked, sizes = self.request, self.sizes
         prices = find_price_file(asked.models, self.users)
         return EvolveRequest(
             method=self.entry.target,
@@ -91,44 +89,37 @@ class Evolution:
     @property
     def spent(self) -> Usage:
         """The cost so far; its seconds are wall time."""
-        if not self.path.exists():
-            return Usage()
-        with closing(Journal.open_read_only(self.path)) as journal:
-            return journal.spend().replace(seconds=run_sync(journal.get_note(ELAPSED)) or 0.0)
+        with self._read() as journal:
+            return journal.spend().replace(seconds=run_sync(journal.get_note(ELAPSED)) or 0.0) if journal else Usage()
 
     @property
     def is_finished(self) -> bool:
         """Whether nothing is left to do."""
-        if not self.path.exists():
-            return False
-        with closing(Journal.open_read_only(self.path)) as journal:
-            return (run_sync(journal.get_note(SUMMARY)) or {}).get("status") == "finished"
+        with self._read() as journal:
+            return journal is not None and (run_sync(journal.get_note(SUMMARY)) or {}).get("status") == "finished"
+
+    def _read(self) -> AbstractContextManager[Journal | None]:
+        return closing(Journal.open_read_only(self.path)) if self.path.exists() else nullcontext()
 
     def run(self, budget: Budget, on_event: Callable[[Event], None]) -> None:
         """Evolve, or resume the evolution.
 
         Args:
             budget: the limits of the evolution, its cost so far included.
-            on_event: gets events of progress.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
-        with self._open(budget) as opened:
+        limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
+        with (
+            evolution.resume_evolution(RUN, self.home, limits=limits)
+            if self.path.exists()
+            else evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
+        ) as opened:
             run_sync(opened.execute(on_event))
 
-    def _open(self, budget: Budget) -> AbstractContextManager[EvolutionRun]:
-        if self.path.exists():
-            limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
-            return evolution.resume_evolution(RUN, self.home, limits=limits)
-        return evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
-
     def result(self, run: str) -> LoadedWorkflow:
-        """The workflow that the evolution kept; it is saved in the user's library too, as <run>-<name>.
-
-        Args:
-            run: name of the evaluation.
-        """
+        """The workflow that the evolution kept; it is saved in the user's library too, as <run>-<name>."""
         with open_library(self.home) as own, open_library(self.users) as library:
             version: Version = run_sync(own.head(self.entry.name))
             workflow = run_sync(own.load(version.ref))
@@ -138,31 +129,14 @@ class Evolution:
 
 
 def make_evolutions(request: EvaluationRequest, folder: Path, users: Path | None) -> tuple[Evolution, ...]:
-    """The evolutions that a request asks for.
-
-    Args:
-        request: of the evaluation.
-        folder: of its run.
-        users: home of the user.
-    """
+    """The evolutions that a request asks for."""
     if request.evolving is None:
         return ()
     return tuple(
-        Evolution(request, entry, folder / FOLDER / entry.name, users)
+        Evolution(request, request.evolving, entry, folder / FOLDER / entry.name, users)
         for entry in request.entries
         if entry.name in request.evolving.names
     )
-
-
-def get_evolving(request: EvaluationRequest) -> Evolving:
-    """Sizes of the evolution.
-
-    Raises:
-        ValueError: nobody is evolved.
-    """
-    if request.evolving is None:
-        raise ValueError("nobody is evolved in this evaluation")
-    return request.evolving
 
 
 def compute_left(budget: Budget, spent: Usage, beside: Usage) -> Budget:
@@ -174,15 +148,8 @@ def compute_left(budget: Budget, spent: Usage, beside: Usage) -> Budget:
         beside: by the part itself, whose limits count it.
     """
 
-    def limit(whole: float | None, name: str) -> float | None:
-        if whole is None:
-            return None
+    def left(whole: float, name: str) -> float:
         return max(0, whole - ((getattr(spent, name) or 0) - (getattr(beside, name) or 0)))
 
-    calls, tokens = limit(budget.calls, "calls"), limit(budget.tokens, "tokens")
-    return Budget(
-        calls=None if calls is None else int(calls),
-        tokens=None if tokens is None else int(tokens),
-        dollars=limit(budget.dollars, "dollars"),
-        seconds=limit(budget.seconds, "seconds"),
-    )
+    limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
+    return Budget.model_validate({name: left(limit, name) for name, limit in limits.items()})

@@ -14,7 +14,6 @@ class SystemSpec(FrozenModel):
     Args:
         name: how tables, rows and the journal call it; unique in a run.
         target: name of a method (its seed workflow) or baseline, or a saved workflow.
-        config: knobs of the method, as JSON.
     """
 
     name: Id
@@ -43,13 +42,10 @@ class EvaluationRequest(Request):
     """An evaluation: its systems, tasks, models and limits.
 
     Args:
-        command: that asked for it.
         entries: contestants, in the order of the table.
         against: name of the entry that the others are compared with; the first if "".
         split: which tasks; gate is called val on the command line.
         tasks: how many.
-        seed: of the tasks and of everything drawn.
-        concurrency: tasks that are worked on at the same time.
         calls_per_task: most model calls of a task, for every contestant; None for no cap.
         grading_timeout: seconds until a grader of the user's own is given up on an answer.
         evolving: the systems that are evolved first, on tasks of other splits; None for none.
@@ -82,6 +78,11 @@ class EvaluationRequest(Request):
                 "who is evolved learns from the train and val splits; measure on the test split, or give --evolve none"
             )
         return self
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Of the contestants."""
+        return tuple(entry.target for entry in self.entries)
 
     def alone(self, name: str) -> "EvaluationRequest":
         """The same of one contestant."""

@@ -25,8 +25,7 @@ from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow, System, make_trivial_system
 from selfwire.runs.lifecycle import note_status, track_status
-from selfwire.runs.run_record import compute_code_hash
-from selfwire.runs.version import get_version
+from selfwire.runs.run_record import compute_code_hash, get_version
 from selfwire.runtime.journal import Journal, body_hash
 from selfwire.runtime.ledger import Ledger, ResourceAmount
 from selfwire.runtime.sync import run_sync
@@ -56,16 +55,10 @@ class Evaluation:
     """An evaluation that can be run now.
 
     Attributes:
-        request: what the run is asked to do.
-        benchmark: its tasks, tools and environment.
         workflows: of the systems, by name; `evolve` replaces those that evolve.
         build_system: makes a contestant of its entry and workflow.
         evolutions: of contestants that are evolved first.
-        tasks: in order.
-        journal, ledger: of the run.
         judge: pays for the calls of a model that grades; None if none does.
-        embedder: its name.
-        out: where the results go.
         notices: what the user should know.
         get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
     """
@@ -98,7 +91,7 @@ class Evaluation:
     @property
     def labels(self) -> dict[str, str]:
         """What is measured."""
-        return {"method": ", ".join(entry.target for entry in self.request.entries)}
+        return {"method": ", ".join(self.request.targets)}
 
     @property
     def spent(self) -> Usage:
@@ -219,10 +212,13 @@ class Evaluation:
             raise stopped[0]
 
     async def _run(self, one: System, number: int, context: RolloutContext, on_event: Callable[[Event], None]) -> None:
-        """Every task of a contestant that has no row or an error."""
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
-        done, targets = await self._done(one), len(self.request.entries)
-        count = Count(done=len(done), errors=0, score=sum(done.values()))
+        targets, count = len(self.request.entries), SystemSummary(one.contestant)
+        async for _, rows in self._read(await self.journal.note_names(_note(one.name))):
+            for row in rows:
+                if row.score is not None:
+                    count.add(row)
+        todo = [task for task in self.tasks if task.id not in count.scores]
         last, pending = -math.inf, False
 
         def tell() -> None:
@@ -230,8 +226,8 @@ class Evaluation:
             last, pending = time.monotonic(), False
             on_event(
                 {
-                    "target": one.name, "number": number, "targets": targets, "done": count.done,
-                    "total": len(self.tasks), "score": count.mean, "errors": count.errors, "spend": self.ledger.spent,
+                    "target": one.name, "number": number, "targets": targets, "done": count.tasks,
+                    "total": len(self.tasks), "score": count.score, "errors": count.errors, "spend": self.ledger.spent,
                 }
             )  # fmt: skip
 
@@ -240,22 +236,14 @@ class Evaluation:
             count.add(await self._save_row(one, task, found[0], scope))
             pending, now = True, time.monotonic()
             await self._note_time(now)
-            if count.done == len(self.tasks) or now - last >= TOLD_EVERY:
+            if count.tasks == len(self.tasks) or now - last >= TOLD_EVERY:
                 tell()
 
-        todo = [task for task in self.tasks if task.id not in done]
         try:
             await self.get_rollout_runner(one)(context, one.play, one.workflow, todo, scope, keep)
         finally:
             if pending:  # it was stopped
                 tell()
-
-    async def _done(self, one: System) -> dict[str, float]:
-        """Scores of the tasks whose rows stand."""
-        prefix, found = _note(one.name), dict[str, float]()
-        async for _, rows in self._read(await self.journal.note_names(prefix)):
-            found.update((row.task, row.score) for row in rows if row.score is not None)
-        return found
 
     async def _save_row(self, one: System, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
         spent = done.usage
@@ -292,27 +280,6 @@ class Evaluation:
             stand_in=request.models.is_offline,
             complete=complete,
         )
-
-
-@dataclass
-class Count:
-    """How a contestant stands, for the progress."""
-
-    done: int
-    errors: int
-    score: float
-
-    def add(self, row: TaskRow) -> None:
-        """Count a row."""
-        self.done += 1
-        self.errors += row.score is None
-        self.score += row.score or 0.0
-
-    @property
-    def mean(self) -> float | None:
-        """Of the graded ones so far."""
-        graded = self.done - self.errors
-        return self.score / graded if graded else None
 
 
 async def note_workflows(journal: Journal, workflows: Mapping[str, LoadedWorkflow]) -> None:

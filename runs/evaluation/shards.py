@@ -13,13 +13,7 @@ from selfwire.runtime.lease import Lease
 
 @dataclass(frozen=True)
 class Shard:
-    """One system of a run.
-
-    Attributes:
-        run: its name.
-        name: of the contestant.
-        home: of runs and library.
-    """
+    """One system of a run."""
 
     run: str
     name: str

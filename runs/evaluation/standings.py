@@ -13,12 +13,7 @@ FAULT = 160
 
 
 def build_results_table(run: Evaluation, lines: Sequence[SystemSummary]) -> Table:
-    """The table of an evaluation; offline without time and price, and without the share solved where it is the score.
-
-    Args:
-        run: the evaluation.
-        lines: the benchmark's own rule and the contestants.
-    """
+    """The table of an evaluation; offline without time and price; without the share solved where it is the score."""
     against = choose_comparison(lines, run.request.against)
     columns = list_columns(against)
     if set(run.request.models.roles.values()) == {"offline"}:

@@ -35,7 +35,6 @@ class LoadedWorkflow(FrozenModel):
     """A system's workflow and its origin.
 
     Args:
-        workflow: answers the questions.
         learned: whether it was evolved on graded tasks.
         evolution: the cost of its evolution; None without one, or where it is not known.
         run: that evolved it; "" if none did.
@@ -49,13 +48,7 @@ class LoadedWorkflow(FrozenModel):
 
 @dataclass(frozen=True)
 class System:
-    """A system that can answer questions.
-
-    Attributes:
-        contestant: its entry in the header.
-        workflow: answers the questions.
-        play: puts one.
-    """
+    """A system that can answer questions."""
 
     contestant: SystemInfo
     workflow: Workflow
@@ -140,8 +133,11 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) 
         learned=one.learned,
         evolution=one.evolution,
     )
-    play = _capped(solver, lambda knobs: _with_knobs(entry, one, factory, knobs), factory.ledger)
-    return System(contestant, one.workflow, play)
+
+    def shorter(knobs: Mapping[str, int]) -> Solver:
+        return factory.solver(one.workflow.method, {**entry.config, **knobs})
+
+    return System(contestant, one.workflow, _capped(solver, shorter, factory.ledger))
 
 
 def make_trivial_system(rule: TrivialRule) -> System:
@@ -155,10 +151,6 @@ def make_trivial_system(rule: TrivialRule) -> System:
     return System(contestant, make_single_workflow(()), play)
 
 
-def _with_knobs(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory, knobs: Mapping[str, int]) -> Solver:
-    return factory.solver(one.workflow.method, {**entry.config, **knobs})
-
-
 def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
@@ -166,11 +158,6 @@ def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledg
     by halving, as more rounds never take fewer calls: it is asked again with some of the rounds that are in question.
     What it had asked before comes out of the journal and costs nothing; nothing else is asked, as which calls were cut
     depends on timing.
-
-    Args:
-        solver: the method.
-        shorter: the method with other knobs.
-        ledger: that pays for the tasks.
     """
     name = describe_method(solver.name).rounds if solver.name in method_names() else ""
     most = getattr(getattr(solver, "config", None), name) if name else 1

@@ -1,8 +1,6 @@
 """Systems in worker processes: each has a journal below the run's folder, which is merged into the run's own.
 
-A contestant's numbers follow from the request, its workflow and its tasks, and its calls carry the run's name as they
-do in one process; so the rows are the same however many processes there are, and a run can be resumed with another
-number of them.
+The rows are the same however many processes there are, and a run can be resumed with another number of them.
 """
 
 import math
@@ -46,7 +44,6 @@ def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
     """Processes for an evaluation; one where there is a budget or a provider's rate, which one process must count.
 
     Args:
-        request: what the run is asked to do.
         wanted: number that the user gave; None for as many as fit.
 
     Raises:
@@ -72,9 +69,6 @@ def run_in_processes(
     """Evolve and measure several systems at a time, as `run.evolve` and `run.execute` do one after another.
 
     Args:
-        run: that was started or resumed.
-        home: of runs and library.
-        workers: processes.
         on_event: gets the events of `run.execute`, and those of evolutions with the system as `target`.
 
     Raises:
@@ -184,8 +178,6 @@ def run_alone(shard: Shard) -> Usage:
 
 @dataclass
 class _ProgressForwarder:
-    """Passes on as many events as a person can follow."""
-
     name: str
     listeners: Sequence[EventQueue]
     latest: float = field(default=-math.inf, init=False)

@@ -5,7 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
-from selfwire.cli.progress import EvaluationProgress, format_spend
+from selfwire.cli.output import format_spend
+from selfwire.cli.progress import EvaluationProgress
 from selfwire.core.usage import Usage
 
 

@@ -17,8 +17,8 @@ from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas.stage import OWN_KNOWLEDGE
 from selfwire.nodes.ensemble import NOTHING
-from tests.graphs.evomas_process import IO, SEARCH
 from tests.graphs.scripted import TurnsChat
+from tests.graphs.test_evomas_wire import IO, SEARCH
 from tests.graphs.test_hiva_state_graph import run
 
 ASKED = {"question": "Which bridge is longer?"}

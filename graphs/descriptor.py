@@ -42,8 +42,8 @@ OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
 MethodProvider = Callable[[Any, Usage], Awaitable[tuple[Any, Ledger | None]]]
 """Makes the method for a run's context, with the ledger that pays; no ledger where somebody else counts."""
 
-BuildGraph = Callable[[Any, RunStart, Any], Graph]
-"""Builds a method's state graph from config, start and `MethodProvider`, ready to compile."""
+BuildGraph = Callable[[Any, RunStart, MethodProvider], Graph]
+"""Builds a method's state graph, ready to compile, from config, start and what makes the method."""
 
 
 @dataclass(frozen=True)

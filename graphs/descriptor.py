@@ -18,6 +18,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
+from selfwire.graphs.configs import parse_config
 from selfwire.graphs.demand import EstimateDemand, estimate_single_run
 from selfwire.graphs.method_factory import MethodFactory
 from selfwire.graphs.method_graph import Graph
@@ -40,7 +41,7 @@ OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
 """Arguments of `build` that only some methods use."""
 
 MethodProvider = Callable[[Any, Usage], Awaitable[tuple[Any, Ledger | None]]]
-"""Makes the method for a run's context, with the ledger that pays; no ledger where somebody else counts."""
+"""Makes the method for a run's context, with the ledger that pays; None if the caller counts."""
 
 BuildGraph = Callable[[Any, RunStart, MethodProvider], Graph]
 """Builds a method's state graph, ready to compile, from config, start and what makes the method."""
@@ -76,7 +77,7 @@ class RouterTraining(Generic[Made]):
     Attributes:
         plan: how the router of a workflow draws and learns; raises ConfigError where no run would ask it.
         config: config fields under which the router is asked.
-        by_chance: the method with a router that draws by chance, to compare with; None if there is none.
+        by_chance: the method with a router that draws at random, as a control; None if there is none.
         options: config fields that the command's options stand for, by option: those of `paper`, of `process_reward`.
         errands: whether the learning test on errands trains this router.
     """
@@ -97,7 +98,8 @@ class MethodDescriptor(Generic[Made, Config]):
         summary: one line on what it does, for tables.
         make: makes the method from model, tools, embedder and config; usually its class.
         config: class of its config; every field has a default.
-        context: class of what can be chosen per run of its graph.
+        context: class of what can be chosen per run of its graph; a choice with the name of a config field replaces
+            that field, unless it is None.
         build_graph: builds its state graph; by default a team that runs once.
         takes: which of `OPTIONS` its `build` uses.
         demand: estimates the calls of a question and of an iteration.
@@ -144,6 +146,14 @@ class MethodDescriptor(Generic[Made, Config]):
             raise ConfigError(
                 f"method {self.name}: variants need {FULL!r}, and takes is of {', '.join(sorted(OPTIONS))}"
             )
+        if not (issubclass(self.config, FrozenModel) and issubclass(self.context, RunContext)):
+            raise ConfigError(f"method {self.name}: config is a subclass of FrozenModel, context one of RunContext")
+        if needed := [name for name, one in self.config.model_fields.items() if one.is_required()]:
+            raise ConfigError(f"method {self.name}: its config needs defaults for {', '.join(needed)}")
+        if self.rounds and self.rounds not in self.config.model_fields:
+            raise ConfigError(f"method {self.name}: rounds names no field of its config: {self.rounds}")
+        for name, variant in self.variants.items():
+            parse_config(f"{self.name}'s variant {name}", self.config, variant.config)
 
     def build(
         self,
@@ -200,7 +210,7 @@ class MethodDescriptor(Generic[Made, Config]):
             return factory.check(had) if had else start
 
         save = make_saver(library, name or self.name, self.name, factory.embedder_name) if library else None
-        return self.build_graph(config, RunStart(start, choose, grader=grader, save=save), factory)
+        return self.build_graph(config, RunStart(start, choose, self.context, grader=grader, save=save), factory)
 
     async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
         """The graph around the current workflow, for `langgraph dev`; see `Service.graph`."""
@@ -241,7 +251,7 @@ class MethodDescriptor(Generic[Made, Config]):
             return workflow  # the drawn one runs, whatever the thread had
 
         save = make_saver(library, name, self.name, factory.embedder_name)
-        start = RunStart(workflow, choose, save=save)
+        start = RunStart(workflow, choose, self.context, save=save)
         return self.build_graph(factory.config, start, factory).compile(name=self.name)
 
     def _make_served_seed(self, factory: MethodFactory[Made, Config], config: RunnableConfig) -> Workflow:

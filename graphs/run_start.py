@@ -32,6 +32,7 @@ class RunStart:
     Attributes:
         start: the workflow that is drawn, and that questions start with.
         choose: finds the workflow of a run; by default the thread's, else `start`.
+        context: class of what can be chosen per run.
         scope: of the run; None takes the thread's id as run.
         question: with its id and kind; None makes one of the input's text.
         grader: the environment, if there is one.
@@ -40,6 +41,7 @@ class RunStart:
 
     start: Workflow
     choose: ChooseWorkflow | None = None
+    context: type[RunContext] = RunContext
     scope: Scope | None = None
     question: Question | None = None
     grader: AnswerGrader | None = None
@@ -88,9 +90,9 @@ def add_usage(before: Usage, more: Usage, ledger: Ledger | None) -> Usage:
     """Cost of a question so far.
 
     Args:
-        before: as the state has it; it includes agents' calls before a resume, but no failed asks.
+        before: as the state has it; it includes agents' calls before a resume, but no failed calls.
         more: what is added.
-        ledger: counts failed asks, but nothing before a resume; None where somebody else counts.
+        ledger: counts failed calls too, but none before a resume; None where the caller counts.
     """
     known = before + more
     return max(ledger.spent if ledger else known, known, key=lambda one: one.calls)

@@ -68,7 +68,7 @@ class TeamContext:
         agents: agents by id, looked up when a node acts.
         act: runs one agent once.
         router: chooses among a node's successors.
-        instruct: writes the message to each chosen successor but the sink; None hands on the output unchanged.
+        instruct: writes the message to each chosen successor except the sink; None hands on the output unchanged.
         workflow: fingerprint of the workflow that runs.
         acted: nodes that have begun their turn; empty after a finished run was resumed.
     """
@@ -117,10 +117,10 @@ class TeamContext:
 
 
 def choose_successors(layout: Layout, node: str, run: TeamContext, known: RouterInput) -> Routing | None:
-    """The router's choice at a node; None where there is nothing to choose from.
+    """The router's choice at a node; None if there are no successors.
 
     Raises:
-        ValueError: the router chose what is no successor, or one twice.
+        ValueError: the router chose a node that is not a successor, or one twice.
     """
     successors = layout.topology.successors[node]
     if not successors:

@@ -32,7 +32,7 @@ async def _run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """LangGraph's serializer for files that somebody else may have written: it makes no object of a foreign type.
+    """LangGraph's serializer for files that somebody else may have written: it never makes objects of unknown types.
 
     By default LangGraph imports and calls whatever a checkpoint names.
     """

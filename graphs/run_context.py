@@ -45,7 +45,7 @@ class RunContext(BaseModel):
 
     @property
     def prompts(self) -> dict[str, str]:
-        """Prompts that were edited for this run, by agent; a blank prompt is no edit."""
+        """Prompts that were edited for this run, by agent; a blank prompt is not an edit."""
         fields = type(self).model_fields
         given = {name: getattr(self, name) for name in fields if name.startswith(PROMPT)}
         return {
@@ -89,7 +89,7 @@ class _Editable(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _with_prompts(schema: type[RunContext], editable: tuple[_Editable, ...]) -> Any:
-    """Cached, as pydantic is slow at it and a method makes its graph anew for every question."""
+    """Cached, as pydantic is slow at it and a method makes a new graph for every question."""
     prompts: dict[str, Any] = {}
     for one in editable:
         where: dict[str, Any] = {"langgraph_nodes": list(one.nodes), "langgraph_type": "prompt"}

@@ -97,7 +97,7 @@ async def run_team(
 
     Raises:
         TopologyError: the topology cannot run.
-        BudgetError, ConfigError, ...: errors of agents, apart from ModelError.
+        BudgetError, ConfigError, ...: errors of agents, except ModelError.
     """
     team, here = compile_team(topology), make_trace_config(run.scope, {"workflow": run.workflow})
     if len(topology.nodes) == 1 and not is_observed(config):
@@ -243,7 +243,7 @@ def _describe_turn(node: str, agent: str) -> RunnableConfig:
 def _add_relays(
     graph: StateGraph[TeamState, TeamContext], layout: Layout, deferred: str | None
 ) -> dict[tuple[str, int], str]:
-    """Add a chain of relays for every node, but the deferred one, that an edge reaches across levels.
+    """Add a chain of relays for every node, except the deferred one, that an edge reaches across levels.
 
     Returns:
         Relays by the node that they wait for and by level.

@@ -39,7 +39,7 @@ def make_metered_model(
         home: folder where a file of prices may lie.
 
     Raises:
-        ConfigError: a model or a file of prices cannot be used, there is an address and nobody to send to, or a
+        ConfigError: a model or a file of prices cannot be used, a base URL is given but no model uses it, or a
             dollar budget meets a model without a price.
     """
     if names.base_url and set(names.roles.values()) == {"offline"}:
@@ -61,7 +61,7 @@ def refuse_no_address(url: str) -> None:
     """Refuse an address that no request can be sent to, before anything waits for an answer.
 
     Raises:
-        ConfigError: it is no http or https address with a host and, if any, a port.
+        ConfigError: it is not an http or https address with a host and, optionally, a port.
     """
     try:
         parts = urlsplit(url)

@@ -158,7 +158,7 @@ def get_evolving(request: EvaluationRequest) -> Evolving:
     """Sizes of the evolution.
 
     Raises:
-        ValueError: nobody is evolved.
+        ValueError: there is no system to evolve.
     """
     if request.evolving is None:
         raise ValueError("nobody is evolved in this evaluation")

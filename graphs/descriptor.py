@@ -1,6 +1,6 @@
 """A method, declared once: everything that other rooms need to know of it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,6 @@ from langgraph_sdk.runtime import ServerRuntime
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
-from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
@@ -29,7 +28,6 @@ from selfwire.graphs.serving import Current, Served, Service
 from selfwire.graphs.single_run import build_single_run_graph
 from selfwire.graphs.variants import FULL, Variant
 from selfwire.graphs.version_saver import make_saver
-from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
 from selfwire.tools.langchain import make_toolbox
 from selfwire.tools.search import Document, SearchTool, read_documents
@@ -40,11 +38,8 @@ Config = TypeVar("Config", bound=FrozenModel)
 OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
 """Arguments of `build` that only some methods use."""
 
-MethodProvider = Callable[[Any, Usage], Awaitable[tuple[Any, Ledger | None]]]
-"""Makes the method for a run's context, with the ledger that pays; None if the caller counts."""
-
-BuildGraph = Callable[[Any, RunStart, MethodProvider], Graph]
-"""Builds a method's state graph, ready to compile, from config, start and what makes the method."""
+BuildGraph = Callable[[Any, RunStart, MethodFactory[Any, Any]], Graph]
+"""Builds a method's state graph, ready to compile, from config, start and what makes the method for a run."""
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def parse_contestants(targets: list[str], config: Mapping[str, Any], without: li
     """Entries for names, and for words that mean several; each once.
 
     Raises:
-        ConfigError: a knob or a part is of nobody.
+        ConfigError: a knob or a part belongs to no contestant.
     """
     named = dict.fromkeys(name for target in targets for name in ALL.get(target, (target,)))
     parts: dict[str, list[str]] = {}

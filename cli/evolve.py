@@ -30,7 +30,7 @@ from selfwire.evals.studies.variants import switch_off
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import count_failed_tests
-from selfwire.graphs.method_names import format_import, method_names
+from selfwire.graphs.method_names import format_identifier, format_import, method_names
 from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
 from selfwire.runs.report import STAMP, Report, make_report
@@ -174,7 +174,7 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
 def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
     tools = f'list(load_benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
     models, method = run.request.models, run.parts.method.name
-    model, imported = f'"{models.agent}"', ""
+    model, imported, called = f'"{models.agent}"', "", format_identifier(method)
     if models.base_url and models.agent != "offline":
         model = f'make_chat_model({model}, base_url="{models.base_url}")'
         imported = "    from selfwire.runtime.models import make_chat_model\n"
@@ -184,6 +184,6 @@ def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
         f"    from selfwire.runtime.workflow_library import open_library\n{imported}\n"
         f'    library = open_library("{home}")\n'
         f"    tools = {tools}\n"
-        f'    graph = {method}.build({model}, name="{name}", library=library, tools=tools).compile()\n'
+        f'    graph = {called}.build({model}, name="{name}", library=library, tools=tools).compile()\n'
         '    print(graph.invoke({"question": "..."})["answer"])'
     )

@@ -107,7 +107,7 @@ def read_insights(file: Path) -> tuple[tuple[Insight, ...], str]:
     """Insights out of an exported file, and where they come from; a file that does not say is its own origin.
 
     Raises:
-        ConfigError: the file cannot be read, or is no such export.
+        ConfigError: the file cannot be read, or is not an export of insights.
     """
     try:
         body: Any = json.loads(file.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The command that measures retrieval apart from any team: recall."""
+"""The command that measures retrieval without a team: recall."""
 
 from typing import Annotated
 

@@ -54,7 +54,7 @@ class ModelError(SelfwireError):
 
 
 class OutageError(StoppedError):
-    """A provider is down, which is no fault of one task: the run stops in a resumable state."""
+    """A provider is down, which is not the fault of a task: the run stops in a resumable state."""
 
 
 class ReplyError(ModelError):
@@ -70,7 +70,7 @@ class GradingError(SelfwireError):
 
 
 class SandboxError(SelfwireError):
-    """A sandbox could not run a program, which is no fault of the program and never a score."""
+    """A sandbox could not run a program, which is not the fault of the program and never a score."""
 
 
 class TaskError(SelfwireError):

@@ -87,7 +87,7 @@ Toolbox = Mapping[str, Tool]
 
 
 class Sandbox(Protocol):
-    """Runs untrusted Python programs: no network, no files but their own, limits on every resource."""
+    """Runs untrusted Python programs: no network, only their own files, limits on every resource."""
 
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         """Run a program to its end or to its first limit.

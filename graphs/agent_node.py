@@ -108,10 +108,10 @@ class TeamContext:
 
 
 def choose_successors(layout: Layout, node: str, run: TeamContext, known: RouterInput) -> Routing | None:
-    """The router's choice at a node; None where there is nothing to choose from.
+    """The router's choice at a node; None if there are no successors.
 
     Raises:
-        ValueError: the router chose what is no successor, or one twice.
+        ValueError: the router chose a node that is not a successor, or one twice.
     """
     successors = layout.topology.successors[node]
     if not successors:

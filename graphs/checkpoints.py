@@ -19,7 +19,7 @@ from selfwire.core.errors import ConfigError, JournalError
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """LangGraph's serializer for files that somebody else may have written: it makes no object of a foreign type.
+    """LangGraph's serializer for files that somebody else may have written: it never makes objects of unknown types.
 
     By default LangGraph imports and calls whatever a checkpoint names.
     """

@@ -1,6 +1,6 @@
 """A method, declared once: everything that other rooms need to know of it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,10 @@ from langgraph_sdk.runtime import ServerRuntime
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
-from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
+from selfwire.graphs.configs import parse_config
 from selfwire.graphs.demand import EstimateDemand, estimate_single_run
 from selfwire.graphs.method_factory import MethodFactory
 from selfwire.graphs.method_graph import Graph
@@ -28,7 +28,6 @@ from selfwire.graphs.serving import Current, Served, Service
 from selfwire.graphs.single_run import build_single_run_graph
 from selfwire.graphs.variants import FULL, Variant
 from selfwire.graphs.version_saver import make_saver
-from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
 from selfwire.tools.langchain import make_toolbox
 from selfwire.tools.search import Document, SearchTool, read_documents
@@ -39,11 +38,8 @@ Config = TypeVar("Config", bound=FrozenModel)
 OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
 """Arguments of `build` that only some methods use."""
 
-MethodProvider = Callable[[Any, Usage], Awaitable[tuple[Any, Ledger | None]]]
-"""Makes the method for a run's context, with the ledger that pays; no ledger where somebody else counts."""
-
-BuildGraph = Callable[[Any, RunStart, Any], Graph]
-"""Builds a method's state graph from config, start and `MethodProvider`, ready to compile."""
+BuildGraph = Callable[[Any, RunStart, MethodFactory[Any, Any]], Graph]
+"""Builds a method's state graph, ready to compile, from config, start and what makes the method for a run."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +89,8 @@ class MethodDescriptor(Generic[Made, Config]):
     Attributes:
         name: in the command line, journals and saved workflows.
         make: makes the method from model, tools, embedder and config; usually its class.
+        context: class of what can be chosen per run of its graph; a choice with the name of a config field replaces
+            that field, unless it is None.
         build_graph: builds its state graph; by default a team that runs once.
         takes: which of `OPTIONS` its `build` uses.
         variants: its ablations and controls by name; `full` is the method itself.
@@ -136,6 +134,14 @@ class MethodDescriptor(Generic[Made, Config]):
             raise ConfigError(
                 f"method {self.name}: variants need {FULL!r}, and takes is of {', '.join(sorted(OPTIONS))}"
             )
+        if not (issubclass(self.config, FrozenModel) and issubclass(self.context, RunContext)):
+            raise ConfigError(f"method {self.name}: config is a subclass of FrozenModel, context one of RunContext")
+        if needed := [name for name, one in self.config.model_fields.items() if one.is_required()]:
+            raise ConfigError(f"method {self.name}: its config needs defaults for {', '.join(needed)}")
+        if self.rounds and self.rounds not in self.config.model_fields:
+            raise ConfigError(f"method {self.name}: rounds names no field of its config: {self.rounds}")
+        for name, variant in self.variants.items():
+            parse_config(f"{self.name}'s variant {name}", self.config, variant.config)
 
     def build(
         self,
@@ -190,7 +196,7 @@ class MethodDescriptor(Generic[Made, Config]):
             return factory.check(had) if had else start
 
         save = make_saver(library, name or self.name, self.name, factory.embedder_name) if library else None
-        return self.build_graph(config, RunStart(start, choose, grader=grader, save=save), factory)
+        return self.build_graph(config, RunStart(start, choose, self.context, grader=grader, save=save), factory)
 
     async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
         """The graph around the current workflow, for `langgraph dev`; see `Service.graph`."""
@@ -231,7 +237,7 @@ class MethodDescriptor(Generic[Made, Config]):
             return workflow  # the drawn one runs, whatever the thread had
 
         save = make_saver(library, name, self.name, factory.embedder_name)
-        start = RunStart(workflow, choose, save=save)
+        start = RunStart(workflow, choose, self.context, save=save)
         return self.build_graph(factory.config, start, factory).compile(name=self.name)
 
     def _make_served_seed(self, factory: MethodFactory[Made, Config], config: RunnableConfig) -> Workflow:

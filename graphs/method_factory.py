@@ -1,4 +1,4 @@
-"""Models, tools and embedder of a graph that people use; every run makes the method anew from its choices."""
+"""Models, tools and embedder of a graph that people use; every run makes a new method from its choices."""
 
 import asyncio
 from collections.abc import Callable
@@ -83,7 +83,12 @@ class MethodFactory(Generic[Made, Config]):
         if name not in self._made:
             self._made[name] = await asyncio.to_thread(self._load_models, name)
         model, embeds = self._made[name]
-        return self.make(model.with_ledger(ledger), self.toolbox, embeds, self.config), ledger
+        shared = (
+            type(context).model_fields.keys() & type(self.config).model_fields.keys() - RunContext.model_fields.keys()
+        )
+        chosen = {name: value for name in shared if (value := getattr(context, name)) is not None}
+        config = self.config.replace(**chosen) if chosen else self.config
+        return self.make(model.with_ledger(ledger), self.toolbox, embeds, config), ledger
 
     def check(self, workflow: Workflow) -> Workflow:
         """The workflow as the method can run it.

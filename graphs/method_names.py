@@ -18,11 +18,16 @@ def method_names() -> tuple[str, ...]:
 
 
 def format_import(name: str) -> str:
-    """The line that imports a method under its own name, to call its `build`."""
+    """The line that imports a method as `format_identifier(name)`, to call its `build`."""
     if name in own_methods():
         return f"from {PACKAGE} import {name}"
     point = outside_methods()[name][0]
-    return f"from {point.module} import {point.attr} as {name}"
+    return f"from {point.module} import {point.attr} as {format_identifier(name)}"
+
+
+def format_identifier(name: str) -> str:
+    """A method's name as Python can spell it."""
+    return name.replace("-", "_") if name[0].isalpha() else f"method_{name.replace('-', '_')}"
 
 
 @cache

@@ -1,5 +1,6 @@
 """The protocol of a method, as the outer evolution calls it."""
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -65,9 +66,11 @@ class Solver(Protocol):
     def name(self) -> str:
         """The name in the command line."""
 
+    @abstractmethod
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The workflow that the method starts from; its agents hold these tools."""
 
+    @abstractmethod
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Put a question to the team once.
 
@@ -103,6 +106,7 @@ class Method(Solver, Protocol):
         """Put a train question to the team, as a group of samples or, by default, once; raises as `solve`."""
         return [await self.solve(workflow, question, scope=scope)]
 
+    @abstractmethod
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
     ) -> EvolveResult:

@@ -52,10 +52,18 @@ def make_method(
         config: config fields by name, those of a nested config as a mapping; the others have their defaults.
 
     Raises:
-        ConfigError: there is no such method, or a config field is unknown or out of bounds.
+        ConfigError: there is no such method, it cannot be made, or a config field is unknown or out of bounds.
     """
     described = describe_method(name)
-    made: Method = described.make(model, toolbox, embedder, parse_config(name, described.config, config))
+    parsed = parse_config(name, described.config, config)
+    try:
+        made = described.make(model, toolbox, embedder, parsed)
+    except TypeError as error:
+        raise ConfigError(f"method {name!r} cannot be made of model, tools, embedder and config: {error}") from error
+    if not isinstance(made, Method):
+        raise ConfigError(f"what makes method {name!r} gives a {type(made).__name__}, which is no Method")
+    if made.name != name:
+        raise ConfigError(f"method {name!r} calls itself {made.name!r}; give class and descriptor one name")
     return made
 
 
@@ -70,7 +78,7 @@ def _load_outside(name: str) -> Descriptor:
         raise ConfigError(f"{where}: a method's name has up to 64 letters, digits, _ and -")
     try:
         found = points[0].load()
-    except Exception as error:  # an outside package may raise anything at import
+    except (Exception, SystemExit) as error:  # an outside package may raise anything at import
         raise ConfigError(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
     if not isinstance(found, MethodDescriptor) or found.name != name:
         raise ConfigError(f"{where} is not a MethodDescriptor of that name; name one in group {GROUP}")

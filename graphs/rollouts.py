@@ -34,7 +34,7 @@ from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_co
 NEW_OBJECTS = 20_000
 """New objects after which the garbage collector runs."""
 JUDGED = Budget(calls=2)
-"""Budget of a judge per answer: it is asked once more where its reply is no score."""
+"""Budget of a judge per answer: it is called again if its reply is not a score."""
 
 Progress = Callable[[Trajectory], None]
 RolloutFn = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]

@@ -44,7 +44,7 @@ class RunContext(BaseModel):
 
     @property
     def prompts(self) -> dict[str, str]:
-        """Prompts that were edited for this run, by agent; a blank prompt is no edit."""
+        """Prompts that were edited for this run, by agent; a blank prompt is not an edit."""
         fields = type(self).model_fields
         given = {name: getattr(self, name) for name in fields if name.startswith(PROMPT)}
         return {

@@ -32,12 +32,14 @@ class RunStart:
     Attributes:
         start: the workflow that is drawn, and that questions start with.
         choose: finds the workflow of a run; by default the thread's, else `start`.
+        context: class of what can be chosen per run.
         scope: of the run; None takes the thread's id as run.
         question: with its id and kind; None makes one of the input's text.
     """
 
     start: Workflow
     choose: ChooseWorkflow | None = None
+    context: type[RunContext] = RunContext
     scope: Scope | None = None
     question: Question | None = None
     grader: AnswerGrader | None = None

@@ -57,7 +57,7 @@ class Service(Generic[Made, Config]):
     Attributes:
         make_factory: makes the factory for the model and the tools of the settings; kept until the settings change.
         compile: builds the graph around the served workflow. The factory holds every tool that its agents hold.
-        make_seed: makes the workflow where nothing is saved.
+        make_seed: makes the initial workflow if none is saved.
         seeded_by: settings of an assistant that choose among initial workflows; they override a saved one.
     """
 
@@ -117,7 +117,7 @@ class Service(Generic[Made, Config]):
 
 @lru_cache(maxsize=4)
 def _opened(path: Path, inode: int) -> WorkflowLibrary:
-    """An open library; a file that replaced it has another inode and is opened anew."""
+    """An open library; a file that replaced it has another inode and is opened again."""
     return open_library(path.parent)
 
 

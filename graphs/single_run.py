@@ -20,7 +20,7 @@ from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.method_graph import END, START, Graph, MethodGraph
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.node_wrappers import DETACHED
-from selfwire.graphs.run_context import RunContext, apply_prompt_edits, get_run_context
+from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
 from selfwire.graphs.run_start import RunStart, add_usage
 from selfwire.graphs.team import run_team
 from selfwire.graphs.typed_state import State, Update
@@ -76,7 +76,7 @@ class SingleRunNodes:
 
     async def begin(self, state: SingleRunState) -> Update:
         """Take a new question."""
-        question, context = self.start.get_question(state), get_run_context(RunContext)
+        question, context = self.start.get_question(state), get_run_context(self.start.context)
         workflow = apply_prompt_edits(await self.start.workflow(context), context)
         scope = self.start.place(question, context)
         fresh = {"answer": None, "trajectory": None, "usage": Usage()}
@@ -99,10 +99,10 @@ def build_single_run_graph(config: Any, start: RunStart, provide: Any) -> Graph:
     """The state graph of a team that runs once."""
 
     async def make_nodes(spent: Usage) -> SingleRunNodes:
-        method, ledger = await provide(get_run_context(RunContext), spent)
+        method, ledger = await provide(get_run_context(start.context), spent)
         return SingleRunNodes(method, start, ledger)
 
-    graph = MethodGraph(SingleRunState, make_nodes, RunContext, start.start)
+    graph = MethodGraph(SingleRunState, make_nodes, start.context, start.start)
     graph.node("begin", SingleRunNodes.begin, first=True)
     graph.team("team", SingleRunNodes.team, start.start.topology)
     graph.edges(START, "begin", "team", END)

@@ -87,7 +87,7 @@ async def run_team(
 
     Raises:
         TopologyError: the topology cannot run.
-        BudgetError, ConfigError, ...: errors of agents, apart from ModelError.
+        BudgetError, ConfigError, ...: errors of agents, except ModelError.
     """
     team, here = compile_team(topology), make_trace_config(run.scope, {"workflow": run.workflow})
     if len(topology.nodes) == 1 and not is_observed(config):

@@ -14,7 +14,7 @@ class Variant(FrozenModel):
         config: config fields that differ from the method's defaults.
         gate: as in `EvolutionConfig`.
         random: whether rewirings are drawn at random.
-        learns: off where nothing is learned between runs, so that it is measured as it starts.
+        learns: False to skip evolution and measure the initial workflow.
         against: the variant that it lacks a part of.
     """
 

@@ -1,4 +1,4 @@
-"""The control of random legal edits: whatever evolution gains beyond it, it gains by reasons."""
+"""The control of random legal edits: a method must gain more than random edits do."""
 
 from collections.abc import Sequence
 

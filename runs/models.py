@@ -35,7 +35,7 @@ def make_metered_model(
         probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
 
     Raises:
-        ConfigError: a model or a file of prices cannot be used, there is an address and nobody to send to, or a
+        ConfigError: a model or a file of prices cannot be used, a base URL is given but no model uses it, or a
             dollar budget meets a model without a price.
     """
     if names.base_url and set(names.roles.values()) == {"offline"}:

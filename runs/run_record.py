@@ -35,7 +35,7 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
         command: that starts such runs; None if the schema says it.
 
     Raises:
-        JournalError: it is no run of this kind, or ended before it had begun.
+        JournalError: it is not a run of this kind, or it ended before it began.
     """
     with closing(Journal.open_read_only(path)) as journal:
         found, began = run_sync(journal.get_note(REQUEST)), (run_sync(journal.get_note(SUMMARY)) or {}).get("command")

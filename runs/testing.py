@@ -1,6 +1,6 @@
 """Tests of one's own teams: a saved workflow, method or baseline put to a benchmark's questions inside a pytest test.
 
-    TEAM = subject("hiva-archive", benchmark="archive", tasks=20)
+    TEAM = make_system_under_test("hiva-archive", benchmark="archive", tasks=20)
 
     @pytest.mark.langsmith
     @pytest.mark.parametrize("question", TEAM.questions, ids=lambda question: question.id)
@@ -57,7 +57,7 @@ class Subject:
         return tuple(task.question for task in self.tasks.values())
 
     def answer(self, question: Question) -> Trajectory:
-        """`answered`, for tests that are no coroutines."""
+        """As `aanswer`, for tests that are not coroutines."""
         return run_sync(self.aanswer(question))
 
     async def aanswer(self, question: Question) -> Trajectory:
@@ -67,8 +67,8 @@ class Subject:
             What the team did, with the environment's `feedback`; `error` says why there is none.
 
         Raises:
-            ConfigError: the question is none of the subject's.
-            OutageError: the provider answers nobody.
+            ConfigError: the question is not one of the tasks.
+            OutageError: the provider is down.
         """
         if question.id not in self.tasks:
             raise ConfigError(f"there is no question {question.id!r}; ask one of `questions`")

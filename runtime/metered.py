@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -42,7 +42,6 @@ from selfwire.runtime.throttle import Throttle, get_throttle
 from selfwire.runtime.tracing import make_trace_config
 
 Schema = TypeVar("Schema", bound=BaseModel)
-Role = Literal["agent", "meta", "judge"]
 SEED_STRIDE = 7919
 """Lies between the seeds of two samples, for models that know seeds but no samples."""
 ABSURD = 10**9

@@ -2,22 +2,34 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import grimp
 import networkx
-import pytest
 from vulture import Vulture
 
 ROOT = Path(__file__).parents[1]
 ROOMS = tuple(sorted(path.name for path in (ROOT / "src" / "selfwire").iterdir()))
-METHODS = tuple(sorted(path.name for path in (ROOT / "evolvers").iterdir() if (ROOT / "graphs" / path.name).is_dir()))
-SHARED = ("trained_router",)
-"""Packages that stand in both rooms and belong to no method."""
-NAMED = re.compile(rf"(?<![a-z])({'|'.join(name for name in METHODS if name not in SHARED)})(?![a-z])")
-CONCRETE = ("cli/demo.py", "graphs/method_names.py")
-"""Files that name a method on purpose: the demo's, and the default."""
+METHODS = tuple(sorted(path.parent.name for path in (ROOT / "graphs").glob("*/descriptor.py")))
+NAMED = re.compile(rf"(?<![a-z])({'|'.join(METHODS)})(?![a-z])", re.IGNORECASE)
+NAMED_ON_PURPOSE = {
+    "cli/demo.py": {"hiva"},
+    "graphs/method_names.py": {"hiva"},  # the default
+    "evolvers/trained_router/choosers.py": {"evomas/adapter"},  # the key of its random numbers
+    "bench/__main__.py": {"the trained router of EvoMAS"},
+    "bench/storage.py": {
+        "torch modules after import selfwire.graphs.hiva",
+        "import sys, selfwire.graphs.hiva; print(sum(name.split('.')[0] == 'torch' for name in sys.modules))",
+    },
+    "cli/options.py": {"Of HiVA's team: kabb; learned, as `train hiva` trains it; auto, as trained."},
+    "runs/evaluation/request.py": {" stands twice among the contestants; give each a name, as in mine=hiva"},
+    "cli/train.py": {"the learning test is `selfwire train evomas --family "},
+}
+"""Texts that name a method, by file; examples of commands in backquotes may stand anywhere."""
+EXAMPLE = re.compile(r"`selfwire [^`]*`")
 HOOKS = {
     "_": "singledispatch",
     "_llm_type": "LangChain's chat models",
@@ -35,53 +47,119 @@ HOOKS = {
 """Names that only a library calls, and which."""
 
 
+IMPORTERS = ("import_module", "__import__")
+CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
+
+
 def sources(*rooms: str) -> Iterator[Path]:
     for room in rooms or ROOMS:
         yield from sorted((ROOT / room).rglob("*.py"))
 
 
+@cache
+def read_trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in sources()}
+
+
 def test_no_files_import_each_other() -> None:
     house = grimp.build_graph("selfwire")
     imports = networkx.DiGraph((a, b) for a in house.modules for b in house.find_modules_directly_imported_by(a))
-    assert [sorted(circle) for circle in networkx.strongly_connected_components(imports) if len(circle) > 1] == []
+    circles = [sorted(circle) for circle in networkx.strongly_connected_components(imports) if len(circle) > 1]
+    assert not circles, "\n".join(map(str, circles))
 
 
-def test_nothing_is_unused() -> None:
-    """A name that is used nowhere in the rooms is documented for users, or goes."""
-    documented = "\n".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+def test_no_room_is_imported_by_a_string() -> None:
+    """Such an import is hidden from the checks for circles and directions."""
+    hidden = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, tree in read_trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in IMPORTERS
+        if any(isinstance(one, ast.Constant) and str(one.value).startswith("selfwire") for one in ast.walk(node))
+    ]
+    assert not hidden, "\n".join(hidden)
+
+
+def uses(node: ast.AST) -> Iterator[str]:
+    """Every name that a piece of code uses, inside short strings too, such as fields of tables and annotations."""
+    for one in ast.walk(node):
+        match one:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name) | ast.keyword(arg=str(name)):
+                yield name.rpartition(".")[2]
+            case ast.Constant(value=str(text)) if re.fullmatch(r"[\w.:\[\], |]+", text):
+                yield from re.findall(r"\w+", text)
+
+
+def definitions(statement: ast.stmt) -> Iterator[str]:
+    """Names that a statement of a module defines."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Assign(targets=targets):
+            yield from (one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+
+
+def find_unused_definitions() -> Iterator[str]:
+    """Functions, classes and constants of modules that nothing uses but their own definition and `__all__`."""
+    statements = [(path, one, Counter(uses(one))) for path, tree in read_trees().items() for one in tree.body]
+    statements = [one for one in statements if "__all__" not in definitions(one[1])]
+    used = Counter[str]()
+    for _, _, own in statements:
+        used.update(own)
+    for path, statement, own in statements:
+        for name in definitions(statement):
+            if not name.startswith("__") and used[name] == own[name] and name not in HOOKS:
+                yield f"{path.relative_to(ROOT)}:{statement.lineno} {name}"
+
+
+def find_unused_members() -> Iterator[str]:
+    """Vulture's finds: methods, properties, imports, and functions inside functions."""
     hooks = ["@field_validator*", "@model_validator*", "@field_serializer*", "@computed_field*"]
     vulture = Vulture(ignore_decorators=hooks)
     vulture.scavenge([str(ROOT / room) for room in ROOMS])
-    unused = [
-        f"{Path(one.filename).relative_to(ROOT)}:{one.first_lineno} {one.name}"
-        for one in vulture.get_unused_code(min_confidence=60)
-        if one.typ in ("function", "class", "method", "property", "import")
-        and one.name not in HOOKS
-        and not re.search(rf"\b{one.name}\b", documented)
-    ]
-    assert unused == []
+    for one in vulture.get_unused_code(min_confidence=60):
+        if one.typ in ("function", "class", "method", "property", "import") and one.name not in HOOKS:
+            yield f"{Path(one.filename).relative_to(ROOT)}:{one.first_lineno} {one.name}"
 
 
-def names(path: Path) -> Iterator[tuple[int, str]]:
-    """Everything in a module's code that could name a method: imports, definitions and whole strings, no prose."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            yield node.lineno, f"{node.module} {' '.join(alias.name for alias in node.names)}"
-        elif isinstance(node, ast.Import):
-            yield node.lineno, " ".join(alias.name for alias in node.names)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
-            yield node.lineno, node.value
+def test_nothing_is_unused() -> None:
+    """A name that is used nowhere in the rooms stands as code in the docs, or goes."""
+    pages = [path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]]
+    documented = {name for page in pages for code in CODE.findall(page) for name in re.findall(r"\w+", code)}
+    found = {*find_unused_definitions(), *find_unused_members()}
+    unused = sorted(one for one in found if one.rpartition(" ")[2] not in documented)
+    assert not unused, "\n".join(unused)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_methods_are_named_in_their_own_packages_only(room: str) -> None:
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Everything in a module's code that could name a method; no docstrings, which are prose."""
+    prose = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(name)) | ast.alias(name=name) | ast.alias(asname=str(name)):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                yield node.lineno, name
+            case ast.Constant(value=str() | bytes() as text) if id(node) not in prose:
+                yield node.lineno, text if isinstance(text, str) else repr(text)
+
+
+def find_methods(text: str) -> set[str]:
+    """Methods that a text names; `HivaContext` and `HiVA` are HiVA both."""
+    text = text.replace("_", " ")
+    return {name.lower() for one in (text, re.sub(r"([a-z])([A-Z])", r"\1 \2", text)) for name in NAMED.findall(one)}
+
+
+def test_methods_are_named_in_their_own_packages_only() -> None:
     named = [
-        f"{path.relative_to(ROOT)}:{line} {text}"
-        for path in sources(room)
-        if not set(path.relative_to(ROOT).parts) & set(METHODS) and str(path.relative_to(ROOT)) not in CONCRETE
-        for line, text in names(path)
-        if NAMED.search(re.sub(r"([a-z])([A-Z])", r"\1_\2", text).lower().replace("_", " "))
+        f"{file}:{line} {text}"
+        for path, tree in read_trees().items()
+        for file in [str(path.relative_to(ROOT))]
+        for line, text in names(tree)
+        if find_methods(EXAMPLE.sub("", text)) - set(file.split("/")) and text not in NAMED_ON_PURPOSE.get(file, ())
     ]
-    assert named == []
+    assert not named, "\n".join(named)

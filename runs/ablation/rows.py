@@ -89,7 +89,7 @@ def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
     The rest of a line that a kill interrupted is cut off.
 
     Raises:
-        ConfigError: the file cannot be used; or a line is no row, or a row of another study.
+        ConfigError: the file cannot be used; or a line is not a row of this study.
     """
     with _usable(path):
         path.parent.mkdir(parents=True, exist_ok=True)

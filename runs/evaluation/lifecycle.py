@@ -136,7 +136,7 @@ def resume_evaluation(
 
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
-        JournalError: it is no evaluation, another process holds it, or config, code or corpus have changed.
+        JournalError: it is not an evaluation, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
     merge_leftover_shards(run, home)

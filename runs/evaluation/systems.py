@@ -74,7 +74,7 @@ class SolverFactory:
         """A method or a baseline.
 
         Raises:
-            ConfigError: there is none of this name, or a knob cannot be used.
+            ConfigError: there is no system of this name, or a knob cannot be used.
         """
         if name in BASELINES:
             return make_baseline(name, model=self.model, toolbox=self.toolbox, calls=self.calls, config=config)

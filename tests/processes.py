@@ -81,6 +81,8 @@ def start(function: str, *arguments: str, cwd: Path | None = None, env: Mapping[
     """
     folder = Path(mkdtemp(dir=_folder()))
     out, errors = folder / "out", folder / "errors"
+    for file in (out, errors):
+        file.touch()  # it may be killed before it opens them
     place = {"cwd": str(cwd or Path.cwd()), "env": {**env}, "out": str(out), "errors": str(errors)}
     pid = _request(function=function, arguments=arguments, **place)
     assert pid is not None, f"{function} cannot be imported"

@@ -149,7 +149,7 @@ async def test_a_library_refuses_changed_or_missing_bytes(tmp_path: Path, monkey
                 await library.store.aput(("selfwire", "blobs"), reference, {"schema": 1, **value}, index=False)
             with pytest.raises(LibraryError, match=told):
                 await library.load(NAME)
-        with pytest.raises(LibraryError, match="is not here"):
+        with pytest.raises(LibraryError, match="which is not loaded"):
             await library.save("other", trained.with_memory(note="new"), run="r", step=0)
 
 

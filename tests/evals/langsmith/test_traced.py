@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,8 +23,9 @@ def test_an_evolution_is_traced_by_iteration_phase_task_and_agent_with_feedback_
     grader = ("--grader", "tests.evals.langsmith.graders:judged")
     with LangSmithServer() as server:
         settings = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": server.url, "SELFWIRE_HOME": str(tmp_path)}
-        wait_for(start_selfwire("evolve", "hiva", "--benchmark", file, *grader, *SIZES, env={**os.environ, **settings}))
-        server.settled()
+        command = [sys.executable, "-c", "from selfwire.cli import main; main()", "evolve", "hiva", "--benchmark", file]
+        subprocess.run([*command, *grader, *SIZES], env={**os.environ, **settings}, check=True, capture_output=True)
+        server.settled(quiet=1.0)
     tasks = [run for run in server.runs.values() if run["name"] == "task"]
     assert {(metadata(run)["selfwire_phase"], metadata(run)["selfwire_iteration"]) for run in tasks} >= {
         ("rollout", 0), ("rollout", 1), ("test", 0),

@@ -308,8 +308,11 @@ async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
         async with asyncio.TaskGroup() as group:
             for worker in workers:
                 group.create_task(worker)
-    except* SelfwireError as failed:
-        raise _first(failed) from None
+    except BaseExceptionGroup as failed:  # Python 3.11.2 wraps what is raised in an `except*` in a group
+        expected, unexpected = failed.split(SelfwireError)
+        if expected is None or unexpected is not None:
+            raise
+        raise _first(expected) from None
 
 
 def _first(failed: BaseExceptionGroup[SelfwireError]) -> SelfwireError:

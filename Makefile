@@ -31,7 +31,7 @@ setup: $(INSTALLED)
 
 test: setup
 	@echo "==> running all tests"
-	@$(BIN)/python -m pytest -n auto --dist worksteal -q -rs --durations=20 $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs --durations=20 $(ARGS)
 
 check: setup
 	@echo "==> lint"

@@ -26,7 +26,7 @@ def measure_storage() -> list[Row]:
         home = Path(folder)
         with start_evolution(request, home, run="bench") as opened:
             run_sync(opened.execute())
-            spend = opened.parts.journal.spend()
+            spend = opened.context.journal.spend()
         sizes = {name: (home / "runs" / "bench" / name).stat().st_size for name in (JOURNAL, CHECKPOINTS)}
         library = (home / "library.sqlite").stat().st_size
     modules = count_torch_modules()

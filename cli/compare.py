@@ -10,7 +10,7 @@ import typer
 from selfwire.cli import option_groups, options
 from selfwire.cli.evaluate import parse_entry, run_command
 from selfwire.cli.limits import Limits
-from selfwire.cli.options import Home, Knobs, parse_knobs
+from selfwire.cli.options import Home, Knobs, parse_config_fields
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import to_plain_json
 from selfwire.evals.baselines.table import BASELINES
@@ -113,7 +113,7 @@ def compare(
         raise ConfigError(
             "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
-    entries = parse_contestants(targets, parse_knobs(config or []), without or [])
+    entries = parse_contestants(targets, parse_config_fields(config or []), without or [])
     evolving = evolutions.among(entries)
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")

@@ -12,7 +12,7 @@ from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
 from selfwire.cli.option_groups import Grading, Models, Results, select_group
-from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_knobs, to_local_folder
+from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_config_fields, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
 from selfwire.core.errors import ConfigError
@@ -64,7 +64,7 @@ def evaluate(
     """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
     if resume is None and (target is None or benchmark is None):
         raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
-    given, off = parse_knobs(config or [], router), without or []
+    given, off = parse_config_fields(config or [], router), without or []
     if target is not None and weights is not None:
         target, given, off = weights, get_router_config(target, weights, given, off, home), []
     run_command(ctx, () if target is None else (parse_entry(target, given, off),), "eval")

@@ -10,7 +10,7 @@ from selfwire.cli import option_groups, options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
 from selfwire.cli.measures import TRAIN
-from selfwire.cli.options import load_from_anywhere, parse_knobs, refuse_unused, to_local_folder
+from selfwire.cli.options import load_from_anywhere, parse_config_fields, refuse_unused, to_local_folder
 from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
@@ -105,7 +105,7 @@ def evolve(
                 "calls_per_task": calls_per_task,
             }
         ),
-        config=switch_off(method, without or [], parse_knobs(config or [], router)),
+        config=switch_off(method, without or [], parse_config_fields(config or [], router)),
         budget=limits.budget,
         seed_team=seed_team,
         baselines=baselines,
@@ -119,20 +119,20 @@ def evolve(
 
 
 def _run_and_report(run: EvolutionRun, home: str | None) -> None:
-    out, parts = output.make_console(), run.parts
+    out, context = output.make_console(), run.context
     for notice in run.notices:
         out.print(notice)
-    out.print(f"run {parts.run}: {parts.method.name} on {run.benchmark.name}, seed {parts.config.seed}")
+    out.print(f"run {context.run}: {context.method.name} on {run.benchmark.name}, seed {context.config.seed}")
     with print_before_exit(partial(_print_summary, run, home)):
-        with EvolutionProgress(parts.config.iterations, out) as progress:
+        with EvolutionProgress(context.config.iterations, out) as progress:
             final = run_sync(run.execute(progress))
-        if parts.splits.test and run.request.baselines:
+        if context.splits.test and run.request.baselines:
             show_report(run_sync(make_report(run, final)), run)
-        show_measures(home, parts.run)
+        show_measures(home, context.run)
     if failed := count_failed_tests(final):
         out.print(
-            f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
-            f"again with: selfwire evolve --resume {parts.run}{output.format_home_option(home)}"
+            f"\n{failed} of {len(context.splits.test)} test tasks ended as errors and count for neither side; "
+            f"try these again with: selfwire evolve --resume {context.run}{output.format_home_option(home)}"
         )
 
 
@@ -163,9 +163,9 @@ def show_measures(home: str | None, run: str) -> None:
 
 
 def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
-    out, parts, there = output.make_console(), run.parts, output.format_home_option(home)
+    out, context, there = output.make_console(), run.context, output.format_home_option(home)
     output.print_summary(run, home, finished=finished)
-    where, name = Path(parts.library.where), parts.config.name
+    where, name = Path(context.library.where), context.config.name
     look = f"look at it with `selfwire show {name}{there}`"
     out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name))
@@ -173,7 +173,7 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
 
 def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
     tools = f'list(load_benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
-    models, method = run.request.models, run.parts.method.name
+    models, method = run.request.models, run.context.method.name
     model, imported, called = f'"{models.agent}"', "", format_identifier(method)
     if models.base_url and models.agent != "offline":
         model = f'make_chat_model({model}, base_url="{models.base_url}")'

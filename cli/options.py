@@ -125,7 +125,7 @@ def to_local_folder(home: str | None) -> Path | None:
     return Path(home) if home else None
 
 
-def parse_knobs(given: list[str], router: str | None = None) -> dict[str, Any]:
+def parse_config_fields(given: list[str], router: str | None = None) -> dict[str, Any]:
     """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
 
     Args:

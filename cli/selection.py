@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.options import Home, Knobs, parse_knobs
+from selfwire.cli.options import Home, Knobs, parse_config_fields
 from selfwire.cli.selection_plot import draw_selection, write_svg
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
@@ -53,7 +53,7 @@ def selection(
     chat = make_metered_model(models, journal=Journal.memory(), ledger=Ledger())
     with open_library(home, create=False) as library:
         team = run_sync(library.load(workflow))
-        fields = {**describe_router(team.method).config, **parse_knobs(config or [])}
+        fields = {**describe_router(team.method).config, **parse_config_fields(config or [])}
         method = make_method(team.method, model=chat, toolbox=tools, embedder=embeds, config=fields)
         asked = Question(id=fingerprint(question), input=question)
         done = run_sync(method.solve(team, asked, scope=Scope(run="selection", seed=seed, phase="run")))

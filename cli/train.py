@@ -15,7 +15,7 @@ from selfwire.cli.options import (
     Knobs,
     list_given_options,
     load_from_anywhere,
-    parse_knobs,
+    parse_config_fields,
     to_local_folder,
     to_option,
 )
@@ -152,20 +152,20 @@ def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
     for option, fields in router.options.items():
         off = {name: False for name, value in fields.items() if value is True}
         found |= to_plain_json(fields) if given[option] else off
-    for name, value in parse_knobs(given["config"] or []).items():
+    for name, value in parse_config_fields(given["config"] or []).items():
         known = found.get(name)
         found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return found
 
 
 def _run_and_report(training: OpenTraining, home: str | None) -> None:
-    out, parts = output.make_console(), training.run.parts
+    out, context = output.make_console(), training.run.context
     for notice in training.notices:
         out.print(notice)
-    out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
+    out.print(f"run {context.run}: the router of {context.method.name} on {training.run.benchmark.name}")
     with print_before_exit(partial(_print_summary, training, home)):
         trained = run_sync(training.execute(lambda update: _print_update(update, training.plan.train.updates)))
-        if parts.splits.test:
+        if context.splits.test:
             output.print_table(build_table(COLUMNS, run_sync(training.tested(trained))))
 
 
@@ -183,7 +183,7 @@ def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> 
     out, run = output.make_console(), training.run
     output.print_summary(run, home, finished=finished)
     if finished:
-        out.print(f"the trained workflow is {run.parts.config.name!r} in {run.parts.library.where}")
+        out.print(f"the trained workflow is {run.context.config.name!r} in {run.context.library.where}")
     if run.request.models.is_offline:
         out.print(STAMP)
 

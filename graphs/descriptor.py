@@ -17,8 +17,8 @@ from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
+from selfwire.graphs.call_estimates import EstimateCalls, estimate_single_run
 from selfwire.graphs.configs import parse_config
-from selfwire.graphs.demand import EstimateDemand, estimate_single_run
 from selfwire.graphs.method_factory import MethodFactory
 from selfwire.graphs.method_graph import Graph
 from selfwire.graphs.method_protocol import Method
@@ -32,7 +32,7 @@ from selfwire.runtime.workflow_library import WorkflowLibrary
 from selfwire.tools.langchain import make_toolbox
 from selfwire.tools.search import Document, SearchTool, read_documents
 
-Made = TypeVar("Made", bound=Method)
+MethodT = TypeVar("MethodT", bound=Method)
 Config = TypeVar("Config", bound=FrozenModel)
 
 OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
@@ -43,7 +43,7 @@ BuildGraph = Callable[[Any, RunStart, MethodFactory[Any, Any]], Graph]
 
 
 @dataclass(frozen=True)
-class NamedSeeds(Generic[Made]):
+class NamedSeeds(Generic[MethodT]):
     """Initial workflows that can be chosen by name.
 
     Attributes:
@@ -53,7 +53,7 @@ class NamedSeeds(Generic[Made]):
 
     names: tuple[str, ...]
     setting: str
-    make: Callable[[Made, Sequence[str], str | None], Workflow]
+    make: Callable[[MethodT, Sequence[str], str | None], Workflow]
 
 
 class RouterPlan(NamedTuple):
@@ -65,7 +65,7 @@ class RouterPlan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RouterTraining(Generic[Made]):
+class RouterTraining(Generic[MethodT]):
     """How the trained router of a method's teams is trained.
 
     Attributes:
@@ -75,15 +75,15 @@ class RouterTraining(Generic[Made]):
         errands: whether the learning test on errands trains this router.
     """
 
-    plan: Callable[[Made, Workflow], RouterPlan]
+    plan: Callable[[MethodT, Workflow], RouterPlan]
     config: Mapping[str, Any] = FrozenMap()
-    by_chance: Callable[[Made], Method] | None = None
+    random_control: Callable[[MethodT], Method] | None = None
     options: Mapping[str, Mapping[str, Any]] = FrozenMap()
     errands: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodDescriptor(Generic[Made, Config]):
+class MethodDescriptor(Generic[MethodT, Config]):
     """One method.
 
     Attributes:
@@ -92,7 +92,7 @@ class MethodDescriptor(Generic[Made, Config]):
         context: class of what can be chosen per run of its graph; a choice with the name of a config field replaces
             that field, unless it is None.
         build_graph: builds its state graph; by default a team that runs once.
-        takes: which of `OPTIONS` its `build` uses.
+        build_options: which of `OPTIONS` its `build` uses.
         variants: its ablations and controls by name; `full` is the method itself.
         evolves: whether variants are evolved before they are measured; False for a method whose team changes only
             within a question.
@@ -110,29 +110,29 @@ class MethodDescriptor(Generic[Made, Config]):
 
     name: str
     summary: str
-    make: Callable[[Model, Toolbox, Embedder, Config], Made]
+    make: Callable[[Model, Toolbox, Embedder, Config], MethodT]
     config: type[Config]
     context: type[RunContext] = RunContext
     build_graph: BuildGraph = build_single_run_graph
-    takes: frozenset[str] = frozenset({"embedder"})
-    demand: EstimateDemand = estimate_single_run
+    build_options: frozenset[str] = frozenset({"embedder"})
+    estimate_calls: EstimateCalls = estimate_single_run
     variants: Mapping[str, Variant] = field(default_factory=lambda: {FULL: Variant(title=FULL)})
     evolves: bool = True
     rounds: str = ""
-    random_edits: Callable[[Made, Sequence[int], Sequence[str]], Method] | None = None
-    router: RouterTraining[Made] | None = None
+    random_edits: Callable[[MethodT, Sequence[int], Sequence[str]], Method] | None = None
+    router: RouterTraining[MethodT] | None = None
     learns_insights: bool = False
     format_notes: Callable[[Mapping[str, Any]], Sequence[str]] = lambda notes: ()
-    seeds: NamedSeeds[Made] | None = None
+    seeds: NamedSeeds[MethodT] | None = None
     extend_tools: Callable[[Toolbox], Toolbox] = lambda tools: tools
     fit_config: Callable[[Config, Workflow], Config] = lambda config, workflow: config
     paper: str = ""
     departures: str = ""
 
     def __post_init__(self) -> None:
-        if FULL not in self.variants or not self.takes <= OPTIONS:
+        if FULL not in self.variants or not self.build_options <= OPTIONS:
             raise ConfigError(
-                f"method {self.name}: variants need {FULL!r}, and takes is of {', '.join(sorted(OPTIONS))}"
+                f"method {self.name}: variants need {FULL!r}, and build_options are of {', '.join(sorted(OPTIONS))}"
             )
         if not (issubclass(self.config, FrozenModel) and issubclass(self.context, RunContext)):
             raise ConfigError(f"method {self.name}: config is a subclass of FrozenModel, context one of RunContext")
@@ -180,7 +180,9 @@ class MethodDescriptor(Generic[Made, Config]):
             LibraryError: the workflow is not found or corrupt.
         """
         given = {"judge": judge, "grader": grader, "corpus": corpus or None, "embedder": embedder}
-        if idle := [option for option, value in given.items() if value is not None and option not in self.takes]:
+        if idle := [
+            option for option, value in given.items() if value is not None and option not in self.build_options
+        ]:
             raise ConfigError(f"{self.name} does not use {', '.join(idle)}; leave it out")
         documents = read_documents(Path(corpus)) if isinstance(corpus, str | Path) else tuple(corpus)
         local = [SearchTool(documents)] if documents else []
@@ -188,12 +190,12 @@ class MethodDescriptor(Generic[Made, Config]):
         factory = self.make_factory(config, model, meta, judge, make_toolbox([*tools, *local]), budget, embedder)
         start = factory.start(self._resolve_seed(factory, initial, library), name or self.name, library)
 
-        async def choose(context: RunContext, had: Workflow | None) -> Workflow:
+        async def choose(context: RunContext, thread_workflow: Workflow | None) -> Workflow:
             if saved := await factory.load_workflow(context, library):
                 return saved
             if self.seeds and (wanted := getattr(context, self.seeds.setting)):
                 return factory.check(self.seeds.make(factory.method, tuple(factory.toolbox), wanted))
-            return factory.check(had) if had else start
+            return factory.check(thread_workflow) if thread_workflow else start
 
         save = make_saver(library, name or self.name, self.name, factory.embedder_name) if library else None
         return self.build_graph(config, RunStart(start, choose, self.context, grader=grader, save=save), factory)
@@ -203,7 +205,7 @@ class MethodDescriptor(Generic[Made, Config]):
         return await self.service.graph(config, runtime)
 
     @cached_property
-    def service(self) -> Service[Made, Config]:
+    def service(self) -> Service[MethodT, Config]:
         """The method as `langgraph dev` serves it."""
         return Service(
             self.name,
@@ -222,25 +224,25 @@ class MethodDescriptor(Generic[Made, Config]):
         tools: Toolbox = FrozenMap(),
         budget: Budget = Budget(),
         embedder: str | Embedder | None = None,
-    ) -> MethodFactory[Made, Config]:
+    ) -> MethodFactory[MethodT, Config]:
         """Makes the method for each run; without a use for embeddings it loads no embedder."""
-        embeds = embedder or ("auto" if "embedder" in self.takes else "hashing")
+        embeds = embedder or ("auto" if "embedder" in self.build_options else "hashing")
         toolbox = self.extend_tools(tools)
         return MethodFactory(self.name, self.make, config, model, meta, judge, toolbox, budget, embeds)
 
-    def _compile_served(self, factory: MethodFactory[Made, Config], current: Current) -> Served:
+    def _compile_served(self, factory: MethodFactory[MethodT, Config], current: Current) -> Served:
         saved, library, name = current
         factory = replace(factory, config=self.fit_config(factory.config, saved))
         workflow = factory.check(saved)
 
-        async def choose(context: RunContext, had: Workflow | None) -> Workflow:
+        async def choose(context: RunContext, thread_workflow: Workflow | None) -> Workflow:
             return workflow  # the drawn one runs, whatever the thread had
 
         save = make_saver(library, name, self.name, factory.embedder_name)
         start = RunStart(workflow, choose, self.context, save=save)
         return self.build_graph(factory.config, start, factory).compile(name=self.name)
 
-    def _make_served_seed(self, factory: MethodFactory[Made, Config], config: RunnableConfig) -> Workflow:
+    def _make_served_seed(self, factory: MethodFactory[MethodT, Config], config: RunnableConfig) -> Workflow:
         tools = tuple(factory.toolbox)
         if self.seeds is None:
             return factory.method.make_initial_workflow(tools)
@@ -248,7 +250,7 @@ class MethodDescriptor(Generic[Made, Config]):
 
     def _resolve_seed(
         self,
-        factory: MethodFactory[Made, Config],
+        factory: MethodFactory[MethodT, Config],
         initial: Workflow | str | Path | None,
         library: WorkflowLibrary | None,
     ) -> Workflow | str | Path | None:

@@ -25,12 +25,12 @@ from selfwire.runtime.recorder import NullRecorder
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
-Made = TypeVar("Made", bound=Method)
+MethodT = TypeVar("MethodT", bound=Method)
 Config = TypeVar("Config", bound=FrozenModel)
 
 
 @dataclass(frozen=True)
-class MethodFactory(Generic[Made, Config]):
+class MethodFactory(Generic[MethodT, Config]):
     """What a graph is built with; calling it makes the method for one run.
 
     Nothing is recorded, so nothing is replayed: a repeated question is answered again.
@@ -46,7 +46,7 @@ class MethodFactory(Generic[Made, Config]):
     """
 
     name: str
-    make: Callable[[Model, Toolbox, Embedder, Config], Made]
+    make: Callable[[Model, Toolbox, Embedder, Config], MethodT]
     config: Config
     model: str | BaseChatModel = "offline"
     meta: str | BaseChatModel | None = None
@@ -62,7 +62,7 @@ class MethodFactory(Generic[Made, Config]):
             self.method.make_initial_workflow()  # reads the method's prompts now and not on an event loop
 
     @property
-    def method(self) -> Made:
+    def method(self) -> MethodT:
         """The method with the models that the graph was built with, and without limits."""
         model, embeds = self._made[""]
         return self.make(model, self.toolbox, embeds, self.config)
@@ -72,7 +72,7 @@ class MethodFactory(Generic[Made, Config]):
         """Name of the embedder that the graph was built with."""
         return self._made[""][1].name
 
-    async def __call__(self, context: RunContext, spent: Usage) -> tuple[Made, Ledger]:
+    async def __call__(self, context: RunContext, spent: Usage) -> tuple[MethodT, Ledger]:
         """The method with a run's choices, and the ledger that pays for it.
 
         Raises:

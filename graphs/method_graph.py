@@ -28,7 +28,7 @@ class MethodGraph(Generic[Nodes, StateT]):
     Args:
         provide: makes the nodes for one step; pays from the question's cost so far.
         context: what can be chosen per run; None for a graph that only the package runs.
-        places: nodes of agents without one, as `context_schema` takes them.
+        agent_nodes: nodes of agents without one, as `context_schema` takes them.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class MethodGraph(Generic[Nodes, StateT]):
         provide: Callable[[Usage], Awaitable[Nodes]],
         context: type[RunContext] | None = None,
         workflow: Workflow | None = None,
-        places: Mapping[str, str] = FrozenMap(),
+        agent_nodes: Mapping[str, str] = FrozenMap(),
     ) -> None:
         self._state, self._provide = state, provide
-        schema = context_schema(context, workflow, places) if context and workflow else context
+        schema = context_schema(context, workflow, agent_nodes) if context and workflow else context
         self.graph: Graph = StateGraph(state, context_schema=schema, input_schema=Input if schema else state)
 
     def node(
@@ -89,9 +89,9 @@ class MethodGraph(Generic[Nodes, StateT]):
     ) -> Callable[[Any], Coroutine[Any, Any, Update]]:
         async def run(channels: Any) -> Update:
             state = self._state(channels)
-            taking = await self._provide(Usage() if first else state.usage) if nodes is None else nodes
-            update = await step(taking, state)
-            ledger = getattr(taking, "ledger", None) if charge else None
+            chosen = await self._provide(Usage() if first else state.usage) if nodes is None else nodes
+            update = await step(chosen, state)
+            ledger = getattr(chosen, "ledger", None) if charge else None
             return update if ledger is None else {**update, **state.update(usage=ledger.spent)}
 
         return run

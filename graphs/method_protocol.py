@@ -30,7 +30,7 @@ class EvolveResult(FrozenModel):
     applied: tuple[Rewiring, ...] = ()
     refused: tuple[RefusedRewiring, ...] = ()
     notes: FrozenJson = FrozenMap()
-    gated: bool = False
+    needs_gate: bool = False
 
     @classmethod
     def of(
@@ -41,7 +41,7 @@ class EvolveResult(FrozenModel):
         memory: Mapping[str, Any] = FrozenMap(),
         notes: Mapping[str, Any] = FrozenMap(),
         cost: Usage | None = None,
-        gated: bool = False,
+        needs_gate: bool = False,
     ) -> "EvolveResult":
         """Apply what a method proposes, with lineage, refusals and cost on record.
 
@@ -56,7 +56,7 @@ class EvolveResult(FrozenModel):
         if now.fingerprint != workflow.fingerprint:
             now = now.with_lineage(workflow, applied)
         costs = {"meta": {"calls": cost.calls, "tokens": cost.tokens}} if cost else {}
-        return cls(workflow=now, applied=applied, refused=refused, notes={**notes, **costs}, gated=gated)
+        return cls(workflow=now, applied=applied, refused=refused, notes={**notes, **costs}, needs_gate=needs_gate)
 
 
 class Solver(Protocol):

@@ -73,14 +73,19 @@ RolloutRunner = Callable[[RolloutContext, RolloutFn, Workflow, Sequence[Task], S
 def to_rollout_fn(solver: Solver) -> RolloutFn:
     """Rollouts with one answer per question."""
 
-    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    async def rollout_fn(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         return [await solver.solve(workflow, question, scope=scope)]
 
-    return play
+    return rollout_fn
 
 
 async def collect_rollouts(
-    ground: RolloutContext, play: RolloutFn, workflow: Workflow, tasks: Sequence[Task], scope: Scope, progress: Progress
+    rollout_context: RolloutContext,
+    rollout_fn: RolloutFn,
+    workflow: Workflow,
+    tasks: Sequence[Task],
+    scope: Scope,
+    progress: Progress,
 ) -> list[Trajectory]:
     """Graded trajectories, in the order of the tasks.
 
@@ -95,31 +100,36 @@ async def collect_rollouts(
         for trajectory in some:
             progress(trajectory)
 
-    await stream_rollouts(ground, play, workflow, tasks, scope, keep)
+    await stream_rollouts(rollout_context, rollout_fn, workflow, tasks, scope, keep)
     whole = [trajectory for task in tasks for trajectory in found[task.id]]
-    _refuse_too_many_errors(whole, ground.keep_errors_below, scope.phase)
+    _refuse_too_many_errors(whole, rollout_context.keep_errors_below, scope.phase)
     return whole
 
 
 async def stream_rollouts(
-    ground: RolloutContext, play: RolloutFn, workflow: Workflow, tasks: Iterable[Task], scope: Scope, keep: Keep
+    rollout_context: RolloutContext,
+    rollout_fn: RolloutFn,
+    workflow: Workflow,
+    tasks: Iterable[Task],
+    scope: Scope,
+    keep: Keep,
 ) -> None:
     """Run and grade tasks in order, several at once; each is released as soon as it is kept.
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
     """
-    waiting, shares = iter(tasks), TaskReservations(ground)
+    waiting, shares = iter(tasks), TaskReservations(rollout_context)
 
     async def work() -> None:
         for task in waiting:
             place = scope.at(task=task.id)
             async with shares.of(place):
-                found = await try_rollout(ground, play, workflow, task, place)
+                found = await try_rollout(rollout_context, rollout_fn, workflow, task, place)
             await keep(task, found)
 
     with freeze_gc(), nullcontext() if is_observed() else InheritedConfig():
-        await run_together([work() for _ in range(ground.concurrency)])
+        await run_together([work() for _ in range(rollout_context.concurrency)])
 
 
 @contextmanager
@@ -139,7 +149,7 @@ def freeze_gc() -> Iterator[None]:
 
 
 async def try_rollout(
-    ground: RolloutContext, play: RolloutFn, workflow: Workflow, task: Task, scope: Scope
+    rollout_context: RolloutContext, rollout_fn: RolloutFn, workflow: Workflow, task: Task, scope: Scope
 ) -> Sequence[Trajectory]:
     """Run and grade one task; its failures become a trajectory's `error`.
 
@@ -149,10 +159,10 @@ async def try_rollout(
     question = task.question
 
     async def run() -> Sequence[Trajectory]:
-        done = await run_rollout(play, workflow, question, scope)
+        done = await run_rollout(rollout_fn, workflow, question, scope)
         if len(done) == 1:
-            return [await grade_trajectory(ground, task, done[0], scope)]
-        return await asyncio.gather(*(grade_trajectory(ground, task, one, scope) for one in done))
+            return [await grade_trajectory(rollout_context, task, done[0], scope)]
+        return await asyncio.gather(*(grade_trajectory(rollout_context, task, one, scope) for one in done))
 
     def shown(found: Sequence[Trajectory]) -> dict[str, Any]:
         return {"results": [to_trace_output(one) for one in found]}
@@ -167,14 +177,16 @@ def make_task_config(workflow: Workflow, scope: Scope) -> RunnableConfig:
     return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
 
 
-async def run_rollout(play: RolloutFn, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+async def run_rollout(
+    rollout_fn: RolloutFn, workflow: Workflow, question: Question, scope: Scope
+) -> Sequence[Trajectory]:
     """Put a question to the team; its failures become a trajectory's `error`.
 
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
     blank = Trajectory(question=question, workflow=workflow.fingerprint)
-    return await _record_failure(blank, lambda: play(workflow, question, scope))
+    return await _record_failure(blank, lambda: rollout_fn(workflow, question, scope))
 
 
 def to_trace_output(done: Trajectory) -> dict[str, Any]:
@@ -195,7 +207,7 @@ def get_fault(done: Trajectory) -> str | None:
     return f"not graded: {done.error.partition(':')[0]}"
 
 
-async def grade_trajectory(ground: RolloutContext, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
+async def grade_trajectory(rollout_context: RolloutContext, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
     """The trajectory with its answer graded, or with the grading error; one without an answer is unchanged.
 
     Raises:
@@ -206,27 +218,27 @@ async def grade_trajectory(ground: RolloutContext, task: Task, done: Trajectory,
         return done
 
     async def grade() -> Sequence[Trajectory]:
-        return [done.with_feedback(await grade_answer(ground, task, answer, scope.at(sample=done.sample)))]
+        return [done.with_feedback(await grade_answer(rollout_context, task, answer, scope.at(sample=done.sample)))]
 
     return (await _record_failure(done, grade))[0]
 
 
-async def grade_answer(ground: RolloutContext, task: Task, answer: str, scope: Scope) -> Feedback:
+async def grade_answer(rollout_context: RolloutContext, task: Task, answer: str, scope: Scope) -> Feedback:
     """Have the environment grade an answer, through the journal.
 
     Raises:
         GradingError: the environment failed.
     """
-    if not ground.replays_grades:
-        return await untraced(ground.environment.grade(task, answer, scope=scope))
+    if not rollout_context.replays_grades:
+        return await untraced(rollout_context.environment.grade(task, answer, scope=scope))
     found: list[Feedback] = []
 
     async def call() -> CallResult:
-        found.append(await untraced(ground.environment.grade(task, answer, scope=scope)))
+        found.append(await untraced(rollout_context.environment.grade(task, answer, scope=scope)))
         return CallResult(found[0].model_dump_json())
 
-    request = {"environment": ground.environment.name, "answer": answer}
-    outcome = await ground.journal.call_once("environment", scope.at(node="environment"), request, call)
+    request = {"environment": rollout_context.environment.name, "answer": answer}
+    outcome = await rollout_context.journal.call_once("environment", scope.at(node="environment"), request, call)
     return found[0] if found else Feedback.model_validate_json(outcome.text)
 
 
@@ -251,13 +263,13 @@ class TaskReservations:
     decides which task is refused, and timing does not.
     """
 
-    def __init__(self, ground: RolloutContext) -> None:
-        self.ground, self.running = ground, 0
+    def __init__(self, rollout_context: RolloutContext) -> None:
+        self.rollout_context, self.running = rollout_context, 0
         self.turn, self.freed = asyncio.Lock(), asyncio.Event()
 
     def of(self, place: Scope) -> AbstractAsyncContextManager[None]:
         """The reservation of a task while it runs; entering it may wait, and raises BudgetError where calls run out."""
-        is_bound = self.ground.capped or self.ground.ledger.budget.calls is not None
+        is_bound = self.rollout_context.capped or self.rollout_context.ledger.budget.calls is not None
         return self._share(place) if is_bound else nullcontext()
 
     @asynccontextmanager
@@ -273,27 +285,27 @@ class TaskReservations:
             self.freed.set()
 
     async def _reserve(self, place: Scope) -> None:
-        before = await self.ground.journal.spend_at(
+        before = await self.rollout_context.journal.spend_at(
             run=place.run, iteration=place.iteration, phase=place.phase, task=place.task
         )
-        share = Budget(calls=self.ground.calls_per_task + (0 if self.ground.capped else before.calls))
+        share = Budget(calls=self.rollout_context.calls_per_task + (0 if self.rollout_context.capped else before.calls))
         while True:
             self.freed.clear()
             try:
-                self.ground.ledger.reserve_task(place, share, before)
-                if self.ground.judge:
-                    self.ground.judge.reserve_task(place, JUDGED)
+                self.rollout_context.ledger.reserve_task(place, share, before)
+                if self.rollout_context.judge:
+                    self.rollout_context.judge.reserve_task(place, JUDGED)
             except BudgetError as error:
                 self._release(place)
                 if not self.running:
-                    aside = f"{self.ground.calls_per_task} calls are set aside for each task before it starts"
+                    aside = f"{self.rollout_context.calls_per_task} calls are set aside for each task before it starts"
                     raise BudgetError(f"{error}; {aside} (--calls-per-task)") from None
                 await self.freed.wait()
             else:
                 return
 
     def _release(self, place: Scope) -> None:
-        for ledger in (self.ground.ledger, self.ground.judge):
+        for ledger in (self.rollout_context.ledger, self.rollout_context.judge):
             if ledger:
                 ledger.release_task(place)
 

@@ -54,27 +54,29 @@ class RunContext(BaseModel):
         }
 
 
-Chosen = TypeVar("Chosen", bound=RunContext)
+ContextT = TypeVar("ContextT", bound=RunContext)
 
 
-def get_run_context(schema: type[Chosen]) -> Chosen:
+def get_run_context(schema: type[ContextT]) -> ContextT:
     """The choices of the current run; the defaults where it has none of this class."""
     context = get_runtime(schema).context
     return context if isinstance(context, schema) else schema()
 
 
-def context_schema(schema: type[Chosen], workflow: Workflow, places: Mapping[str, str] = FrozenMap()) -> type[Chosen]:
+def context_schema(
+    schema: type[ContextT], workflow: Workflow, agent_nodes: Mapping[str, str] = FrozenMap()
+) -> type[ContextT]:
     """The class of choices for a graph that starts from a workflow, with an editable prompt per agent.
 
     Args:
-        places: where agents without a node work, by agent: a node of the method's own graph.
+        agent_nodes: where agents without a node work, by agent: a node of the method's own graph.
     """
     editable = []
     for agent in workflow.agents:
         nodes = [node.id for node in workflow.topology.nodes if node.agent == agent.id]
-        nodes += [places[agent.id]] if agent.id in places else []
+        nodes += [agent_nodes[agent.id]] if agent.id in agent_nodes else []
         editable.append((agent.id, agent.prompt, tuple(nodes)))
-    made: type[Chosen] = _with_prompts(schema, tuple(editable))
+    made: type[ContextT] = _with_prompts(schema, tuple(editable))
     return made
 
 

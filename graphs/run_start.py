@@ -30,14 +30,14 @@ class RunStart:
     """What a run starts with.
 
     Attributes:
-        start: the workflow that is drawn, and that questions start with.
-        choose: finds the workflow of a run; by default the thread's, else `start`.
+        initial_workflow: the workflow that is drawn, and that questions start with.
+        choose: finds the workflow of a run; by default the thread's, else the initial one.
         context: class of what can be chosen per run.
         scope: of the run; None takes the thread's id as run.
         question: with its id and kind; None makes one of the input's text.
     """
 
-    start: Workflow
+    initial_workflow: Workflow
     choose: ChooseWorkflow | None = None
     context: type[RunContext] = RunContext
     scope: Scope | None = None
@@ -45,9 +45,9 @@ class RunStart:
     grader: AnswerGrader | None = None
     save: Saver | None = None
 
-    async def workflow(self, context: RunContext, had: Workflow | None = None) -> Workflow:
-        """The workflow that the question starts with; `had` is the thread's, for methods that keep it."""
-        return await self.choose(context, had) if self.choose else had or self.start
+    async def choose_workflow(self, context: RunContext, thread_workflow: Workflow | None = None) -> Workflow:
+        """The workflow that the question starts with; `thread_workflow` is the thread's, for methods that keep it."""
+        return await self.choose(context, thread_workflow) if self.choose else thread_workflow or self.initial_workflow
 
     def get_question(self, state: State) -> Question:
         """The question of the run.
@@ -57,7 +57,7 @@ class RunStart:
         """
         return self.question or new_question(state.channels)
 
-    def place(self, question: Question, context: RunContext) -> Scope:
+    def make_scope(self, question: Question, context: RunContext) -> Scope:
         """Scope of the question's run."""
         return (self.scope or Scope(run=get_run_name(), seed=context.seed)).at(task=question.id)
 

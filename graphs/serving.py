@@ -35,7 +35,7 @@ from selfwire.runtime.storage import home_folder
 from selfwire.runtime.workflow_library import LIBRARY_FILE, WorkflowLibrary, open_library
 from selfwire.tools.langchain import make_toolbox
 
-Made = TypeVar("Made", bound=Method)
+MethodT = TypeVar("MethodT", bound=Method)
 Config = TypeVar("Config", bound=FrozenModel)
 Served = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -51,7 +51,7 @@ class Current(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Service(Generic[Made, Config]):
+class Service(Generic[MethodT, Config]):
     """A method as `langgraph dev` serves it.
 
     Attributes:
@@ -62,11 +62,11 @@ class Service(Generic[Made, Config]):
     """
 
     name: str
-    make_factory: Callable[[str, Toolbox], MethodFactory[Made, Config]]
-    compile: Callable[[MethodFactory[Made, Config], Current], Served]
-    make_seed: Callable[[MethodFactory[Made, Config], RunnableConfig], Workflow]
+    make_factory: Callable[[str, Toolbox], MethodFactory[MethodT, Config]]
+    compile: Callable[[MethodFactory[MethodT, Config], Current], Served]
+    make_seed: Callable[[MethodFactory[MethodT, Config], RunnableConfig], Workflow]
     seeded_by: frozenset[str] = frozenset()
-    _factories: dict[tuple[str, str], MethodFactory[Made, Config]] = field(default_factory=dict, repr=False)
+    _factories: dict[tuple[str, str], MethodFactory[MethodT, Config]] = field(default_factory=dict, repr=False)
 
     async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
         """The graph around the workflow that the assistant names, or the method's head, or its initial workflow.
@@ -88,7 +88,7 @@ class Service(Generic[Made, Config]):
         return await asyncio.to_thread(lambda: self.compile(_with_stand_ins(factory, current.workflow), current))
 
     async def _current(
-        self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], factory: MethodFactory[Made, Config]
+        self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], factory: MethodFactory[MethodT, Config]
     ) -> Current:
         settings = config.get("configurable", {})
         wanted = str(settings.get("workflow") or self.name)
@@ -104,7 +104,7 @@ class Service(Generic[Made, Config]):
             return Current(seed, libraries[0], self.name)
         return Current(await libraries[0].load(wanted), libraries[0], self.name)
 
-    def _load_settings(self) -> tuple[MethodFactory[Made, Config], WorkflowLibrary | None]:
+    def _load_settings(self) -> tuple[MethodFactory[MethodT, Config], WorkflowLibrary | None]:
         """The current settings of the environment; blocks."""
         path = home_folder() / LIBRARY_FILE
         own = _opened(path, path.stat().st_ino) if path.exists() else None
@@ -145,7 +145,7 @@ class _MissingTool:
         raise ToolError(f"{self.name} is not available here; set SELFWIRE_TOOLS to a list that has it")
 
 
-def _with_stand_ins(factory: MethodFactory[Made, Config], workflow: Workflow) -> MethodFactory[Made, Config]:
+def _with_stand_ins(factory: MethodFactory[MethodT, Config], workflow: Workflow) -> MethodFactory[MethodT, Config]:
     held = {tool for agent in workflow.agents for tool in agent.tools}
     missing = tuple(sorted(held - set(factory.toolbox)))
     if not missing:

@@ -47,16 +47,16 @@ class SingleRunMethod(Method, Generic[Config]):
         return self.NAME
 
     async def solve(
-        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
+        self, workflow: Workflow, question: Question, *, scope: Scope, graph_config: RunnableConfig | None = DETACHED
     ) -> Trajectory:
         """Run the team once; every agent hands on to all its successors.
 
         Args:
-            within: config of the team's graph; None makes it part of the running graph, checkpoints and all.
+            graph_config: config of the team's graph; None makes it part of the running graph, checkpoints and all.
         """
         act = make_agent_runner(self.model, self.toolbox)
         run = TeamContext.of(workflow, question, scope.at(task=question.id), act)
-        return await run_team(workflow.topology, run, config=within)
+        return await run_team(workflow.topology, run, config=graph_config)
 
 
 class SingleRunState(State):
@@ -77,8 +77,8 @@ class SingleRunNodes:
     async def begin(self, state: SingleRunState) -> Update:
         """Take a new question."""
         question, context = self.start.get_question(state), get_run_context(self.start.context)
-        workflow = apply_prompt_edits(await self.start.workflow(context), context)
-        scope = self.start.place(question, context)
+        workflow = apply_prompt_edits(await self.start.choose_workflow(context), context)
+        scope = self.start.make_scope(question, context)
         fresh = {"answer": None, "trajectory": None, "usage": Usage()}
         return state.update(id=question.id, kind=question.kind, scope=scope, workflow=workflow, **fresh)
 
@@ -88,7 +88,7 @@ class SingleRunNodes:
         Raises:
             TaskError: it has no answer.
         """
-        done = await self.method.solve(state.workflow, state.get_question(), scope=state.scope, within=None)
+        done = await self.method.solve(state.workflow, state.get_question(), scope=state.scope, graph_config=None)
         if done.answer is None:
             raise TaskError(f"{done.error}; invoke the thread again with None to retry")
         usage = add_usage(state.usage, done.usage, self.ledger)
@@ -102,8 +102,8 @@ def build_single_run_graph(config: Any, start: RunStart, provide: Any) -> Graph:
         method, ledger = await provide(get_run_context(start.context), spent)
         return SingleRunNodes(method, start, ledger)
 
-    graph = MethodGraph(SingleRunState, make_nodes, start.context, start.start)
+    graph = MethodGraph(SingleRunState, make_nodes, start.context, start.initial_workflow)
     graph.node("begin", SingleRunNodes.begin, first=True)
-    graph.team("team", SingleRunNodes.team, start.start.topology)
+    graph.team("team", SingleRunNodes.team, start.initial_workflow.topology)
     graph.edges(START, "begin", "team", END)
     return graph.graph

@@ -22,5 +22,5 @@ class Variant(FrozenModel):
     config: FrozenJson = FrozenMap()
     gate: Literal["paired", "off"] = "paired"
     random: bool = False
-    learns: bool = True
+    evolves: bool = True
     against: str = FULL

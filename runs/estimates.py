@@ -9,8 +9,8 @@ from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.table import SAMPLED
 from selfwire.evals.benchmarks.benchmark import NeedsModel
+from selfwire.graphs.call_estimates import LOOP, CallEstimate, Calls, scale_calls, sum_calls
 from selfwire.graphs.configs import parse_config
-from selfwire.graphs.demand import LOOP, Calls, Demand, scale_calls, sum_calls
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.ablation.plan import Study
@@ -125,11 +125,11 @@ def estimate_evolution_calls(request: EvolveRequest, team: Workflow) -> Calls:
     settings, sizes = request.evolution, request.sizes
     batch, iterations = min(settings.batch, sizes.train), settings.iterations
     begins, during, after = (
-        _estimate_method(request.method, request.config, team, batch, grown)
-        for grown in (0.0, iterations / 2, float(iterations))  # about an agent per iteration, where teams grow
+        _estimate_method(request.method, request.config, team, batch, added_agents)
+        for added_agents in (0.0, iterations / 2, float(iterations))  # about an agent per iteration, where teams grow
     )
     gate = 2 * min(settings.gate_tasks, sizes.gate) if settings.gate == "paired" else 0
-    runs = iterations * (batch * during.samples + during.gated * gate)
+    runs = iterations * (batch * during.samples + during.gate_share * gate)
     tests = sizes.test if request.tested else 0
     return sum_calls(
         scale_calls(during.question, runs),
@@ -161,10 +161,10 @@ def _cap(calls: Calls, cap: int | None) -> Calls:
 
 
 def _estimate_method(
-    name: str, config: Mapping[str, Any], team: Workflow, batch: int = 0, grown: float = 0.0
-) -> Demand:
+    name: str, config: Mapping[str, Any], team: Workflow, batch: int = 0, added_agents: float = 0.0
+) -> CallEstimate:
     described = describe_method(name)
-    return described.demand(parse_config(name, described.config, config), team, batch, grown)
+    return described.estimate_calls(parse_config(name, described.config, config), team, batch, added_agents)
 
 
 def _estimate_baseline(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[float, float]:

@@ -44,13 +44,13 @@ class EvolutionRun:
     """An evolution that can be run now.
 
     Attributes:
-        parts: what the outer evolution needs.
+        context: what the outer evolution needs.
         notices: what the user should know, such as a fallback.
     """
 
     request: EvolveRequest
     benchmark: Benchmark
-    parts: EvolutionContext
+    context: EvolutionContext
     model: MeteredModel
     toolbox: Toolbox
     saver: BaseCheckpointSaver[Any]
@@ -60,17 +60,17 @@ class EvolutionRun:
     @property
     def labels(self) -> dict[str, str]:
         """Method, and the name that the workflow is saved under."""
-        return {"method": self.request.method, "name": self.parts.config.name}
+        return {"method": self.request.method, "name": self.context.config.name}
 
     @property
     def journal(self) -> Journal:
         """The run's journal."""
-        return self.parts.journal
+        return self.context.journal
 
     @property
     def ledger(self) -> Ledger:
         """The run's budget and spend."""
-        return self.parts.ledger
+        return self.context.ledger
 
     @property
     def spent(self) -> Usage:
@@ -84,7 +84,7 @@ class EvolutionRun:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
         async with track_status(self):
-            final = await run_evolution(self.parts, self.saver, on_event)
+            final = await run_evolution(self.context, self.saver, on_event)
         await note_status(self, "finished", iteration=final["iteration"], score=_score(final))
         return final
 
@@ -118,7 +118,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
         seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
         with open_library(self.home) as library:
             run_sync(library.keep(run_sync(library.fetch(seed))))  # a file that it came from may be gone at the resume
-            parts = EvolutionContext(
+            context = EvolutionContext(
                 run=journal.run,
                 config=request.evolution,
                 method=with_random_edits(method, request.random_edits) if request.random_edits is not None else method,
@@ -131,7 +131,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
             )
             saver = sqlite_saver(get_runs_folder(self.home) / journal.run / CHECKPOINTS)
             try:
-                yield EvolutionRun(request, bench, parts, model, toolbox, saver, self.notices)
+                yield EvolutionRun(request, bench, context, model, toolbox, saver, self.notices)
             finally:
                 run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
                 saver.close()

@@ -47,15 +47,15 @@ async def make_report(run: EvolutionRun, final: EvolutionState) -> Report:
     Raises:
         BudgetError, ModelError: as an evolution; what was paid for is not lost.
     """
-    async with enforce_deadline(run.parts.ledger):
-        parts, tasks = run.parts, run.parts.splits.test
+    async with enforce_deadline(run.context.ledger):
+        context, tasks = run.context, run.context.splits.test
         before = summarise_trajectories("seed team", await get_test_trajectories(run, "before", tasks))
         after = summarise_trajectories("evolved team", await get_test_trajectories(run, "after", tasks))
         calls = after.spend.calls / max(after.tasks, 1)
         single = summarise_trajectories("single agent with votes", await run_single_agent(run, tasks, calls))
         return Report(
-            before=parts.seed_workflow,
-            after=Workflow.model_validate(await parts.journal.get_body(final["incumbent"])),
+            before=context.seed_workflow,
+            after=Workflow.model_validate(await context.journal.get_body(final["incumbent"])),
             lines=(await measure_trivial_rule(run, tasks), single, before, after),
             gain=compute_gain(before, after),
             over_single=compute_gain(single, after),
@@ -65,39 +65,39 @@ async def make_report(run: EvolutionRun, final: EvolutionState) -> Report:
 
 async def _agreement(run: EvolutionRun, *tested: SystemSummary) -> tuple[int, int]:
     """(agreed, judged) of the team's opinions of its own answers, over the whole run and the tests."""
-    history = await run.parts.library.history(run.parts.config.name)
-    notes = [v.facts.get("notes", {}) for v in history.versions if v.run == run.parts.run]
+    history = await run.context.library.history(run.context.config.name)
+    notes = [v.facts.get("notes", {}) for v in history.versions if v.run == run.context.run]
     agreed = sum(n.get("agreed", 0) for n in notes) + sum(one.agreed for one in tested)
     return agreed, sum(n.get("judged", 0) for n in notes) + sum(one.judged for one in tested)
 
 
 async def get_test_trajectories(run: EvolutionRun, side: str, tasks: Sequence[Task]) -> list[Trajectory]:
     """The test trajectories of a side, in the order of the tasks."""
-    bodies = await run.parts.journal.get_note(get_trajectories_note(0, "test", side))
-    return [Trajectory.model_validate(await run.parts.journal.get_body(bodies[task.id])) for task in tasks]
+    bodies = await run.context.journal.get_note(get_trajectories_note(0, "test", side))
+    return [Trajectory.model_validate(await run.context.journal.get_body(bodies[task.id])) for task in tasks]
 
 
 async def run_single_agent(run: EvolutionRun, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
     """One agent with the seed team's tools that spends up to `calls` per task on samples and votes."""
     act = make_agent_runner(run.model, run.toolbox, temperature=1.0)
-    tools = sorted({tool for agent in run.parts.seed_workflow.agents for tool in agent.tools})
-    play = to_rollout_fn(SingleAgent(act, calls=max(calls, 1.0)))
-    scope = Scope(run=f"{run.parts.run}/single", seed=run.parts.config.seed, phase="baseline")
+    tools = sorted({tool for agent in run.context.seed_workflow.agents for tool in agent.tools})
+    rollout_fn = to_rollout_fn(SingleAgent(act, calls=max(calls, 1.0)))
+    scope = Scope(run=f"{run.context.run}/single", seed=run.context.config.seed, phase="baseline")
     return await collect_rollouts(
-        run.parts.ground, play, make_single_workflow(tools), tasks, scope, lambda trajectory: None
+        run.context.rollout_context, rollout_fn, make_single_workflow(tools), tasks, scope, lambda trajectory: None
     )
 
 
 async def measure_trivial_rule(run: EvolutionRun, tasks: Sequence[Task]) -> SystemSummary:
     """The benchmark's trivial baseline, graded by the real environment."""
     baseline = run.benchmark.baseline
-    scope = Scope(run=f"{run.parts.run}/trivial", seed=run.parts.config.seed, phase="baseline")
+    scope = Scope(run=f"{run.context.run}/trivial", seed=run.context.config.seed, phase="baseline")
 
     async def answer(task: Task) -> Trajectory:
         done = Trajectory(question=task.question, workflow="", answer=baseline.answer(task.input))
         with suppress(GradingError):
             return done.with_feedback(
-                await grade_answer(run.parts.ground, task, done.answer or "", scope.at(task=task.id))
+                await grade_answer(run.context.rollout_context, task, done.answer or "", scope.at(task=task.id))
             )
         return done
 

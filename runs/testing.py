@@ -39,7 +39,7 @@ NAME = "subject"
 
 
 @dataclass(frozen=True)
-class Subject:
+class SystemUnderTest:
     """A team under test.
 
     Attributes:
@@ -73,7 +73,7 @@ class Subject:
         if question.id not in self.tasks:
             raise ConfigError(f"there is no question {question.id!r}; ask one of `questions`")
         task, at, workflow = self.tasks[question.id], self.scope.at(task=question.id), self.system.workflow
-        found = await run_rollout(self.system.play, workflow, task.question, at)
+        found = await run_rollout(self.system.rollout_fn, workflow, task.question, at)
         done = await grade_trajectory(self.context, task, found[0], at)
         _tell(done)
         return done
@@ -89,7 +89,7 @@ def make_system_under_test(
     model: str = "offline",
     home: Path | None = None,
     **request: Any,
-) -> Subject:
+) -> SystemUnderTest:
     """A saved workflow, method or baseline on the tasks of a benchmark.
 
     Args:
@@ -125,7 +125,9 @@ def make_system_under_test(
         keep_errors_below=1.0,
     )
     by_id = {task.id: task for task in plan.tasks}
-    return Subject(make_system(entry, workflow, factory), context, by_id, Scope(run=NAME, seed=seed, phase=PHASE))
+    return SystemUnderTest(
+        make_system(entry, workflow, factory), context, by_id, Scope(run=NAME, seed=seed, phase=PHASE)
+    )
 
 
 def _tell(done: Trajectory) -> None:

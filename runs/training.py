@@ -43,7 +43,7 @@ class OpenTraining:
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices for the user, such as batches of another size than requested."""
-        wanted, samples, tasks = self.plan.train.batch, self.plan.config.samples, len(self.run.parts.splits.train)
+        wanted, samples, tasks = self.plan.train.batch, self.plan.config.samples, len(self.run.context.splits.train)
         made = batch_tasks(wanted, samples, tasks) * samples
         why = f"{tasks} train tasks, {samples} runs of each"
         smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
@@ -59,13 +59,13 @@ class OpenTraining:
         Raises:
             BudgetError, OutageError, ModelError: it stopped and can be resumed.
         """
-        parts = self.run.parts
+        context = self.run.context
         training = Training(
-            run=parts.run,
-            seed=parts.config.seed,
-            ground=parts.ground,
-            play=lambda workflow, question, scope: parts.method.explore(workflow, question, scope=scope),
-            tasks=parts.splits.train,
+            run=context.run,
+            seed=context.config.seed,
+            rollout_context=context.rollout_context,
+            rollout_fn=lambda workflow, question, scope: context.method.explore(workflow, question, scope=scope),
+            tasks=context.splits.train,
             config=self.plan.config,
             train=self.plan.train,
             embedder=self.plan.embedder,
@@ -73,7 +73,7 @@ class OpenTraining:
             save=self._save,
         )
         async with track_status(self.run):
-            workflow = await training.execute(parts.seed_workflow, on_update, on_episode)
+            workflow = await training.execute(context.seed_workflow, on_update, on_episode)
         await note_status(self.run, "finished", iteration=self.plan.train.updates)
         return workflow
 
@@ -83,31 +83,31 @@ class OpenTraining:
         Raises:
             BudgetError, OutageError, ModelError: as `execute`.
         """
-        parts = self.run.parts
+        context = self.run.context
         found = []
         for name, method, routed in self._ways(workflow):
-            scope = Scope(run=parts.run, seed=parts.config.seed, phase=f"test-{name}")
+            scope = Scope(run=context.run, seed=context.config.seed, phase=f"test-{name}")
             done = await collect_rollouts(
-                parts.ground, to_rollout_fn(method), routed, parts.splits.test, scope, lambda one: None
+                context.rollout_context, to_rollout_fn(method), routed, context.splits.test, scope, lambda one: None
             )
             found.append(summarise_trajectories(name, done))
         return found
 
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
-        parts = self.run.parts
-        yield "trained", parts.method, workflow
-        initial = parts.seed_workflow
+        context = self.run.context
+        yield "trained", context.method, workflow
+        initial = context.seed_workflow
         untrained = initial.replace(memory={name: kept for name, kept in initial.memory.items() if name != ROUTER})
         if untrained != initial:
-            yield "as it began", parts.method, initial
-        yield "untrained", parts.method, untrained
-        if by_chance := describe_router(parts.method.name).by_chance:
-            yield "random", by_chance(parts.method), untrained
+            yield "as it began", context.method, initial
+        yield "untrained", context.method, untrained
+        if random_control := describe_router(context.method.name).random_control:
+            yield "random", random_control(context.method), untrained
 
     async def _save(self, workflow: Workflow, updates: int) -> None:
-        parts = self.run.parts
+        context = self.run.context
         facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, "updates": updates}
-        await parts.library.save(parts.config.name, workflow, run=parts.run, step=updates, facts=facts)
+        await context.library.save(context.config.name, workflow, run=context.run, step=updates, facts=facts)
 
 
 @contextmanager
@@ -140,8 +140,8 @@ def resume_training(
 
 
 def _open_training(run: EvolutionRun, home: Path | None) -> OpenTraining:
-    method, state = run.parts.method, get_runs_folder(home) / run.parts.run / STATE
-    plan = describe_router(method.name).plan(method, run.parts.seed_workflow)
+    method, state = run.context.method, get_runs_folder(home) / run.context.run / STATE
+    plan = describe_router(method.name).plan(method, run.context.seed_workflow)
     return OpenTraining(replace(run, command="train"), plan, state)
 
 

@@ -60,8 +60,8 @@ class Experiment:
 
     async def roll_through(
         self,
-        ground: RolloutContext,
-        play: RolloutFn,
+        rollout_context: RolloutContext,
+        rollout_fn: RolloutFn,
         workflow: Workflow,
         tasks: Sequence[Task],
         scope: Scope,
@@ -76,11 +76,13 @@ class Experiment:
         if not tasks:
             return
         expect = self.client.expect if self.upload else lambda _: None
-        handlers = _ExperimentHandlers(ground, play, workflow, {task.id: task for task in tasks}, scope, keep, expect)
+        handlers = _ExperimentHandlers(
+            rollout_context, rollout_fn, workflow, {task.id: task for task in tasks}, scope, keep, expect
+        )
         with translate_errors(self.client):
             experiment = await asyncio.to_thread(self._open_session, len(tasks)) if self.upload else None
             try:
-                await self._evaluate(handlers, experiment, ground.concurrency)
+                await self._evaluate(handlers, experiment, rollout_context.concurrency)
             finally:
                 await handlers.stop()
             await asyncio.to_thread(self.client.wait_for_uploads)
@@ -130,16 +132,16 @@ class _ExperimentHandlers:
 
     def __init__(
         self,
-        ground: RolloutContext,
-        play: RolloutFn,
+        rollout_context: RolloutContext,
+        rollout_fn: RolloutFn,
         workflow: Workflow,
         tasks: Mapping[str, Task],
         scope: Scope,
         keep: Keep,
         expect: Callable[[int], None],
     ) -> None:
-        self.ground, self.play, self.workflow, self.tasks = ground, play, workflow, tasks
-        self.scope, self.keep, self.expect, self.shares = scope, keep, expect, TaskReservations(ground)
+        self.rollout_context, self.rollout_fn, self.workflow, self.tasks = rollout_context, rollout_fn, workflow, tasks
+        self.scope, self.keep, self.expect, self.shares = scope, keep, expect, TaskReservations(rollout_context)
         self.fault: BaseException | None = None
         self._found: dict[str, Sequence[Trajectory]] = {}
         self._reservations: dict[str, AsyncExitStack] = {}
@@ -164,7 +166,7 @@ class _ExperimentHandlers:
             async with self._record_fault(task):
                 await reservation.enter_async_context(self.shares.of(at))
                 with tracing_context(tags=config["tags"], metadata=config["metadata"]):
-                    found = await run_rollout(self.play, self.workflow, task.question, at)
+                    found = await run_rollout(self.rollout_fn, self.workflow, task.question, at)
         except SelfwireError:
             return {}
         self._found[task.id] = found
@@ -180,7 +182,7 @@ class _ExperimentHandlers:
             return {"results": []}
         try:
             async with self._record_fault(task):
-                done = await asyncio.gather(*(grade_trajectory(self.ground, task, one, at) for one in found))
+                done = await asyncio.gather(*(grade_trajectory(self.rollout_context, task, one, at) for one in found))
                 await self._release(task)
                 await self.keep(task, done)
         except SelfwireError:

@@ -23,14 +23,14 @@ class AssessmentResult(NamedTuple):
 
 
 async def evaluate(
-    state: TaskState, outcome: str, coach: PromptedModel, *, checks: str = "", scope: Scope
+    state: TaskState, outcome: str, meta_model: PromptedModel, *, checks: str = "", scope: Scope
 ) -> AssessmentResult:
     """Give e_t: verdict, confidence and feedback on the active subtask of the state before the update.
 
     Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing passes unjudged.
     """
     goal = state.current.goal if state.current else state.objective
-    reply, usage = await coach.ask_or(
+    reply, usage = await meta_model.ask_or(
         None,
         Assessed,
         "evaluator",
@@ -61,7 +61,7 @@ def make_no_outcome_assessment(why: str) -> Assessment:
 
 
 async def compose_last_answer(
-    state: TaskState, attempts: Sequence[str], coach: PromptedModel, *, scope: Scope
+    state: TaskState, attempts: Sequence[str], meta_model: PromptedModel, *, scope: Scope
 ) -> tuple[str, Usage]:
     """The answer of a run in which no subtask succeeded: one synthesis of the attempts, oldest first.
 
@@ -70,7 +70,7 @@ async def compose_last_answer(
     share = 2 * ARTIFACT_LENGTH // len(attempts)
     parts = [shorten(text, share) for text in attempts]
     try:
-        reply, usage = await coach.ask_or(
+        reply, usage = await meta_model.ask_or(
             None,
             LastAnswer,
             "synthesis",

@@ -31,14 +31,14 @@ class PlanResult(NamedTuple):
 
 
 async def make_plan(
-    state: TaskState, outcome: str, coach: PromptedModel, *, tools: str, agents: str, scope: Scope
+    state: TaskState, outcome: str, meta_model: PromptedModel, *, tools: str, agents: str, scope: Scope
 ) -> PlanResult:
     """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan."""
     last = state.assessment
     assessment = f"{last.verdict} (confidence {last.confidence:.2f}): {last.feedback}" if last else "(nothing yet)"
     if state.replan:
         assessment += "\nThe subtask has failed for good; plan another way."
-    reply, usage = await coach.ask_or(
+    reply, usage = await meta_model.ask_or(
         None,
         Plan,
         "planner",
@@ -71,13 +71,13 @@ def apply_plan(state: TaskState, reply: Plan) -> TaskState:
     kept = _bound(over, pending)
     texts = {name: shorten(getattr(reply, name).strip(), FEEDBACK_LENGTH) for name in ("summary", "hint")}
     return _activate_subtask(
-        state.replace(subtasks=kept, active=None, replan=False, **texts), wanted=reply.active, had=state
+        state.replace(subtasks=kept, active=None, replan=False, **texts), wanted=reply.active, previous=state
     )
 
 
 def advance_plan(state: TaskState) -> TaskState:
     """The state after a useless reply: the next pending subtask is active, else the whole task as one."""
-    return _activate_subtask(state.replace(replan=False), wanted="", had=state)
+    return _activate_subtask(state.replace(replan=False), wanted="", previous=state)
 
 
 def plan_single_subtask(state: TaskState) -> TaskState:
@@ -89,18 +89,18 @@ def plan_single_subtask(state: TaskState) -> TaskState:
     )
 
 
-def _activate_subtask(state: TaskState, *, wanted: str, had: TaskState) -> TaskState:
+def _activate_subtask(state: TaskState, *, wanted: str, previous: TaskState) -> TaskState:
     """The state with an active subtask: the wanted one, else the one before, else the next; else the whole task."""
     pending = list(state.pending)
     if not pending:
-        if state.completed and not had.replan:
+        if state.completed and not previous.replan:
             return state.replace(active=None)
-        whole = Subtask(id=fresh_id(had, state.subtasks), goal=_clean_goal(state.objective) or "Do the task.")
+        whole = Subtask(id=fresh_id(previous, state.subtasks), goal=_clean_goal(state.objective) or "Do the task.")
         over = [one for one in state.subtasks if one.status != "pending"]
         return state.replace(subtasks=_bound(over, [whole]), active=whole.id)
     ids, goals = [one.id for one in pending], {one.goal.lower(): one.id for one in pending}
     found = wanted.strip() if wanted.strip() in ids else goals.get(_clean_goal(wanted).lower())
-    return state.replace(active=found or (had.active if had.active in ids else ids[0]))
+    return state.replace(active=found or (previous.active if previous.active in ids else ids[0]))
 
 
 def _revise(known: Subtask, item: PlannedSubtask) -> Subtask | None:

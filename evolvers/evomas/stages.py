@@ -109,10 +109,10 @@ def to_episode(stages: Sequence[Stage]) -> Episode | None:
 
 def describe_change(before: TaskState, after: TaskState) -> tuple[str, ...]:
     """Changes of the plan in a stage: one line per subtask that passed, was sent back or failed."""
-    had = {one.id: one for one in before.subtasks}
+    previous = {one.id: one for one in before.subtasks}
     lines = []
     for one in after.subtasks:
-        was = had.get(one.id, one)
+        was = previous.get(one.id, one)
         if one.status != was.status:
             lines.append(f"[{one.id}] {was.status} -> {one.status}: {one.goal}")
         elif one.refinements > was.refinements:

@@ -32,7 +32,7 @@ INPUT_LENGTH = 6_000
 
 
 async def characterize_task(
-    question: Question, workflow: Workflow, coach: PromptedModel, *, tools: Sequence[ToolSpec] = (), scope: Scope
+    question: Question, workflow: Workflow, meta_model: PromptedModel, *, tools: Sequence[ToolSpec] = (), scope: Scope
 ) -> tuple[TaskConcepts, Usage]:
     """Characterise a task by concepts, required tools and parallelizability.
 
@@ -42,7 +42,7 @@ async def characterize_task(
     Raises:
         ModelError: as `Model.generate_structured`.
     """
-    profile, usage = await coach.ask_or(
+    profile, usage = await meta_model.ask_or(
         None,
         TaskProfile,
         "profile",
@@ -99,7 +99,7 @@ def _indicators(
     )
 
 
-def make_instructor(workflow: Workflow, coach: PromptedModel) -> InstructionWriter:
+def make_instructor(workflow: Workflow, meta_model: PromptedModel) -> InstructionWriter:
     """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor; the aggregator gets y_i itself (D6).
 
     Passes on the output itself where the model gives no valid instruction.
@@ -110,7 +110,7 @@ def make_instructor(workflow: Workflow, coach: PromptedModel) -> InstructionWrit
         if successor.id == aggregator:
             return step.output, Usage()
         received = "\n\n".join(message.text for message in step.inbox) or question.input
-        reply, usage = await coach.ask_or(
+        reply, usage = await meta_model.ask_or(
             Instruction(instruction=""),
             Instruction,
             "instruction",

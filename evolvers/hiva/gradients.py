@@ -75,7 +75,7 @@ class Backward(FrozenModel):
 
 
 async def compute_loss(
-    trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, *, environment: bool, scope: Scope
+    trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, *, environment: bool, scope: Scope
 ) -> Loss:
     """L(E_env(y)) as text, and its gradient at the aggregator; a solved task needs no ask.
 
@@ -91,15 +91,15 @@ async def compute_loss(
     place = _place(scope, trajectory, "loss").at(node=workflow.topology.sink)
     try:
         if environment:
-            return await _diagnose(trajectory, workflow, coach, place)
-        return await _criticise(trajectory, workflow, coach, place)
+            return await _diagnose(trajectory, workflow, meta_model, place)
+        return await _criticise(trajectory, workflow, meta_model, place)
     except ModelError as failure:
         return Loss(solved=None, usage=get_error_cost(failure), error=f"no gradient at the aggregator: {failure}")
 
 
-async def _diagnose(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
+async def _diagnose(trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, scope: Scope) -> Loss:
     feedback = trajectory.feedback
-    asked, usage = await coach.ask(
+    asked, usage = await meta_model.ask(
         GlobalGradient,
         "global_gradient",
         scope=scope,
@@ -109,11 +109,11 @@ async def _diagnose(trajectory: Trajectory, workflow: Workflow, coach: PromptedM
         feedback=f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "",
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
-    return await _make_loss(trajectory, workflow, asked.feedback, asked.sentiment, usage, coach, scope)
+    return await _make_loss(trajectory, workflow, asked.feedback, asked.sentiment, usage, meta_model, scope)
 
 
-async def _criticise(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
-    asked, usage = await coach.ask(
+async def _criticise(trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, scope: Scope) -> Loss:
+    asked, usage = await meta_model.ask(
         SelfCriticism,
         "criticism",
         scope=scope,
@@ -124,7 +124,7 @@ async def _criticise(trajectory: Trajectory, workflow: Workflow, coach: Prompted
     if asked.good_enough:
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
-    return await _make_loss(trajectory, workflow, criticism, "critical", usage, coach, scope)
+    return await _make_loss(trajectory, workflow, criticism, "critical", usage, meta_model, scope)
 
 
 async def _make_loss(
@@ -133,7 +133,7 @@ async def _make_loss(
     feedback: str,
     sentiment: Sentiment,
     spent: Usage,
-    coach: PromptedModel,
+    meta_model: PromptedModel,
     scope: Scope,
 ) -> Loss:
     sink = workflow.topology.sink
@@ -146,7 +146,7 @@ async def _make_loss(
         sentiment=sentiment,
     )
     with add_cost_on_error(spent):
-        gradient, usage = await _parse(found, coach, scope)
+        gradient, usage = await _parse(found, meta_model, scope)
     return Loss(solved=False, gradient=gradient, usage=spent + usage)
 
 
@@ -161,7 +161,7 @@ def count_agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) 
 
 
 async def propagate_gradients(
-    trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, coach: PromptedModel, *, scope: Scope
+    trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, meta_model: PromptedModel, *, scope: Scope
 ) -> Backward:
     """The textual chain rule: dL/dv_i = LLM({dL/dv_j of executed successors j}, y_i), level by level.
 
@@ -175,7 +175,7 @@ async def propagate_gradients(
     for level in reversed(topology.levels()):
         ready = [n for n in level if n in steps and n not in gradients and _get_received(steps[n], gradients)]
         found = await gather_all(
-            _settle(_localise(trajectory, steps[n], workflow, _get_received(steps[n], gradients), coach, scope))
+            _settle(_localise(trajectory, steps[n], workflow, _get_received(steps[n], gradients), meta_model, scope))
             for n in ready
         )
         spent += (usage for _, usage in found)
@@ -204,11 +204,11 @@ async def _localise(
     step: Step,
     workflow: Workflow,
     received: Sequence[Gradient],
-    coach: PromptedModel,
+    meta_model: PromptedModel,
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
     agent, place = workflow.agent_at(step.node), _place(scope, trajectory, "backward").at(node=step.node)
-    asked, usage = await coach.ask(
+    asked, usage = await meta_model.ask(
         AgentGradient,
         "agent_gradient",
         scope=place,
@@ -228,17 +228,17 @@ async def _localise(
         sentiment=asked.sentiment,
     )
     with add_cost_on_error(usage):
-        gradient, more = await _parse(found, coach, place)
+        gradient, more = await _parse(found, meta_model, place)
     return gradient, usage + more
 
 
-async def _parse(gradient: Gradient, coach: PromptedModel, scope: Scope) -> tuple[Gradient, Usage]:
+async def _parse(gradient: Gradient, meta_model: PromptedModel, scope: Scope) -> tuple[Gradient, Usage]:
     """The textual gradient parser; praise concerns nothing (D18), as does an invalid reply."""
     if gradient.sentiment == "positive" or not gradient.text:
         return gradient, Usage()
     default = ParsedGradient(concerns=gradient.concerns)
     place = scope.at(phase=f"{scope.phase}/parse")
-    verdict, usage = await coach.ask_or(default, ParsedGradient, "parse", scope=place, gradient=gradient.text)
+    verdict, usage = await meta_model.ask_or(default, ParsedGradient, "parse", scope=place, gradient=gradient.text)
     return gradient.replace(concerns=verdict.concerns), usage
 
 

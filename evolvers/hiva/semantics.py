@@ -29,7 +29,7 @@ class RewriteResult(FrozenModel):
 
 
 async def evolve_semantics(
-    workflow: Workflow, gradients: Sequence[Gradient], coach: PromptedModel, config: HivaConfig, *, scope: Scope
+    workflow: Workflow, gradients: Sequence[Gradient], meta_model: PromptedModel, config: HivaConfig, *, scope: Scope
 ) -> RewriteResult:
     """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
 
@@ -41,7 +41,7 @@ async def evolve_semantics(
     critical = [g for g in gradients if g.system_prompt.strip() or g.tool.strip()]
     concerns = [g for g in critical if g.concerns in ("semantics", "both")]
     mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in workflow.agents]
-    found = await gather_all(_rewrite(agent, some, coach, config, scope) for agent, some in mine if some)
+    found = await gather_all(_rewrite(agent, some, meta_model, config, scope) for agent, some in mine if some)
     return RewriteResult(
         rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
         declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),
@@ -50,9 +50,9 @@ async def evolve_semantics(
 
 
 async def _rewrite(
-    agent: Agent, gradients: Sequence[Gradient], coach: PromptedModel, config: HivaConfig, scope: Scope
+    agent: Agent, gradients: Sequence[Gradient], meta_model: PromptedModel, config: HivaConfig, scope: Scope
 ) -> tuple[Rewiring | DeclinedProposal, Usage]:
-    reply, usage = await coach.try_ask(
+    reply, usage = await meta_model.try_ask(
         PromptRewrite,
         "rewrite",
         scope=scope.at(phase="rewrite", node=agent.id),

@@ -47,7 +47,7 @@ def count_traffic(trajectories: Sequence[Trajectory]) -> Traffic:
 async def evolve_topology(
     workflow: Workflow,
     gradients: Sequence[Gradient],
-    coach: PromptedModel,
+    meta_model: PromptedModel,
     config: HivaConfig,
     *,
     used: Traffic,
@@ -69,7 +69,7 @@ async def evolve_topology(
     asked = {node: mine for node in backwards if (mine := [g for g in concerns if g.node == node])}
     parallel = {node: sum(parallelizability.get(g.task, 0.0) for g in mine) / len(mine) for node, mine in asked.items()}
     found = await gather_all(
-        _decide(workflow, node, mine, parallel[node], used, coach, config, scope) for node, mine in asked.items()
+        _decide(workflow, node, mine, parallel[node], used, meta_model, config, scope) for node, mine in asked.items()
     )
     decisions = dict(zip(asked, (decision for decision, _ in found), strict=True))
     changed, applied, declined = apply_decisions(workflow, decisions, parallel, config)
@@ -148,12 +148,12 @@ async def _decide(
     gradients: Sequence[Gradient],
     parallel: float,
     used: Traffic,
-    coach: PromptedModel,
+    meta_model: PromptedModel,
     config: HivaConfig,
     scope: Scope,
 ) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
     targets = workflow.topology.successors[node]
-    reply, usage = await coach.try_ask(
+    reply, usage = await meta_model.try_ask(
         TopologyDecision,
         "decision",
         scope=scope.at(phase="decide", node=node),

@@ -86,7 +86,7 @@ async def refine_agents(
     done: Trajectory,
     workflow: Workflow,
     scores: Sequence[Contribution],
-    coach: PromptedModel,
+    meta_model: PromptedModel,
     *,
     number: int,
     goal: str,
@@ -100,7 +100,7 @@ async def refine_agents(
 
     async def refine(score: Contribution) -> tuple[str, str, Usage]:
         steps = [step for step in done.steps if step.agent == score.agent]
-        found, usage = await coach.ask_or(
+        found, usage = await meta_model.ask_or(
             None,
             Refinement,
             "refine",

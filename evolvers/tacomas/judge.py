@@ -84,10 +84,12 @@ def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[s
     return tuple(item.criterion for n, item in enumerate(items) if n >= len(passed) or not passed[n])
 
 
-async def draft_checklist(question: Question, coach: PromptedModel, *, scope: Scope) -> tuple[tuple[Item, ...], Usage]:
+async def draft_checklist(
+    question: Question, meta_model: PromptedModel, *, scope: Scope
+) -> tuple[tuple[Item, ...], Usage]:
     """4 to 6 items from the question alone; `DEFAULT_CHECKLIST` where no valid draft comes back."""
     place = scope.at(node="checklist")
-    draft, usage = await coach.ask_or(None, Checklist, "checklist", scope=place, task=question.input)
+    draft, usage = await meta_model.ask_or(None, Checklist, "checklist", scope=place, task=question.input)
     drafted = draft.items if draft else ()
     cut = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in drafted)
     items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(cut) if text)
@@ -95,14 +97,14 @@ async def draft_checklist(question: Question, coach: PromptedModel, *, scope: Sc
 
 
 async def judge(
-    done: Trajectory, items: Sequence[Item], coach: PromptedModel, *, threshold: float, scope: Scope
+    done: Trajectory, items: Sequence[Item], meta_model: PromptedModel, *, threshold: float, scope: Scope
 ) -> Judgement:
     """s_t of a round; a score that would end the run is confirmed by a second judgement (D5).
 
     Args:
         done: the round, with an answer.
     """
-    results, usage = await _verdict(done, items, coach, scope.at(node="judge"))
+    results, usage = await _verdict(done, items, meta_model, scope.at(node="judge"))
     if results is None:
         return Judgement(usage=usage)
     score, failed = checklist_score(items, results), list_failed_items(items, results)
@@ -110,7 +112,7 @@ async def judge(
         return Judgement(score=score, failed=failed, usage=usage)
     turned = tuple(reversed(items))
     with add_cost_on_error(usage):
-        again, more = await _verdict(done, turned, coach, scope.at(node="judge-again"))
+        again, more = await _verdict(done, turned, meta_model, scope.at(node="judge-again"))
     second = 0.0 if again is None else checklist_score(turned, again)
     return Judgement(
         score=score if again is None else min(score, second),
@@ -121,9 +123,9 @@ async def judge(
 
 
 async def _verdict(
-    done: Trajectory, items: Sequence[Item], coach: PromptedModel, scope: Scope
+    done: Trajectory, items: Sequence[Item], meta_model: PromptedModel, scope: Scope
 ) -> tuple[list[bool] | None, Usage]:
-    verdict, usage = await coach.ask_or(
+    verdict, usage = await meta_model.ask_or(
         None,
         Verdict,
         "judge",
@@ -143,7 +145,7 @@ def has_evidence(steps: Sequence[Step]) -> bool:
 
 
 async def assess_contributions(
-    done: Trajectory, agents: Sequence[tuple[str, str]], coach: PromptedModel, *, each: bool = False, scope: Scope
+    done: Trajectory, agents: Sequence[tuple[str, str]], meta_model: PromptedModel, *, each: bool = False, scope: Scope
 ) -> tuple[tuple[Contribution, ...], Usage]:
     """c_v of every agent whose model did not fail.
 
@@ -156,7 +158,7 @@ async def assess_contributions(
     steps = {agent: [step for step in done.steps if step.agent == agent] for agent, _ in agents}
     shown = {a: _shown(a, role, steps[a]) for a, role in agents if not any(step.error for step in steps[a])}
     groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
-    replies = await gather_all(_scores(done, group, coach, scope) for group in groups if group)
+    replies = await gather_all(_scores(done, group, meta_model, scope) for group in groups if group)
     given = {agent: one for scores, _ in replies for agent, one in scores.items()}
     found = []
     for agent, one in ((agent, given[agent]) for agent in shown if agent in given):
@@ -168,10 +170,10 @@ async def assess_contributions(
 
 
 async def _scores(
-    done: Trajectory, shown: Mapping[str, str], coach: PromptedModel, scope: Scope
+    done: Trajectory, shown: Mapping[str, str], meta_model: PromptedModel, scope: Scope
 ) -> tuple[dict[str, AgentScore], Usage]:
     place = f"contributions-{next(iter(shown))}" if len(shown) == 1 else "contributions"
-    reply, usage = await coach.ask_or(
+    reply, usage = await meta_model.ask_or(
         None,
         Contributions,
         "contributions",

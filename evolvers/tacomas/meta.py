@@ -23,7 +23,7 @@ TRACE_LENGTH = 12_000
 async def propose_slow_update(
     workflow: Workflow,
     rounds: Sequence[Round],
-    coach: PromptedModel,
+    meta_model: PromptedModel,
     *,
     question: Question,
     trace: str,
@@ -39,7 +39,7 @@ async def propose_slow_update(
         tools: that newborns may hold.
     """
     try:
-        update, usage = await coach.ask(
+        update, usage = await meta_model.ask(
             SlowUpdate,
             "birth_death",
             scope=scope.at(node="birth-death"),
@@ -56,7 +56,7 @@ async def propose_slow_update(
         nothing = Refusal(change="slow update", reason=f"no valid reply: {error}")
         return Delta(workflow=workflow, refused=(nothing,), usage=get_error_cost(error))
     delta = enforce_budgets(
-        workflow, update, config=config.slow, prompts=coach.prompts, tools=tuple(tools), feedback=config.capability
+        workflow, update, config=config.slow, prompts=meta_model.prompts, tools=tuple(tools), feedback=config.capability
     )
     return delta.replace(usage=usage)
 

@@ -5,7 +5,7 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
 from selfwire.evolvers.dytopo.report import format_notes
-from selfwire.graphs.demand import ROUNDS, Demand, scale_calls
+from selfwire.graphs.call_estimates import ROUNDS, CallEstimate, scale_calls
 from selfwire.graphs.descriptor import MethodDescriptor, NamedSeeds
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state import DytopoContext
@@ -16,13 +16,13 @@ SETTINGS = 4
 """Settings that are tried beside the present one."""
 
 
-def estimate_demand(config: DytopoConfig, team: Workflow, batch: int, grown: float) -> Demand:
+def estimate_calls(config: DytopoConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
     """Rounds of the team and its manager; the same for every setting that is tried on half of the batch."""
     rounds = min(config.rounds, ROUNDS) if config.halting else config.rounds
     question = {"agent": rounds * len(team.topology.nodes), "meta": rounds * config.manager}
     settings = SETTINGS if config.search == "near" else 5 * SETTINGS
     learning = scale_calls(question, batch * settings / 2)  # the same rounds are on record
-    return Demand(question, learning=learning, gated=0.5)
+    return CallEstimate(question, learning=learning, gate_share=0.5)
 
 
 DESCRIPTOR = MethodDescriptor(
@@ -32,7 +32,7 @@ DESCRIPTOR = MethodDescriptor(
     config=DytopoConfig,
     context=DytopoContext,
     build_graph=build_state_graph,
-    demand=estimate_demand,
+    estimate_calls=estimate_calls,
     variants={
         FULL: Variant(title="semantic, tau = 0.3"),
         "random-topology": Variant(title="random topology", config={"topology": "random"}),

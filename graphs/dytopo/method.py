@@ -93,8 +93,8 @@ class Dytopo(DytopoActions, Method):
         """Fit tau and K_in: other settings are tried on the same questions, and the gate decides."""
         found = await tune_workflow(self, self.config, workflow, trajectories, grade, scope=scope)
         notes = found.model_dump(mode="json", include={"chosen", "trials"})
-        gated = found.workflow.fingerprint != workflow.fingerprint
-        return EvolveResult(workflow=found.workflow, notes=notes, gated=gated)
+        needs_gate = found.workflow.fingerprint != workflow.fingerprint
+        return EvolveResult(workflow=found.workflow, notes=notes, needs_gate=needs_gate)
 
 
 def _build_partial_result(

@@ -59,8 +59,8 @@ class DytopoNodes:
             workflow, scope = context.start, context.place
         else:
             assert self.start is not None, "a graph for users is built with a team"
-            workflow = apply_prompt_edits(await self.start.workflow(context), context)
-            scope = self.start.place(question, context).at(phase="run")
+            workflow = apply_prompt_edits(await self.start.choose_workflow(context), context)
+            scope = self.start.make_scope(question, context).at(phase="run")
         return state.update(
             answer=None,
             error=None,

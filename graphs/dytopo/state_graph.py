@@ -40,7 +40,7 @@ def build_state_graph(config: DytopoConfig, start: RunStart, provide: Provide) -
             dytopo = replace(dytopo, config=dytopo.config.replace(rounds=context.rounds))
         return DytopoNodes(dytopo, start, ledger)
 
-    return _connect(config, make_nodes, start.start)
+    return _connect(config, make_nodes, start.initial_workflow)
 
 
 def compile_solver(dytopo: DytopoActions) -> CompiledStateGraph[Any, Any, Any, Any]:

@@ -59,7 +59,7 @@ class EvolutionContext:
     ledger: Ledger
 
     @property
-    def ground(self) -> RolloutContext:
+    def rollout_context(self) -> RolloutContext:
         """Context of this evolution's rollouts."""
         return RolloutContext(
             environment=self.environment,

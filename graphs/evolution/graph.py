@@ -14,14 +14,14 @@ Event = dict[str, Any]
 """Progress: phase, iteration and spend; done, total, score, accepted and why where they are known."""
 
 
-def build(parts: EvolutionContext) -> StateGraph[EvolutionState]:
+def build(context: EvolutionContext) -> StateGraph[EvolutionState]:
     """The graph of an evolution, ready to compile with a checkpointer."""
-    phases = EvolutionNodes(parts)
+    phases = EvolutionNodes(context)
 
     def more(state: EvolutionState) -> Literal["rollout", "test", "__end__"]:
-        if state["iteration"] < parts.config.iterations:
+        if state["iteration"] < context.config.iterations:
             return "rollout"
-        return "test" if parts.splits.test else "__end__"
+        return "test" if context.splits.test else "__end__"
 
     graph = StateGraph(EvolutionState)
     graph.add_node("begin", phases.begin)
@@ -35,7 +35,7 @@ def build(parts: EvolutionContext) -> StateGraph[EvolutionState]:
 
 
 async def run_evolution(
-    parts: EvolutionContext, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
+    context: EvolutionContext, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
 ) -> EvolutionState:
     """Start an evolution, or resume it after its last finished superstep.
 
@@ -44,10 +44,10 @@ async def run_evolution(
     Raises:
         BudgetError, OutageError, ModelError: the run stopped early and can be resumed by calling this again.
     """
-    graph = build(parts).compile(checkpointer=saver)
+    graph = build(context).compile(checkpointer=saver)
     config: RunnableConfig = {
-        "configurable": {"thread_id": parts.run},
-        "recursion_limit": 5 * parts.config.iterations + 10,
+        "configurable": {"thread_id": context.run},
+        "recursion_limit": 5 * context.config.iterations + 10,
     }
     before = await graph.aget_state(config)
     if before.created_at is not None and not before.tasks and count_failed_tests(before.values):

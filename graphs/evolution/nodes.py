@@ -51,11 +51,11 @@ class EvolutionState(TypedDict, total=False):
 class EvolutionNodes:
     """Nodes of the graph."""
 
-    parts: EvolutionContext
+    context: EvolutionContext
 
     async def begin(self, state: EvolutionState) -> EvolutionState:
         """Save the seed workflow as version 0."""
-        workflow = self.parts.seed_workflow
+        workflow = self.context.seed_workflow
         await self._save(workflow, step=0, facts={"why": "seed", "accepted": False})
         return {"iteration": 0, "equals": 0, "incumbent": await self._put(workflow)}
 
@@ -65,36 +65,36 @@ class EvolutionNodes:
         tasks = self.train_batch(state["iteration"])
 
         async def explore(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-            return await self.parts.method.explore(workflow, question, scope=scope)
+            return await self.context.method.explore(workflow, question, scope=scope)
 
         found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), explore)
-        kept = await self.parts.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
+        kept = await self.context.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
         return {"trajectories": [kept[get_sample_name(t)] for t in found], "train": compute_mean_score(found)}
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
         """Let the method rewrite the incumbent."""
         workflow = await self._workflow(state["incumbent"])
-        bodies = [await self.parts.journal.get_body(found) for found in state["trajectories"]]
+        bodies = [await self.context.journal.get_body(found) for found in state["trajectories"]]
         trajectories = [Trajectory.model_validate(body) for body in bodies]
         self._report("evolve", state["iteration"])
         scope = self._scope("evolve", state["iteration"])
         tasks = {task.id: task for task in self.train_batch(state["iteration"])}
 
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
-            return await grade_trajectory(self.parts.ground, tasks[done.question.id], done, at)
+            return await grade_trajectory(self.context.rollout_context, tasks[done.question.id], done, at)
 
-        evolved = await self.parts.method.evolve(workflow, trajectories, scope=scope, grade=grade)
+        evolved = await self.context.method.evolve(workflow, trajectories, scope=scope, grade=grade)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
-        return {"candidate": await self._put(evolved.workflow), "evolved": await self.parts.journal.put_body(record)}
+        return {"candidate": await self._put(evolved.workflow), "evolved": await self.context.journal.put_body(record)}
 
     async def gate(self, state: EvolutionState) -> EvolutionState:
         """Compare candidate and incumbent on fresh gate tasks, paired."""
         incumbent = await self._workflow(state["incumbent"])
         candidate = await self._workflow(state["candidate"])
-        evolved = await self.parts.journal.get_body(state["evolved"])
-        if _structure(candidate) == _structure(incumbent) and not evolved["gated"]:
+        evolved = await self.context.journal.get_body(state["evolved"])
+        if _structure(candidate) == _structure(incumbent) and not evolved["needs_gate"]:
             verdict = _accept_without_gate("agents and topology are unchanged", state["equals"])
-        elif self.parts.config.gate == "off":
+        elif self.context.config.gate == "off":
             verdict = _accept_without_gate("the gate is off", state["equals"])
         else:
             return await self._compare(incumbent, candidate, state)
@@ -103,13 +103,13 @@ class EvolutionNodes:
     async def save(self, state: EvolutionState) -> EvolutionState:
         """Save the incumbent as a version, with the iteration's verdict and rewirings."""
         workflow = await self._workflow(state["incumbent"])
-        evolved = await self.parts.journal.get_body(state["evolved"])
+        evolved = await self.context.journal.get_body(state["evolved"])
         # the incumbent is saved even where the candidate was rejected, so the head always moves; see `gate`
         facts = {
             "gate": state["verdict"],
             "why": state["verdict"]["why"],
             "score": state["train"],
-            "spend": self.parts.journal.spend().model_dump(mode="json"),
+            "spend": self.context.journal.spend().model_dump(mode="json"),
             **{name: evolved[name] for name in ("applied", "refused", "notes")},
         }
         await self._save(workflow, step=state["iteration"] + 1, facts=facts)
@@ -123,10 +123,10 @@ class EvolutionNodes:
         Graded tasks are kept, so a resumed run asks only the others.
         """
         report: dict[str, Any] = {}
-        sides = {"before": self.parts.seed_workflow, "after": await self._workflow(state["incumbent"])}
+        sides = {"before": self.context.seed_workflow, "after": await self._workflow(state["incumbent"])}
         for label, workflow in sides.items():
             scope = self._scope("test", 0, of=label)
-            found = await self._run(workflow, self.parts.splits.test, scope, had=await self._load_graded(scope))
+            found = await self._run(workflow, self.context.splits.test, scope, earlier=await self._load_graded(scope))
             report[label] = {
                 "workflow": workflow.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],
@@ -136,28 +136,32 @@ class EvolutionNodes:
 
     def train_batch(self, iteration: int) -> tuple[Task, ...]:
         """The batch of an iteration: the train split in seeded order, reshuffled at every pass."""
-        return _draw_batch(self.parts.splits.train, self.parts.config.batch, iteration, self._scope("draw train", 0))
+        return _draw_batch(
+            self.context.splits.train, self.context.config.batch, iteration, self._scope("draw train", 0)
+        )
 
     def gate_batch(self, iteration: int) -> tuple[Task, ...]:
         """The gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""
-        return _draw_batch(self.parts.splits.gate, self.parts.config.gate_tasks, iteration, self._scope("draw gate", 0))
+        return _draw_batch(
+            self.context.splits.gate, self.context.config.gate_tasks, iteration, self._scope("draw gate", 0)
+        )
 
     async def _compare(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
         tasks = self.gate_batch(state["iteration"])
         before = await self._run(incumbent, tasks, self._scope("gate", state["iteration"], of="incumbent"))
         after = await self._run(candidate, tasks, self._scope("gate", state["iteration"], of="candidate"))
         verdict = self._decide(before, after, state["equals"])
-        candidate = await self.parts.method.learn_held_out(candidate, after)
+        candidate = await self.context.method.learn_held_out(candidate, after)
         if verdict.accepted:
             return await self._conclude(verdict, candidate)
-        kept = self.parts.method.carry_over_memory(incumbent, candidate)
-        removal = self.parts.method.propose_pruning(kept) if verdict.try_pruning else None
+        kept = self.context.method.carry_over_memory(incumbent, candidate)
+        removal = self.context.method.propose_pruning(kept) if verdict.try_pruning else None
         if removal is not None:
             smaller = kept.apply(removal)
             after = await self._run(smaller, tasks, self._scope("gate", state["iteration"], of="pruned"))
             pruned = self._decide(before, after, state["equals"])
             if pruned.accepted:
-                smaller = self.parts.method.carry_over_memory(smaller, kept).with_lineage(incumbent, [removal])
+                smaller = self.context.method.carry_over_memory(smaller, kept).with_lineage(incumbent, [removal])
                 return await self._conclude(pruned.replace(why=f"{pruned.why}; {removal.why}"), smaller, removal)
         return await self._conclude(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []))
 
@@ -170,11 +174,11 @@ class EvolutionNodes:
         }
         if removal is not None:
             applied = {"applied": [removal.model_dump(mode="json")], "refused": [], "notes": {}}
-            update["evolved"] = await self.parts.journal.put_body(applied)
+            update["evolved"] = await self.context.journal.put_body(applied)
         return update
 
     def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
-        config = self.parts.config
+        config = self.context.config
         return decide(
             [t.feedback.score if t.feedback else None for t in before],
             [t.feedback.score if t.feedback else None for t in after],
@@ -187,61 +191,65 @@ class EvolutionNodes:
 
     def _scope(self, phase: str, iteration: int, of: str = "") -> Scope:
         # `of` is the side of a comparison, in the journal only: both sides share their random draws
-        run = f"{self.parts.run}/{of}" if of else self.parts.run
-        return Scope(run=run, seed=self.parts.config.seed, iteration=iteration, phase=phase)
+        run = f"{self.context.run}/{of}" if of else self.context.run
+        return Scope(run=run, seed=self.context.config.seed, iteration=iteration, phase=phase)
 
     async def _run(
         self,
         workflow: Workflow,
         tasks: Sequence[Task],
         scope: Scope,
-        play: RolloutFn | None = None,
-        had: Mapping[str, Trajectory] = FrozenMap(),
+        rollout_fn: RolloutFn | None = None,
+        earlier: Mapping[str, Trajectory] = FrozenMap(),
     ) -> list[Trajectory]:
         """Trajectories in the order of the tasks; finished ones, by task, are not run again."""
-        done, ground = list(had.values()), self.parts.ground
+        done, rollout_context = list(earlier.values()), self.context.rollout_context
 
         def progress(trajectory: Trajectory) -> None:
             done.append(trajectory)
             asked = len({one.question.id for one in done})
             self._report(scope.phase, scope.iteration, done=asked, total=len(tasks), score=compute_mean_score(done))
 
-        play = play or to_rollout_fn(self.parts.method)
-        if had:
-            ground = replace(ground, keep_errors_below=1.0)  # a few are left, and the whole passed before
-        left = [task for task in tasks if task.id not in had]
-        new = await collect_rollouts(ground, play, workflow, left, scope, progress)
+        rollout_fn = rollout_fn or to_rollout_fn(self.context.method)
+        if earlier:
+            rollout_context = replace(
+                rollout_context, keep_errors_below=1.0
+            )  # a few are left, and the whole passed before
+        left = [task for task in tasks if task.id not in earlier]
+        new = await collect_rollouts(rollout_context, rollout_fn, workflow, left, scope, progress)
         at = {task.id: place for place, task in enumerate(tasks)}
-        found = sorted([*had.values(), *new], key=lambda one: at[one.question.id])
+        found = sorted([*earlier.values(), *new], key=lambda one: at[one.question.id])
         await self._keep(found, scope)
         return found
 
     async def _load_graded(self, scope: Scope) -> dict[str, Trajectory]:
         side = scope.run.partition("/")[2]
-        bodies = await self.parts.journal.get_note(get_trajectories_note(scope.iteration, scope.phase, side)) or {}
-        found = [Trajectory.model_validate(await self.parts.journal.get_body(body)) for body in bodies.values()]
+        bodies = await self.context.journal.get_note(get_trajectories_note(scope.iteration, scope.phase, side)) or {}
+        found = [Trajectory.model_validate(await self.context.journal.get_body(body)) for body in bodies.values()]
         return {one.question.id: one for one in found if one.feedback is not None}
 
     async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
-        bodies = {get_sample_name(t): await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
+        bodies = {get_sample_name(t): await self.context.journal.put_body(t.model_dump(mode="json")) for t in found}
         side = scope.run.partition("/")[2]
-        await self.parts.journal.put_note(get_trajectories_note(scope.iteration, scope.phase, side), bodies)
-        await self.parts.journal.put_note(ELAPSED, self.parts.ledger.spent.seconds)  # for a budget after a kill
+        await self.context.journal.put_note(get_trajectories_note(scope.iteration, scope.phase, side), bodies)
+        await self.context.journal.put_note(ELAPSED, self.context.ledger.spent.seconds)  # for a budget after a kill
 
     def _report(self, phase: str, iteration: int, **event: Any) -> None:
-        spend = self.parts.ledger.spent.model_dump(mode="json")
+        spend = self.context.ledger.spent.model_dump(mode="json")
         get_stream_writer()({"phase": phase, "iteration": iteration, "spend": spend, **event})
 
     async def _put(self, workflow: Workflow) -> str:
-        await self.parts.library.keep(workflow)
-        return await self.parts.journal.put_body(workflow.model_dump(mode="json"))
+        await self.context.library.keep(workflow)
+        return await self.context.journal.put_body(workflow.model_dump(mode="json"))
 
     async def _workflow(self, body: str) -> Workflow:
-        return await self.parts.library.fetch(Workflow.model_validate(await self.parts.journal.get_body(body)))
+        return await self.context.library.fetch(Workflow.model_validate(await self.context.journal.get_body(body)))
 
     async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
-        facts = {"method": self.parts.method.name, "seed": self.parts.config.seed, **facts}
-        await self.parts.library.save(self.parts.config.name, workflow, run=self.parts.run, step=step, facts=facts)
+        facts = {"method": self.context.method.name, "seed": self.context.config.seed, **facts}
+        await self.context.library.save(
+            self.context.config.name, workflow, run=self.context.run, step=step, facts=facts
+        )
 
 
 def get_sample_name(done: Trajectory) -> str:

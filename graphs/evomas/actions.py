@@ -30,7 +30,7 @@ class EvomasActions:
     config: EvomasConfig = field(default_factory=EvomasConfig)
 
     @cached_property
-    def coach(self) -> PromptedModel:
+    def meta_model(self) -> PromptedModel:
         """Planner and evaluator with EvoMAS's prompts."""
         return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 

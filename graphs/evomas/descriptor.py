@@ -8,7 +8,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
 from selfwire.evolvers.evomas.report import format_notes
 from selfwire.evolvers.trained_router.config import PAPER_HEAD
-from selfwire.graphs.demand import LOOP, Demand
+from selfwire.graphs.call_estimates import LOOP, CallEstimate
 from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.state import EvomasContext
@@ -24,11 +24,11 @@ REASONING = {"adapter": "fixed", "plan": [["multi_generate"], ["ensemble"]]}
 """The paper compares task states under two fixed workflows (Sec. 4.3): the seed's topology, and this one."""
 
 
-def estimate_demand(config: EvomasConfig, team: Workflow, batch: int, grown: float) -> Demand:
+def estimate_calls(config: EvomasConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
     """Stages of a few agents, planned and judged; agents and topology stay as they are."""
     stages = min(config.stages, STAGES)
     question = {"agent": stages * DRAWN * LOOP, "judge": stages, "meta": stages * config.task_state}
-    return Demand(question, samples=config.samples, gated=0)
+    return CallEstimate(question, samples=config.samples, gate_share=0)
 
 
 def plan_router(evomas: Evomas, workflow: Workflow) -> RouterPlan:
@@ -54,27 +54,27 @@ DESCRIPTOR = MethodDescriptor(
     config=EvomasConfig,
     context=EvomasContext,
     build_graph=build_state_graph,
-    takes=frozenset({"judge", "corpus", "embedder"}),
-    demand=estimate_demand,
+    build_options=frozenset({"judge", "corpus", "embedder"}),
+    estimate_calls=estimate_calls,
     variants={
         FULL: Variant(title="full"),
         "no-state": Variant(title="w/o task state", config={"task_state": False}),
-        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}, learns=False),
-        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}, learns=False),
+        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}, evolves=False),
+        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}, evolves=False),
         "process-reward": Variant(title="with process reward", config={"process_reward": True}),
         "pool-4": Variant(title="pool of 4", config={"pool": 4}),
-        "fixed": Variant(title="fixed: I/O, search, ensemble", config={"adapter": "fixed"}, learns=False),
+        "fixed": Variant(title="fixed: I/O, search, ensemble", config={"adapter": "fixed"}, evolves=False),
         "fixed-no-state": Variant(
             title="the same w/o task state",
             config={"adapter": "fixed", "task_state": False},
-            learns=False,
+            evolves=False,
             against="fixed",
         ),
-        "reasoning": Variant(title="fixed: multi-generate, ensemble", config=REASONING, learns=False),
+        "reasoning": Variant(title="fixed: multi-generate, ensemble", config=REASONING, evolves=False),
         "reasoning-no-state": Variant(
             title="the same w/o task state",
             config={**REASONING, "task_state": False},
-            learns=False,
+            evolves=False,
             against="reasoning",
         ),
     },
@@ -82,7 +82,7 @@ DESCRIPTOR = MethodDescriptor(
     format_notes=format_notes,
     router=RouterTraining(
         plan_router,
-        by_chance=with_random_router,
+        random_control=with_random_router,
         options={
             "paper": {"head": PAPER_HEAD.model_dump(mode="json")},
             "process_reward": {"process_reward": True},

@@ -46,13 +46,13 @@ class EvomasNodes:
     async def begin(self, state: EvomasState) -> Update:
         """Set s_0, an objective and nothing else; the thread's earlier question is forgotten."""
         question, context = self.start.get_question(state), get_run_context(EvomasContext)
-        source = await self.start.workflow(context)
+        source = await self.start.choose_workflow(context)
         return state.update(
             id=question.id,
             kind=question.kind,
             answer=None,
             error=None,
-            scope=self.start.place(question, context),
+            scope=self.start.make_scope(question, context),
             pool=apply_prompt_edits(source, context).replace(memory={}),
             router=source.fingerprint,
             task=TaskState(objective=question.input),
@@ -88,7 +88,7 @@ class EvomasNodes:
         return await make_plan(
             state.task,
             (state.stages[-1].outcome or "") if state.stages else "",
-            self.evomas.coach,
+            self.evomas.meta_model,
             agents="\n".join(f"{agent.id}: {agent.role}" for agent in state.pool.agents),
             tools=self.evomas.describe_tools(state.pool),
             scope=_place(state, len(state.stages)),
@@ -109,9 +109,9 @@ class EvomasNodes:
 
     async def _get_source(self, state: EvomasState) -> Workflow:
         """The workflow whose router the run began with: the state names it, as weights are large."""
-        source = self.start.start
+        source = self.start.initial_workflow
         if source.fingerprint != state.router:
-            source = await self.start.workflow(get_run_context(EvomasContext))
+            source = await self.start.choose_workflow(get_run_context(EvomasContext))
         if source.fingerprint != state.router:
             raise ConfigError(
                 f"the run began with the router of workflow {state.router}, and {source.fingerprint} is there now; "
@@ -144,7 +144,7 @@ class EvomasNodes:
             checks, usage = await self.evomas.verify_answer(state.pool, state.get_question(), stage.outcome, scope)
         try:
             with add_cost_on_error(usage):
-                judged = await evaluate(state.task, stage.outcome, self.evomas.coach, checks=checks, scope=scope)
+                judged = await evaluate(state.task, stage.outcome, self.evomas.meta_model, checks=checks, scope=scope)
         except ModelError as error:
             usage = get_error_cost(error)
             stage = stage.replace(fault=format_error(error))
@@ -178,7 +178,7 @@ class EvomasNodes:
         task = state.task if self.evomas.config.task_state else TaskState(objective=state.question)
         scope = _place(state, len(stages))
         try:
-            answer, usage = await compose_last_answer(task, attempts, self.evomas.coach, scope=scope)
+            answer, usage = await compose_last_answer(task, attempts, self.evomas.meta_model, scope=scope)
         except ModelError as error:
             stages = (*stages[:-1], stages[-1].replace(fault=format_error(error)))
             usage = self._add(state, get_error_cost(error))

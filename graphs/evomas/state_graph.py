@@ -41,13 +41,13 @@ def build_state_graph(config: EvomasConfig, start: RunStart, provide: Provide) -
             evomas = replace(evomas, config=evomas.config.replace(stages=context.stages))
         return EvomasNodes(evomas, start, ledger)
 
-    layers = get_sampling(start.start, config.routing).layers
-    placed = place_agents(start.start, layers)
+    layers = get_sampling(start.initial_workflow, config.routing).layers
+    placed = place_agents(start.initial_workflow, layers)
     graph = MethodGraph(EvomasState, make_nodes, EvomasContext, placed, {EARLY_EXIT: "adapt"})
     graph.node("begin", EvomasNodes.begin, first=True)
     graph.node("plan", EvomasNodes.plan)
     graph.node("adapt", EvomasNodes.adapt)
-    graph.team("layers", EvomasNodes.layers, make_whole_topology(start.start, layers))
+    graph.team("layers", EvomasNodes.layers, make_whole_topology(start.initial_workflow, layers))
     graph.node("evaluate", EvomasNodes.evaluate)
     graph.node("update_state", EvomasNodes.update_state)
     graph.node("conclude", EvomasNodes.conclude)

@@ -77,18 +77,18 @@ class HeraActions:
         *,
         scope: Scope,
         agents: Mapping[str, Agent] | None = None,
-        within: RunnableConfig | None = DETACHED,
+        graph_config: RunnableConfig | None = DETACHED,
     ) -> Trajectory:
         """Execute(Gamma, q, D): run a topology of the pool's agents once.
 
         Args:
             temperature: of agents that state none.
             agents: instead of the workflow's, for prompt variants and newcomers.
-            within: config of the team's graph; None makes it part of the running graph.
+            graph_config: config of the team's graph; None makes it part of the running graph.
         """
         act = make_agent_runner(self.model, self.toolbox, temperature=temperature)
         context = TeamContext.of(workflow, question, scope.at(task=question.id), act, agents=agents)
-        return await run_team(topology, context, config=within)
+        return await run_team(topology, context, config=graph_config)
 
     def get_held_tools(self, workflow: Workflow) -> tuple[str, ...]:
         """Tools that a new agent may hold: those of the pool."""

@@ -3,7 +3,7 @@
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD
-from selfwire.graphs.demand import Demand, count_turn_calls
+from selfwire.graphs.call_estimates import CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.random_edits import RandomPool
@@ -12,7 +12,7 @@ from selfwire.graphs.hera.state_graph import build_state_graph
 from selfwire.graphs.variants import FULL, RANDOM, Variant
 
 
-def estimate_demand(config: HeraConfig, team: Workflow, batch: int, grown: float) -> Demand:
+def estimate_calls(config: HeraConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
     """A plan and a run per member of the group; insights, prompts of failing agents and mutations."""
     run = count_turn_calls(team)
     roped = min(config.prompts.agents, batch / 2) if config.rope else 0
@@ -22,7 +22,7 @@ def estimate_demand(config: HeraConfig, team: Workflow, batch: int, grown: float
         "agent": roped * (axes + 1) * run + mutated * 2 * run,
         "meta": roped * (axes + 2) + mutated * 2 + (batch if config.library else 0),
     }
-    return Demand({"agent": run, "meta": 2}, samples=config.group, learning=learning)
+    return CallEstimate({"agent": run, "meta": 2}, samples=config.group, learning=learning)
 
 
 DESCRIPTOR = MethodDescriptor(
@@ -35,8 +35,8 @@ DESCRIPTOR = MethodDescriptor(
     config=HeraConfig,
     context=HeraContext,
     build_graph=build_state_graph,
-    takes=frozenset({"grader", "embedder"}),
-    demand=estimate_demand,
+    build_options=frozenset({"grader", "embedder"}),
+    estimate_calls=estimate_calls,
     variants={
         FULL: Variant(title="full"),
         "no-library": Variant(title="w/o library", config={"library": False}),

@@ -28,9 +28,9 @@ class HeraNodes(LearningNodes):
             raise ConfigError("the team cannot learn from this question: nothing says what its answers are worth")
         if context.evolve and context.prompts:
             raise ConfigError("prompts are edited for this run only, and evolve would keep what it makes of them")
-        workflow = await self.start.workflow(context, state.workflow if "workflow" in state else None)
+        workflow = await self.start.choose_workflow(context, state.workflow if "workflow" in state else None)
         apply_prompt_edits(workflow, context)  # refused before anything is paid
-        scope = self.start.place(question, context).at(phase="rollout")
+        scope = self.start.make_scope(question, context).at(phase="rollout")
         return EMPTY_STEP | state.update(answer="", scope=scope, ran=workflow, workflow=workflow, usage=Usage())
 
     async def characterize(self, state: HeraState) -> Update:
@@ -78,7 +78,7 @@ class HeraNodes(LearningNodes):
         [one] = state.planned
         workflow = apply_prompt_edits(state.workflow, get_run_context(HeraContext))
         place, heat = state.scope.at(sample=one.sample), self.hera.config.temperature
-        done = await self.hera.execute(workflow, one.question, one.topology, heat, scope=place, within=None)
+        done = await self.hera.execute(workflow, one.question, one.topology, heat, scope=place, graph_config=None)
         done = done.replace(notes=one.notes, overhead=one.overhead)
         if done.answer is None:
             raise TaskError(f"{done.error}; invoke the thread again with None to retry")

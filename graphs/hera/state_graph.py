@@ -53,13 +53,13 @@ def build_state_graph(config: HeraConfig, start: RunStart, provide: MethodFactor
     def rank_or_end(state: HeraState) -> str:
         return "rank" if get_run_context(HeraContext).evolve else END
 
-    places = dict.fromkeys(start.start.agents_by_id, "rollout")
-    graph = MethodGraph(HeraState, make_nodes, HeraContext, start.start, places)
+    agent_nodes = dict.fromkeys(start.initial_workflow.agents_by_id, "rollout")
+    graph = MethodGraph(HeraState, make_nodes, HeraContext, start.initial_workflow, agent_nodes)
     graph.node("begin", HeraNodes.begin, nodes=HeraNodes(provide.method, start))
     graph.node("characterize", HeraNodes.characterize, charge=True)
     graph.node("retrieve_insights", HeraNodes.retrieve_insights, charge=True)
     graph.node("sample_topologies", HeraNodes.sample_topologies, charge=True)
-    graph.team("rollout", HeraNodes.rollout, start.start.topology, charge=True)
+    graph.team("rollout", HeraNodes.rollout, start.initial_workflow.topology, charge=True)
     graph.edges(START, "begin", "characterize", "retrieve_insights", "sample_topologies", "rollout")
     graph.choose("rollout", rank_or_end, "rank", END)
     _add_learning(graph, config)

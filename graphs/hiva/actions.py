@@ -46,12 +46,12 @@ class HivaActions:
     config: HivaConfig = field(default_factory=HivaConfig)
 
     @cached_property
-    def coach(self) -> PromptedModel:
+    def meta_model(self) -> PromptedModel:
         """The meta model with HiVA's prompts."""
         return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 
     async def solve(
-        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
+        self, workflow: Workflow, question: Question, *, scope: Scope, graph_config: RunnableConfig | None = DETACHED
     ) -> Trajectory:
         """Characterise the task, match it with the agents, and run the team once (Alg. 2).
 
@@ -70,9 +70,9 @@ class HivaActions:
         if learned := has_learned_router(workflow, self.config):
             routing = await make_learned_router(workflow, question, act, self.embedder)
             act, router = routing.act, routing.router
-        instruct = make_instructor(workflow, self.coach)
+        instruct = make_instructor(workflow, self.meta_model)
         context = TeamContext.of(workflow, question, scope.at(task=question.id), act, router=router, instruct=instruct)
-        done = await run_team(workflow.topology, context, config=within)
+        done = await run_team(workflow.topology, context, config=graph_config)
         notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
         if learned and (episode := to_team_episode(done, workflow)):
             notes["episode"] = episode.model_dump(mode="json")
@@ -84,7 +84,7 @@ class HivaActions:
         """The concepts of a task, and the cost of naming them."""
         held = {tool for agent in workflow.agents for tool in agent.tools}
         tools = [tool.spec for name, tool in sorted(self.toolbox.items()) if name in held]
-        return await characterize_task(question, workflow, self.coach, tools=tools, scope=scope)
+        return await characterize_task(question, workflow, self.meta_model, tools=tools, scope=scope)
 
     async def match_noted(self, trajectory: Trajectory, workflow: Workflow) -> TaskMatch | None:
         """How the task of a run meets the agents; None where it was not characterised."""

@@ -5,7 +5,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.initial_team import METHOD
 from selfwire.evolvers.trained_router.config import RouterConfig
-from selfwire.graphs.demand import LOOP, Demand, count_turn_calls
+from selfwire.graphs.call_estimates import LOOP, CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.random_edits import RandomEdits
@@ -15,12 +15,12 @@ from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.variants import FULL, RANDOM, Variant
 
 
-def estimate_demand(config: HivaConfig, team: Workflow, batch: int, grown: float) -> Demand:
+def estimate_calls(config: HivaConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
     """A turn of every agent with its hand-overs; a backward pass per task, then prompts and decisions."""
-    agents = min(len(team.topology.nodes) + grown, config.nodes)
+    agents = min(len(team.topology.nodes) + added_agents, config.nodes)
     more = max(0, agents - len(team.topology.nodes))
     question = {"agent": count_turn_calls(team) + LOOP * more, "meta": config.kabb + agents / 2}
-    return Demand(question, learning={"meta": batch * (1 + 2.5 * agents) + 2 * agents})
+    return CallEstimate(question, learning={"meta": batch * (1 + 2.5 * agents) + 2 * agents})
 
 
 def with_room(config: HivaConfig, workflow: Workflow) -> HivaConfig:
@@ -54,8 +54,8 @@ DESCRIPTOR = MethodDescriptor(
     config=HivaConfig,
     context=HivaContext,
     build_graph=build_state_graph,
-    takes=frozenset({"grader", "embedder"}),
-    demand=estimate_demand,
+    build_options=frozenset({"grader", "embedder"}),
+    estimate_calls=estimate_calls,
     variants={
         FULL: Variant(title="full"),
         "no-tev": Variant(title="w/o TEV", config={"topology_evolution": False}),

@@ -34,9 +34,9 @@ class HivaNodes:
     async def begin(self, state: HivaState) -> Update:
         """Take a new question."""
         question, context = self.start.get_question(state), get_run_context(HivaContext)
-        workflow = await self.start.workflow(context, state.workflow if "workflow" in state else None)
+        workflow = await self.start.choose_workflow(context, state.workflow if "workflow" in state else None)
         with_prompt_edits(workflow, context)  # refused before anything is paid
-        scope = self.start.place(question, context)
+        scope = self.start.make_scope(question, context)
         return state.update(
             iteration=0,
             solved=None,
@@ -49,7 +49,7 @@ class HivaNodes:
     async def forward(self, state: HivaState) -> Update:
         """Run the current team, which may differ from the drawn one by now."""
         workflow = with_prompt_edits(state.workflow, get_run_context(HivaContext))
-        done = await self.hiva.solve(workflow, state.get_question(), scope=state.place, within=None)
+        done = await self.hiva.solve(workflow, state.get_question(), scope=state.place, graph_config=None)
         if done.answer is None:
             raise TaskError(f"{done.error}; invoke the thread again with None to retry")
         return state.update(trajectories=[done], answer=done.answer)
@@ -64,9 +64,11 @@ class HivaNodes:
 
     async def loss(self, state: HivaState) -> Update:
         """The textual loss of every trajectory, and its gradient at the aggregator."""
-        coach, graded, place = self.hiva.coach, self.hiva.config.environment, state.place
+        meta_model, graded, place = self.hiva.meta_model, self.hiva.config.environment, state.place
         losses = await gather_all(
-            compute_loss(done, state.workflow, coach, environment=graded and done.feedback is not None, scope=place)
+            compute_loss(
+                done, state.workflow, meta_model, environment=graded and done.feedback is not None, scope=place
+            )
             for done in state.trajectories
         )
         judged = [loss.solved for loss in losses if loss.solved is not None]
@@ -86,7 +88,9 @@ class HivaNodes:
         async def propagate(done: Trajectory, loss: Loss) -> Backward | None:
             if loss.gradient is None:
                 return None
-            return await propagate_gradients(done, state.workflow, loss.gradient, self.hiva.coach, scope=state.place)
+            return await propagate_gradients(
+                done, state.workflow, loss.gradient, self.hiva.meta_model, scope=state.place
+            )
 
         pairs = zip(state.trajectories, state.losses, strict=True)
         passes = await gather_all(propagate(done, loss) for done, loss in pairs)
@@ -96,7 +100,7 @@ class HivaNodes:
     async def evolve_semantics(self, state: HivaState) -> Update:
         """f_P: one rewrite per agent over all its gradients."""
         found = await evolve_semantics(
-            state.workflow, state.gradients, self.hiva.coach, self.hiva.config, scope=state.place
+            state.workflow, state.gradients, self.hiva.meta_model, self.hiva.config, scope=state.place
         )
         now, refused = state.workflow.apply_legal(found.rewirings)
         out = {one.rewiring for one in refused}
@@ -113,7 +117,7 @@ class HivaNodes:
         shares, usage = await hiva.get_parallelizability(done, state.workflow, scope)
         used, workflow = count_traffic(done), state.workflow
         found = await evolve_topology(
-            workflow, state.gradients, hiva.coach, hiva.config, used=used, parallelizability=shares, scope=scope
+            workflow, state.gradients, hiva.meta_model, hiva.config, used=used, parallelizability=shares, scope=scope
         )
         return state.update(
             workflow=found.workflow,

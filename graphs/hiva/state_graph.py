@@ -46,9 +46,9 @@ def build_state_graph(config: HivaConfig, start: RunStart, provide: MethodFactor
         return "forward" if state.solved is False and left else END
 
     unpaid = HivaNodes(provide.method, start)
-    graph = MethodGraph(HivaState, make_nodes, HivaContext, start.start)
+    graph = MethodGraph(HivaState, make_nodes, HivaContext, start.initial_workflow)
     graph.node("begin", HivaNodes.begin, nodes=unpaid)
-    graph.team("forward", HivaNodes.forward, start.start.topology, charge=True)
+    graph.team("forward", HivaNodes.forward, start.initial_workflow.topology, charge=True)
     graph.node("environment", HivaNodes.environment, nodes=unpaid)
     graph.edges(START, "begin", "forward")
     graph.choose("forward", environment_or_end, "environment", END)

@@ -29,7 +29,7 @@ class TacomasActions:
     config: TacomasConfig = field(default_factory=TacomasConfig)
 
     @cached_property
-    def coach(self) -> PromptedModel:
+    def meta_model(self) -> PromptedModel:
         """The meta-model and the judge with TacoMAS's prompts."""
         return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 

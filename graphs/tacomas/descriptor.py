@@ -4,7 +4,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import METHOD
 from selfwire.evolvers.tacomas.report import format_notes
-from selfwire.graphs.demand import ROUNDS, Demand, count_turn_calls
+from selfwire.graphs.call_estimates import ROUNDS, CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor
 from selfwire.graphs.tacomas.method import Tacomas
 from selfwire.graphs.tacomas.state import TacomasContext
@@ -12,12 +12,12 @@ from selfwire.graphs.tacomas.state_graph import build_state_graph
 from selfwire.graphs.variants import FULL, Variant
 
 
-def estimate_demand(config: TacomasConfig, team: Workflow, batch: int, grown: float) -> Demand:
+def estimate_calls(config: TacomasConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
     """Rounds of the team, each judged and coached; the team that questions start with stays as it is."""
     rounds = min(config.rounds, ROUNDS)
     coaching = config.capability * len(team.topology.nodes) + config.topology / config.interval
     question = {"agent": rounds * count_turn_calls(team), "judge": 2.2 * rounds, "meta": 1 + (rounds - 1) * coaching}
-    return Demand(question, gated=0)
+    return CallEstimate(question, gate_share=0)
 
 
 DESCRIPTOR = MethodDescriptor(
@@ -30,8 +30,8 @@ DESCRIPTOR = MethodDescriptor(
     config=TacomasConfig,
     context=TacomasContext,
     build_graph=build_state_graph,
-    takes=frozenset({"judge"}),
-    demand=estimate_demand,
+    build_options=frozenset({"judge"}),
+    estimate_calls=estimate_calls,
     variants={
         FULL: Variant(title="full"),
         "no-capability": Variant(title="topology only", config={"capability": False}),

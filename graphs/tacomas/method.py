@@ -39,12 +39,12 @@ class Tacomas(TacomasActions, Method):
         return make_initial_workflow(load_prompts("evolvers", METHOD), tools=tools, config=self.config)
 
     async def solve(
-        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
+        self, workflow: Workflow, question: Question, *, scope: Scope, graph_config: RunnableConfig | None = DETACHED
     ) -> Trajectory:
         """Run up to R rounds on one question, starting from the workflow, which itself does not change.
 
         Args:
-            within: config of the method's graph; None makes it part of the running graph.
+            graph_config: config of the method's graph; None makes it part of the running graph.
 
         Returns:
             The best round's steps and answer; the cost of the other rounds and of the coaching is its overhead, and
@@ -67,7 +67,7 @@ class Tacomas(TacomasActions, Method):
             final = await run_to_end(
                 graph,
                 {"question": question.input},
-                {**(within or {}), **limit},
+                {**(graph_config or {}), **limit},
                 so_far=lambda found: _build_partial_result(TacomasState(found), workflow),
             )
         except ModelError as error:

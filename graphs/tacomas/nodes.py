@@ -65,9 +65,9 @@ class TacomasNodes:
     async def init_graph(self, state: TacomasState) -> Update:
         """G_0, uniform weights, and the checklist; capability memory of the question before is gone."""
         question, context = self.start.get_question(state), get_run_context(TacomasContext)
-        team = apply_prompt_edits(await self.start.workflow(context), context)
-        scope = self.start.place(question, context)
-        items, usage = await draft_checklist(question, self.tacomas.coach, scope=scope)
+        team = apply_prompt_edits(await self.start.choose_workflow(context), context)
+        scope = self.start.make_scope(question, context)
+        items, usage = await draft_checklist(question, self.tacomas.meta_model, scope=scope)
         return state.update(
             id=question.id,
             kind=question.kind,
@@ -123,11 +123,13 @@ class TacomasNodes:
         scope = state.scope.at(visit=last.number)
         found, scores, fault = Judgement(), tuple[Contribution, ...](), None
         roles = [(agent.id, agent.role) for agent in get_members(state.workflow)]
-        config, coach = self.tacomas.config, self.tacomas.coach
+        config, meta_model = self.tacomas.config, self.tacomas.meta_model
         try:
             if done.answer is not None:
-                found = await judge(done, state.checklist, coach, threshold=config.threshold, scope=scope)
-            scores, usage = await assess_contributions(done, roles, coach, each=config.fast.judge_each, scope=scope)
+                found = await judge(done, state.checklist, meta_model, threshold=config.threshold, scope=scope)
+            scores, usage = await assess_contributions(
+                done, roles, meta_model, each=config.fast.judge_each, scope=scope
+            )
         except ModelError as error:
             fault, usage = format_error(error), get_error_cost(error)
         last = last.replace(
@@ -155,7 +157,7 @@ class TacomasNodes:
             done,
             state.workflow,
             last.contributions,
-            self.tacomas.coach,
+            self.tacomas.meta_model,
             number=last.number,
             goal="\n".join(last.failed) or "Nothing in particular failed.",
             scope=state.scope.at(visit=last.number),
@@ -175,7 +177,7 @@ class TacomasNodes:
         delta = await propose_slow_update(
             state.workflow,
             state.rounds,
-            self.tacomas.coach,
+            self.tacomas.meta_model,
             question=state.get_question(),
             trace=format_trace(done),
             lessons=get_lessons(state.workflow),

@@ -33,16 +33,16 @@ class Training:
 
     Attributes:
         seed: of everything drawn.
-        ground: runs and grades episodes, through the journal.
-        play: runs a question several times; its trajectories note the router's decisions.
+        rollout_context: runs and grades episodes, through the journal.
+        rollout_fn: runs a question several times; its trajectories note the router's decisions.
         state: file of the weights after the last update, optimiser and all.
         save: called after every `checkpoint_every` updates and after the last.
     """
 
     run: str
     seed: int
-    ground: RolloutContext
-    play: RolloutFn
+    rollout_context: RolloutContext
+    rollout_fn: RolloutFn
     tasks: Sequence[Task]
     config: RouterConfig
     train: TrainConfig
@@ -82,7 +82,7 @@ class Training:
             episodes = await self._collect(workflow, number, on_episode)
             workflow, weights, update = await update_router(workflow, episodes, self.config, self.train, self.embedder)
             update = update.replace(number=number + 1)  # of this training; the weights count earlier ones too
-            await self.ground.journal.put_note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
+            await self.rollout_context.journal.put_note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
             await asyncio.to_thread(write_atomically, self.state, weights.packed)
             await self._keep(workflow, number + 1)
             on_update(update)
@@ -95,7 +95,7 @@ class Training:
         wanted = batch_tasks(self.train.batch, self.config.samples, len(self.tasks))
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
-        found = await collect_rollouts(self.ground, self.play, workflow, tasks, scope, on_episode)
+        found = await collect_rollouts(self.rollout_context, self.rollout_fn, workflow, tasks, scope, on_episode)
         episodes = [episode for one in found if (episode := to_router_episode(one)) is not None]
         if not episodes and any(one.error is None for one in found):
             raise ConfigError("the runs left their router nothing to choose; train with a team that branches")

@@ -52,15 +52,15 @@ def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ..
 
 
 async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, Any]:
-    parts, tasks = run.parts, run.parts.splits.test
+    context, tasks = run.context, run.context.splits.test
     before, after = [summarise_trajectories(one, await get_test_trajectories(run, one, tasks)) for one in ENDS]
     pairs = pair_scores(before, after)
     if not pairs:
         raise ConfigError("no test task was finished by both seed and evolved workflow; give more test tasks")
-    score, spent, tested = compute_mean([b for _, b in pairs]), parts.ledger.spent, before.spend + after.spend
+    score, spent, tested = compute_mean([b for _, b in pairs]), context.ledger.spent, before.spend + after.spend
     priced = spent.dollars is not None and tested.dollars is not None
-    evolved = Workflow.model_validate(await parts.journal.get_body(final["incumbent"]))
-    history = [v for v in (await parts.library.history(NAME)).versions if v.step > 0]
+    evolved = Workflow.model_validate(await context.journal.get_body(final["incumbent"]))
+    history = [v for v in (await context.library.history(NAME)).versions if v.step > 0]
     return {
         "before": compute_mean([a for a, _ in pairs]),
         "after": score,
@@ -93,8 +93,8 @@ def count_gate_decisions(history: Sequence[Version]) -> dict[str, int]:
 
 
 async def _paths(run: EvolutionRun) -> dict[str, str]:
-    journal, found = run.parts.journal, {}
-    for iteration, (phase, side) in product(range(max(run.parts.config.iterations, 1)), SIDES):
+    journal, found = run.context.journal, {}
+    for iteration, (phase, side) in product(range(max(run.context.config.iterations, 1)), SIDES):
         bodies = await journal.get_note(get_trajectories_note(iteration, phase, side))
         if bodies:
             runs = [await journal.get_body(body) for _, body in sorted(bodies.items())]

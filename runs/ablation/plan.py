@@ -96,7 +96,7 @@ class Study(FrozenModel):
             random_edits=edits,
             evolution=EvolutionConfig(
                 name=NAME,
-                iterations=self.iterations if variant.learns else 0,
+                iterations=self.iterations if variant.evolves else 0,
                 batch=self.batch,
                 gate=variant.gate,
                 gate_tasks=self.gate_tasks,

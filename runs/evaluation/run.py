@@ -240,7 +240,7 @@ class Evaluation:
                 tell()
 
         try:
-            await self.get_rollout_runner(one)(context, one.play, one.workflow, todo, scope, keep)
+            await self.get_rollout_runner(one)(context, one.rollout_fn, one.workflow, todo, scope, keep)
         finally:
             if pending:  # it was stopped
                 tell()

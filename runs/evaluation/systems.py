@@ -52,7 +52,7 @@ class System:
 
     contestant: SystemInfo
     workflow: Workflow
-    play: RolloutFn
+    rollout_fn: RolloutFn
 
     @property
     def name(self) -> str:
@@ -143,12 +143,12 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) 
 def make_trivial_system(rule: TrivialRule) -> System:
     """The benchmark's own rule, which needs no team and no call."""
 
-    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    async def rollout_fn(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         await asyncio.sleep(0)  # it never waits, and others have their turn
         return [Trajectory(question=question, workflow="", answer=rule.answer(question.input))]
 
     contestant = SystemInfo(name=TRIVIAL, target=rule.name, method="", workflow="")
-    return System(contestant, make_single_workflow(()), play)
+    return System(contestant, make_single_workflow(()), rollout_fn)
 
 
 def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:
@@ -172,7 +172,7 @@ def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledg
                 too_many = rounds
         return done
 
-    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    async def rollout_fn(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         try:
             return [await solver.solve(workflow, question, scope=scope)]
         except TaskBudgetError as error:
@@ -184,7 +184,7 @@ def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledg
         blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
         return [blank.as_failed(why)]
 
-    return play
+    return rollout_fn
 
 
 @contextmanager

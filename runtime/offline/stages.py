@@ -27,20 +27,20 @@ class _Step(NamedTuple):
 
 def planner(brief: CriticInput) -> dict[str, Any]:
     """One subtask per missing step; after a failed one, other wordings of the steps that are still missing."""
-    had = [_Step(*found) for found in _PLANNED.findall(brief["state"])]
+    previous = [_Step(*found) for found in _PLANNED.findall(brief["state"])]
     missing = list(dict.fromkeys(_missing(brief, f"{brief['state']}\n{brief['outcome']}")))
     if missing and brief.errs("plan", share=0.5):
         missing[0] = brief.any_skill("plan")
-    subtasks = [{"id": one.id, "goal": one.goal, "status": _STATUS[one.status]} for one in had]
-    if not had or "failed for good" in brief["assessment"]:
-        pending = {one.goal for one in had if one.status == "pending"}
-        goals = [_write_goal(brief, skill, {one.goal for one in had}) for skill in missing] or ["Give the answer."]
+    subtasks = [{"id": one.id, "goal": one.goal, "status": _STATUS[one.status]} for one in previous]
+    if not previous or "failed for good" in brief["assessment"]:
+        pending = {one.goal for one in previous if one.status == "pending"}
+        goals = [_write_goal(brief, skill, {one.goal for one in previous}) for skill in missing] or ["Give the answer."]
         subtasks += [{"id": "", "goal": goal, "status": "TODO"} for goal in goals if goal not in pending]
-    done = sum(one.status == "completed" for one in had)
+    done = sum(one.status == "completed" for one in previous)
     return {
         "subtasks": subtasks,
         "active": "",
-        "summary": f"{done} of {len(subtasks)} subtasks are done." if had else "",
+        "summary": f"{done} of {len(subtasks)} subtasks are done." if previous else "",
         "hint": f"The work lacks a step: {brief.phrase(missing[0])}" if missing else "No step is missing.",
     }
 
@@ -87,8 +87,8 @@ def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:
     return brief.family.missing(CriticView(brief["task"], shown))
 
 
-def _write_goal(brief: CriticInput, skill: str, had: set[str]) -> str:
-    fresh = [text for text in paraphrases().get(skill, (skill,)) if " ".join(text.split()) not in had]
+def _write_goal(brief: CriticInput, skill: str, previous: set[str]) -> str:
+    fresh = [text for text in paraphrases().get(skill, (skill,)) if " ".join(text.split()) not in previous]
     return brief.pick(f"goal {skill}", fresh) if fresh else brief.phrase(skill)
 
 

@@ -306,7 +306,7 @@ def test_a_seed_team_of_another_method_or_with_tools_that_are_not_there(home: Pa
         seed = asyncio.run(library.load("seeded")) if "seeded" in asyncio.run(library.names()) else None
     assert seed is None  # nothing is saved before a run begins
     with start_evolution(small(), home, run="r2") as run:
-        workflow = run.parts.seed_workflow
+        workflow = run.context.seed_workflow
     file = home / "team.json"
     file.write_text(json.dumps(workflow.replace(method="other").model_dump(mode="json")))
     assert "belongs to other, not to hiva" in refused(home, *EVOLVE, "--seed-team", str(file))

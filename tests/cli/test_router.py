@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.cli.evaluate import get_router_config
-from selfwire.cli.options import parse_knobs
+from selfwire.cli.options import parse_config_fields
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import load_benchmark
@@ -107,9 +107,13 @@ def test_a_team_that_was_trained_for_a_router_is_routed_by_it() -> None:
 
 
 def test_the_router_of_a_team_is_an_option(home: Path) -> None:
-    assert parse_knobs([], "learned") == parse_knobs(["router=learned"], "learned") == {"router": "learned"}
+    assert (
+        parse_config_fields([], "learned")
+        == parse_config_fields(["router=learned"], "learned")
+        == {"router": "learned"}
+    )
     with pytest.raises(ConfigError, match="--router says kabb, and --set router=learned; choose one"):
-        parse_knobs(["router=learned"], "kabb")
+        parse_config_fields(["router=learned"], "kabb")
     asked = ("run", "hiva", "Who?", "--embedder", "hashing", "--workflow", "team", "--benchmark", "archive", "--router")
     assert invoked(home, *asked, "learned").exit_code == 0
     refused = invoked(home, *asked, "dice")

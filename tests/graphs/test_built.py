@@ -45,7 +45,7 @@ class Chat(OfflineChat):
 
 def built(name: str, model: Any = "offline", **options: Any) -> Any:
     described = describe_method(name)
-    embedder: dict[str, Any] = {"embedder": "hashing"} if "embedder" in described.takes else {}
+    embedder: dict[str, Any] = {"embedder": "hashing"} if "embedder" in described.build_options else {}
     return described.build(model, config=described.config(**SHORT.get(name, {})), **embedder, **options)
 
 

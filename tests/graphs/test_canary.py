@@ -73,7 +73,7 @@ async def test_a_planted_reference_appears_nowhere(name: str, tmp_path: Path) ->
             model,
             tools=[*bench.toolbox.values()],
             config=described.config(**knobs),
-            embedder="hashing" if "embedder" in described.takes else None,
+            embedder="hashing" if "embedder" in described.build_options else None,
         ).compile(checkpointer=saver)
         thread: Any = {"configurable": {"thread_id": "1"}}
         await graph.ainvoke({"question": tasks[0].input}, thread)

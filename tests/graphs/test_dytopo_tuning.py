@@ -93,7 +93,7 @@ async def test_evolving_takes_one_step_towards_a_better_setting_and_lets_the_gat
     dytopo = method(DytopoConfig(threshold=1.0, rounds=4, domain="math"))
     seed = dytopo.make_initial_workflow()
     evolved = await dytopo.evolve(seed, await explored(dytopo, seed), scope=SCOPE, grade=grade)
-    assert evolved.gated
+    assert evolved.needs_gate
     assert evolved.workflow.topology == seed.topology
     assert get_current_setting(evolved.workflow, dytopo.config) == Setting(threshold=0.9, providers=3)
     notes: Any = evolved.notes
@@ -102,7 +102,7 @@ async def test_evolving_takes_one_step_towards_a_better_setting_and_lets_the_gat
     ]  # fmt: skip
     assert dytopo.carry_over_memory(seed, evolved.workflow) is seed
     again = await dytopo.evolve(evolved.workflow, await explored(dytopo, evolved.workflow), scope=SCOPE, grade=grade)
-    assert not again.gated
+    assert not again.needs_gate
     assert again.workflow is evolved.workflow
 
 

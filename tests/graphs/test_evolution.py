@@ -82,7 +82,7 @@ class Grader:
         return Feedback(score=float(answer == "right"), solved=answer == "right", text=answer)
 
 
-def parts(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> EvolutionContext:
+def context(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> EvolutionContext:
     ledger = Ledger(budget)
     return EvolutionContext(
         run="r",
@@ -104,7 +104,7 @@ async def evolved(made: EvolutionContext, events: list[Event] | None = None) -> 
 
 async def test_a_better_candidate_is_kept_and_a_worse_one_is_not() -> None:
     skill = {0: 0.0, 1: 1.0, 2: 0.0, 3: 0.0}
-    made = parts(Scripted(skill=lambda number: skill[number]))
+    made = context(Scripted(skill=lambda number: skill[number]))
     final = await evolved(made)
     assert final.agents_by_id["a"].prompt == "1"
     history = await made.library.history("w")
@@ -113,7 +113,7 @@ async def test_a_better_candidate_is_kept_and_a_worse_one_is_not() -> None:
 
 
 async def test_what_a_rejected_candidate_learned_is_kept_in_a_version_of_the_incumbent() -> None:
-    made = parts(Scripted(skill=lambda number: 1.0 - number), iterations=1)
+    made = context(Scripted(skill=lambda number: 1.0 - number), iterations=1)
     final = await evolved(made)
     assert final.agents_by_id["a"].prompt == "0"
     assert final.memory["lessons"] == 1
@@ -123,7 +123,7 @@ async def test_what_a_rejected_candidate_learned_is_kept_in_a_version_of_the_inc
 
 async def test_without_the_gate_every_candidate_is_kept() -> None:
     method = Scripted(skill=lambda number: 1.0 - number)
-    assert (await evolved(parts(method, gate="off"))).agents_by_id["a"].prompt == "3"
+    assert (await evolved(context(method, gate="off"))).agents_by_id["a"].prompt == "3"
     assert not [phase for phase, _ in method.seen if phase == "gate"]
 
 
@@ -131,27 +131,27 @@ async def test_without_the_gate_every_candidate_is_kept() -> None:
 class Learning(Scripted):
     """Changes nothing but what it has learned; `gated` says whether that decides how the team runs."""
 
-    gated: bool = True
+    needs_gate: bool = True
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
     ) -> EvolveResult:
-        return EvolveResult(workflow=workflow.with_memory(lessons=scope.iteration + 1), gated=self.gated)
+        return EvolveResult(workflow=workflow.with_memory(lessons=scope.iteration + 1), needs_gate=self.needs_gate)
 
     def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
         return kept
 
 
-@pytest.mark.parametrize("gated", [True, False])
-async def test_what_is_learned_is_compared_where_it_decides_how_the_team_runs(gated: bool) -> None:
-    method = Learning(gated=gated)
-    final = await evolved(parts(method, margin=0.5, iterations=1))
-    assert bool([phase for phase, _ in method.seen if phase == "gate"]) is gated
-    assert final.memory.get("lessons") == (None if gated else 1)
+@pytest.mark.parametrize("needs_gate", [True, False])
+async def test_what_is_learned_is_compared_where_it_decides_how_the_team_runs(needs_gate: bool) -> None:
+    method = Learning(needs_gate=needs_gate)
+    final = await evolved(context(method, margin=0.5, iterations=1))
+    assert bool([phase for phase, _ in method.seen if phase == "gate"]) is needs_gate
+    assert final.memory.get("lessons") == (None if needs_gate else 1)
 
 
 async def test_dear_ties_are_accepted_as_often_as_patience_says_then_pruning_is_tried() -> None:
-    made = parts(Scripted(calls=lambda number: 1 if number == 99 else number + 1), patience=2, iterations=3)
+    made = context(Scripted(calls=lambda number: 1 if number == 99 else number + 1), patience=2, iterations=3)
     final = await evolved(made)
     versions = (await made.library.history("w")).versions
     whys = [v.facts["why"] for v in versions]
@@ -165,7 +165,7 @@ async def test_dear_ties_are_accepted_as_often_as_patience_says_then_pruning_is_
 
 
 async def test_every_iteration_saves_a_version_with_parent_and_rewirings() -> None:
-    made = parts(Scripted(skill=lambda number: number / 10))
+    made = context(Scripted(skill=lambda number: number / 10))
     await evolved(made)
     versions = (await made.library.history("w")).versions
     assert [v.step for v in versions] == [0, 1, 2, 3]
@@ -176,7 +176,7 @@ async def test_every_iteration_saves_a_version_with_parent_and_rewirings() -> No
 
 async def test_gate_tasks_are_fresh_until_they_are_used_up_and_test_is_opened_once_at_the_end() -> None:
     method = Scripted(skill=lambda number: number / 10)
-    await evolved(parts(method))
+    await evolved(context(method))
     gates = [task for phase, task in method.seen if phase == "gate"]
     rounds = [set(gates[start : start + 20]) for start in range(0, 60, 20)]
     assert all(len(one) == 10 for one in rounds)
@@ -190,13 +190,13 @@ async def test_gate_tasks_are_fresh_until_they_are_used_up_and_test_is_opened_on
 async def test_a_few_errors_are_left_out_and_many_stop_the_run_which_then_goes_on() -> None:
     down = {"train0", "train1", "train2", "train3", "train4", "train5"}
     method = Scripted(skill=lambda number: number / 10, fails=lambda phase, task: task in down)
-    made, saver = parts(method), InMemorySaver()
+    made, saver = context(method), InMemorySaver()
     with pytest.raises(ModelError, match=r"infrastructure errors.*provider down.*resume"):
         await run_evolution(made, saver)
     assert (await made.library.load("w")).fingerprint == SEED.fingerprint
     down.clear()
     final = await run_evolution(made, saver)
-    undisturbed = parts(Scripted(skill=lambda number: number / 10))
+    undisturbed = context(Scripted(skill=lambda number: number / 10))
     await evolved(undisturbed)
     assert final["iteration"] == 3
     assert await made.library.load("w") == await undisturbed.library.load("w")
@@ -205,7 +205,7 @@ async def test_a_few_errors_are_left_out_and_many_stop_the_run_which_then_goes_o
 async def test_errors_are_no_zeros() -> None:
     events: list[Event] = []
     method = Scripted(skill=lambda number: 1.0, fails=lambda phase, task: task in {"train0", "gate1", "test2"})
-    made = parts(method, iterations=1, batch=8)
+    made = context(method, iterations=1, batch=8)
     final = await run_evolution(made, InMemorySaver(), events.append)
     assert final["train"] == 1.0
     assert final["test"]["after"]["scores"].count(None) == 1
@@ -216,7 +216,7 @@ async def test_errors_are_no_zeros() -> None:
 async def test_a_finished_run_tries_only_failed_test_tasks_again(iterations: int) -> None:
     down = {"test1", "test4", "train1"}
     method = Scripted(skill=lambda number: 1.0, fails=lambda phase, task: task in down)
-    made, saver = parts(method, iterations=iterations), InMemorySaver()
+    made, saver = context(method, iterations=iterations), InMemorySaver()
     first = await run_evolution(made, saver)
     assert count_failed_tests(first) == 2
     asked = len(method.seen)
@@ -249,7 +249,7 @@ async def test_an_unexpected_fault_of_one_task_is_recorded_as_its_error() -> Non
                 raise ZeroDivisionError("1/0")
             return await super().grade(task, answer, scope=scope)
 
-    made = replace(parts(Scripted(), iterations=1, batch=8), environment=Broken())
+    made = replace(context(Scripted(), iterations=1, batch=8), environment=Broken())
     await evolved(made)
     bodies = await made.journal.get_note("trajectories/0/rollout/")
     errors = [(await made.journal.get_body(body))["error"] for body in bodies.values()]
@@ -273,7 +273,7 @@ class Spending(Scripted):
 
 async def test_what_was_spent_decides_which_task_is_refused() -> None:
     method = Spending()
-    made = parts(method, budget=Budget(calls=7), calls_per_task=3, batch=8)
+    made = context(method, budget=Budget(calls=7), calls_per_task=3, batch=8)
     method.ledgers.append(made.ledger)
     with pytest.raises(BudgetError, match=r"6 of 7 calls spent and up to 3 more needed"):
         await evolved(made)
@@ -282,7 +282,7 @@ async def test_what_was_spent_decides_which_task_is_refused() -> None:
 
 async def test_a_share_is_no_limit_on_what_a_budget_can_pay() -> None:
     method = Spending()
-    made = parts(method, budget=Budget(calls=20), calls_per_task=3, iterations=1, batch=8, gate="off")
+    made = context(method, budget=Budget(calls=20), calls_per_task=3, iterations=1, batch=8, gate="off")
     method.ledgers.append(made.ledger)
     with pytest.raises(BudgetError, match="test"):
         await evolved(made)
@@ -290,7 +290,7 @@ async def test_a_share_is_no_limit_on_what_a_budget_can_pay() -> None:
 
 
 async def test_the_state_holds_references_and_plain_numbers_only() -> None:
-    made, saver = parts(Scripted(skill=lambda number: number / 10)), InMemorySaver()
+    made, saver = context(Scripted(skill=lambda number: number / 10)), InMemorySaver()
     final = await run_evolution(made, saver)
     assert all(len(hash_) == 32 for hash_ in [final["incumbent"], final["candidate"], *final["trajectories"]])
     assert "secret" not in repr(final)
@@ -298,14 +298,14 @@ async def test_the_state_holds_references_and_plain_numbers_only() -> None:
 
 
 async def test_it_draws_its_phases(tmp_path: Path) -> None:
-    drawn = build(parts(Scripted())).compile().get_graph().draw_mermaid()
+    drawn = build(context(Scripted())).compile().get_graph().draw_mermaid()
     for edge in ("begin -.-> rollout", "rollout --> evolve", "evolve --> gate", "gate --> save", "save -.-> rollout"):
         assert edge in drawn
 
 
 async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() -> None:
     method = Spending(greedy="train1")
-    made = parts(method, budget=Budget(calls=1000), calls_per_task=2, iterations=1, batch=8)
+    made = context(method, budget=Budget(calls=1000), calls_per_task=2, iterations=1, batch=8)
     method.ledgers.append(made.ledger)
     await evolved(made)
     bodies = await made.journal.get_note("trajectories/0/rollout/")
@@ -316,7 +316,7 @@ async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() 
 
 @pytest.mark.parametrize(("tasks", "size"), [(7, 10), (12, 10), (8, 6), (10, 10)])
 async def test_batches_are_full_and_every_task_comes_as_often_as_the_others(tasks: int, size: int) -> None:
-    made = parts(Scripted(), batch=size)
+    made = context(Scripted(), batch=size)
     made = replace(made, splits=Splits(train=made.splits.gate[:tasks]))
     batches = [[task.id for task in EvolutionNodes(made).train_batch(iteration)] for iteration in range(12)]
     assert all(len(set(batch)) == len(batch) == min(size, tasks) for batch in batches)
@@ -341,9 +341,9 @@ class Cut(InMemorySaver):
 
 @pytest.mark.parametrize("at", range(2, 13))
 async def test_a_stop_between_writes_and_checkpoint_is_no_end(at: int) -> None:
-    undisturbed = parts(Scripted(skill=lambda number: number / 10), iterations=2)
+    undisturbed = context(Scripted(skill=lambda number: number / 10), iterations=2)
     await evolved(undisturbed)
-    made, saver = parts(Scripted(skill=lambda number: number / 10), iterations=2), Cut(at)
+    made, saver = context(Scripted(skill=lambda number: number / 10), iterations=2), Cut(at)
     with pytest.raises(OSError, match="cut"):
         await run_evolution(made, saver)
     final = await run_evolution(made, saver)

@@ -95,7 +95,7 @@ class Bench:
     knobs: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def ground(self) -> RolloutContext:
+    def rollout_context(self) -> RolloutContext:
         endless = Ledger(Budget())  # what is stopped is stopped in the midst of its calls
         return RolloutContext(
             ARCHIVE.environment, self.journal, endless, concurrency=2, calls_per_task=1, keep_errors_below=1.0
@@ -123,16 +123,18 @@ class Bench:
         return len(self.chat._asked)
 
     async def explored(self, tasks: Sequence[Task] = TASKS) -> list[Trajectory]:
-        async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        async def rollout_fn(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
             return await self.method.explore(workflow, question, scope=scope)
 
-        return await collect_rollouts(self.ground, play, self.start, tasks, self.scope("rollout"), lambda done: None)
+        return await collect_rollouts(
+            self.rollout_context, rollout_fn, self.start, tasks, self.scope("rollout"), lambda done: None
+        )
 
     async def evolved(self, found: Sequence[Trajectory]) -> EvolveResult:
         tasks = {task.id: task for task in TASKS}
 
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
-            return await grade_trajectory(self.ground, tasks[done.question.id], done, at)
+            return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
 
         return await self.method.evolve(self.start, found, scope=self.scope("evolve"), grade=grade)
 

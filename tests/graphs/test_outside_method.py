@@ -200,4 +200,4 @@ def test_a_descriptor_has_a_full_variant_and_options_of_build() -> None:
     with pytest.raises(ConfigError, match="method bare: variants need 'full'"):
         MethodDescriptor(**given, variants={})
     with pytest.raises(ConfigError, match="takes is of corpus, embedder, grader, judge"):
-        MethodDescriptor(**given, takes=frozenset({"bread"}))
+        MethodDescriptor(**given, build_options=frozenset({"bread"}))

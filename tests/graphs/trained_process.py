@@ -114,10 +114,10 @@ async def train(
             training = Training(
                 run=RUN,
                 seed=0,
-                ground=RolloutContext(
+                rollout_context=RolloutContext(
                     Scales(), journal, Ledger(Budget()), concurrency=3, calls_per_task=1, keep_errors_below=0.5
                 ),
-                play=player,
+                rollout_fn=player,
                 tasks=TASKS,
                 config=CONFIG.routing,
                 train=config,

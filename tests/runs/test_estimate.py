@@ -40,7 +40,7 @@ async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_pa
     assert "within a factor of 2.5" in range_of.text
     with start_evolution(request, tmp_path) as run:
         await run.execute()
-        spent = run.parts.journal.spend()
+        spent = run.context.journal.spend()
     assert range_of.low.calls <= spent.calls <= range_of.high.calls
     assert range_of.low.tokens <= spent.tokens <= range_of.high.tokens
 

@@ -39,14 +39,14 @@ def request(team: str, **config: int | bool) -> EvolveRequest:
 
 def test_the_config_of_a_run_holds_for_its_seed_team(team: str, tmp_path: Path) -> None:
     with start_evolution(request(team, tools=False, nodes=3, successors=2), tmp_path, run="r") as run:
-        seed = run.parts.seed_workflow
+        seed = run.context.seed_workflow
     assert {agent.tools for agent in seed.agents} == {()}
     assert seed.topology.caps == TopologyLimits(nodes=3, successors=2)
 
 
 def test_with_tools_a_seed_team_keeps_its_own(team: str, tmp_path: Path) -> None:
     with start_evolution(request(team), tmp_path, run="r") as run:
-        assert run.parts.seed_workflow.agents == TEAM.agents
+        assert run.context.seed_workflow.agents == TEAM.agents
 
 
 def test_a_seed_team_beyond_the_caps_starts_nothing(team: str, tmp_path: Path) -> None:

@@ -81,11 +81,11 @@ def test_batches_of_another_size_than_asked_for_are_said(
 def test_a_pool_that_was_trained_before_is_not_called_untrained(tmp_path: Path) -> None:
     def tested(training: OpenTraining) -> list[str]:
         run_sync(training.execute())
-        ways = {name: workflow for name, _, workflow in training._ways(training.run.parts.seed_workflow)}
+        ways = {name: workflow for name, _, workflow in training._ways(training.run.context.seed_workflow)}
         assert ROUTER not in ways["untrained"].memory
         assert ROUTER not in ways["random"].memory
-        assert ("as it began" in ways) == (ROUTER in training.run.parts.seed_workflow.memory)
-        return [one.name for one in run_sync(training.tested(training.run.parts.seed_workflow))]
+        assert ("as it began" in ways) == (ROUTER in training.run.context.seed_workflow.memory)
+        return [one.name for one in run_sync(training.tested(training.run.context.seed_workflow))]
 
     with start_training(request(), tmp_path) as training:
         assert tested(training) == ["trained", "untrained", "random"]
@@ -112,4 +112,4 @@ def test_a_run_of_another_command_is_not_taken_for_a_training(tmp_path: Path) ->
         with resume_training("evolution", tmp_path):
             pass
     with resume_evolution("evolution", tmp_path) as run:
-        assert run.parts.run == "evolution"
+        assert run.context.run == "evolution"

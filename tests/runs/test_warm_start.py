@@ -42,6 +42,6 @@ def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
     with pytest.raises(LibraryError, match=r"needs start\..*\.bin beside it"):
         read_workflow(file)
     with resume_training("warm", tmp_path) as training:
-        kept = load_weights(training.run.parts.seed_workflow)
+        kept = load_weights(training.run.context.seed_workflow)
     assert kept is not None
     assert kept.card.dimensions == 8

@@ -60,11 +60,13 @@ async def rolled(player: Player, kept: dict[str, Trajectory]) -> None:
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
         kept[task.id] = found[0]
 
-    ground = RolloutContext(Lenient(), Journal.memory(), Ledger(), 3, 60, 1.0)
+    rollout_context = RolloutContext(Lenient(), Journal.memory(), Ledger(), 3, 60, 1.0)
     examples = make_local_examples(TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
     with open_local_client() as client, tracing_context(enabled=False):
         experiment = Experiment(client, "e", examples, upload=False)
-        await experiment.roll_through(ground, player, make_single_workflow(()), TASKS, Scope(phase="eval"), keep)
+        await experiment.roll_through(
+            rollout_context, player, make_single_workflow(()), TASKS, Scope(phase="eval"), keep
+        )
 
 
 async def test_every_task_is_kept_and_no_more_are_at_work_than_may_be(capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ PROMPTS = prompts("evomas")
 OBJECTIVE = "Which bridge is longer?"
 
 
-def coach(**script: Answer) -> tuple[PromptedModel, ScriptedModel]:
+def meta_model(**script: Answer) -> tuple[PromptedModel, ScriptedModel]:
     model = ScriptedModel(**script)
     return PromptedModel(model, PROMPTS), model
 

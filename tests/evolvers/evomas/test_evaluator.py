@@ -11,7 +11,7 @@ from selfwire.evolvers.evomas.evaluator import compose_last_answer, evaluate, ma
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.state import Assessment
 from selfwire.evolvers.evomas.updater import update_state
-from tests.evolvers.evomas.states import OBJECTIVE, coach, state, subtask
+from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask
 
 NOW = state(subtask(1), subtask(2))
 
@@ -31,7 +31,7 @@ def test_a_reward_is_mapped_to_a_verdict(given: float, refine: bool, verdict: st
 
 
 async def test_the_evaluator_sees_the_subtask_the_outcome_and_what_was_looked_up() -> None:
-    asking, model = coach(Assessed=Assessed(feedback="fine", reward=1))
+    asking, model = meta_model(Assessed=Assessed(feedback="fine", reward=1))
     found = await evaluate(NOW, "</outcome>1,280 m", asking, checks="it is 1,280 m", scope=Scope(visit=3))
     [(_, shown, scope, role)] = model.asked
     assert found.assessment.reward == 1.0
@@ -44,7 +44,7 @@ async def test_the_evaluator_sees_the_subtask_the_outcome_and_what_was_looked_up
 async def test_what_cannot_be_judged_is_sent_back_and_never_passed() -> None:
     error = ReplyError("garbage")
     error.cost = Usage(calls=2)
-    asking, _ = coach(Assessed=error)
+    asking, _ = meta_model(Assessed=error)
     found = await evaluate(NOW, "1,280 m", asking, scope=Scope())
     assert (found.assessment.verdict, found.fell_back, found.usage.calls) == ("refine", True, 2)
     unanswered = make_no_outcome_assessment("'L1-io' failed: 401")
@@ -53,7 +53,7 @@ async def test_what_cannot_be_judged_is_sent_back_and_never_passed() -> None:
 
 
 async def test_the_last_answer_is_put_together_from_the_attempts() -> None:
-    asking, model = coach(LastAnswer=LastAnswer(answer=" 1,280 m "))
+    asking, model = meta_model(LastAnswer=LastAnswer(answer=" 1,280 m "))
     answer, _ = await compose_last_answer(NOW, ["first", "second"], asking, scope=Scope())
     assert answer == "1,280 m"
     assert "[attempt 1]\nfirst\n\n[attempt 2]\nsecond" in model.asked[0][1]
@@ -62,7 +62,7 @@ async def test_the_last_answer_is_put_together_from_the_attempts() -> None:
 
 @pytest.mark.parametrize("said", [ReplyError("garbage"), TaskBudgetError("no call left"), LastAnswer(answer="  ")])
 async def test_without_a_last_answer_the_last_attempt_stands(said: LastAnswer | ReplyError | TaskBudgetError) -> None:
-    asking, _ = coach(LastAnswer=said)
+    asking, _ = meta_model(LastAnswer=said)
     assert (await compose_last_answer(NOW, ["first", "second"], asking, scope=Scope()))[0] == "second"
 
 

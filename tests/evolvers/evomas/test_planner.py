@@ -11,7 +11,7 @@ from selfwire.evolvers.evomas.planner import advance_plan, apply_plan, make_plan
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.state import GOAL_LENGTH, SUBTASKS, Assessment, Subtask, TaskState, format_state, to_rows
 from selfwire.evolvers.evomas.updater import update_state
-from tests.evolvers.evomas.states import OBJECTIVE, coach, state, subtask
+from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask
 
 SEARCH, COMPARE = "Find both lengths.", "Say which is longer."
 
@@ -101,7 +101,7 @@ def test_a_blank_plan_changes_nothing() -> None:
 
 
 async def test_without_a_valid_reply_the_plan_goes_on() -> None:
-    asking, _ = coach(Plan=ReplyError("no JSON"))
+    asking, _ = meta_model(Plan=ReplyError("no JSON"))
     given: dict[str, Any] = {"tools": "", "agents": "", "scope": Scope()}
     first = await make_plan(state(), "", asking, **given)
     assert (goals(first.state), first.fell_back) == ([("s1", OBJECTIVE, "pending")], True)
@@ -112,7 +112,7 @@ async def test_without_a_valid_reply_the_plan_goes_on() -> None:
 
 
 async def test_the_planner_is_shown_task_state_outcome_and_assessment() -> None:
-    asking, model = coach(Plan=reply(("", SEARCH, "TODO")))
+    asking, model = meta_model(Plan=reply(("", SEARCH, "TODO")))
     now = state(
         subtask(1, "completed", artifact="<task>1,280 m</task>"),
         subtask(2, "failed"),

@@ -22,7 +22,7 @@ from selfwire.evolvers.experience.library import (
 )
 from selfwire.evolvers.hera.reflection import apply_operation, consolidate_insights
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations
-from tests.evolvers.hera.doubles import Angles, coach, known, pool
+from tests.evolvers.hera.doubles import Angles, known, meta_model, pool
 from tests.scripted import ScriptedModel
 
 CONFIG = LibraryConfig()
@@ -91,7 +91,7 @@ async def test_what_matches_nothing_is_added_without_asking_and_without_a_decisi
     old: tuple[Insight, ...],
 ) -> None:
     model, new = ScriptedModel(LibraryOperations=ReplyError("nonsense")), known("new")
-    found, [change], _ = await consolidate_insights(old, [new], coach(model), Angles(), CONFIG, scope=Scope())
+    found, [change], _ = await consolidate_insights(old, [new], meta_model(model), Angles(), CONFIG, scope=Scope())
     assert (found, change.operation, len(model.asked)) == ((*old, new), "ADD", len(old))
 
 
@@ -99,7 +99,9 @@ async def test_the_model_decides_on_what_it_is_shown() -> None:
     old, new = known("always use the reader", 4, 0), known("leave the reader out")
     wanted = LibraryOperation(operation="PRUNE", new_insight=new.text, target_entry_ids=[old.id], rationale="opposites")
     model = ScriptedModel(LibraryOperations=LibraryOperations(operations=[wanted]))
-    found, [change], usage = await consolidate_insights((old,), [new], coach(model), Angles(), CONFIG, scope=Scope())
+    found, [change], usage = await consolidate_insights(
+        (old,), [new], meta_model(model), Angles(), CONFIG, scope=Scope()
+    )
     assert ([one.text for one in found], change.operation, usage.calls) == (["leave the reader out"], "PRUNE", 1)
     [shown] = model.shown("LibraryOperations")
     assert f"[{old.id}] (bridge, utility 0.17 over 4 uses) always use the reader" in shown

@@ -79,5 +79,5 @@ def ran(
     )
 
 
-def coach(model: ScriptedModel) -> PromptedModel:
+def meta_model(model: ScriptedModel) -> PromptedModel:
     return PromptedModel(model, prompts("hera"), 0.0)

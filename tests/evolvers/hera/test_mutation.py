@@ -18,7 +18,7 @@ from selfwire.evolvers.hera.mutation import (
     with_mutated,
 )
 from selfwire.evolvers.hera.schemas import Mutation
-from tests.evolvers.hera.doubles import coach, pool, ran
+from tests.evolvers.hera.doubles import meta_model, pool, ran
 from tests.scripted import ScriptedModel
 
 CHAIN = pool().topology
@@ -66,7 +66,7 @@ def said(**changes: object) -> Mutation:
 
 async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[Candidate, ...]:
     found, _ = await propose_mutations(
-        ran(), CHAIN, BLAME, pool(), coach(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
+        ran(), CHAIN, BLAME, pool(), meta_model(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
         scope=Scope(task="q1"),
     )  # fmt: skip
     return found

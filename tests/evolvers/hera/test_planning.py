@@ -13,7 +13,7 @@ from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES
 from selfwire.evolvers.hera.planning import Plan, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
 from selfwire.evolvers.trace_text import render_topology
-from tests.evolvers.hera.doubles import BRIDGE, coach, known, pool
+from tests.evolvers.hera.doubles import BRIDGE, known, meta_model, pool
 from tests.scripted import ScriptedModel
 
 D, R, E, A, C = "query_decomposer", "retriever", "evidence_selector", "answer_generator", "conclude_agent"
@@ -122,7 +122,7 @@ def test_d9_a_calculator_is_in_the_pool() -> None:
 
 async def sample(model: ScriptedModel, *insights: Insight) -> Plan:
     question = Question(id="q", input="who?")
-    return (await sample_topology(question, pool(), BRIDGE, insights, coach(model), steps=12, scope=Scope()))[0]
+    return (await sample_topology(question, pool(), BRIDGE, insights, meta_model(model), steps=12, scope=Scope()))[0]
 
 
 async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:

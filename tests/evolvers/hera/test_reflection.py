@@ -12,7 +12,7 @@ from selfwire.evolvers.hera.groups import make_groups
 from selfwire.evolvers.hera.profile import characterize_query
 from selfwire.evolvers.hera.reflection import INSIGHTS, reflect
 from selfwire.evolvers.hera.schemas import QueryProfile, Reflection
-from tests.evolvers.hera.doubles import BRIDGE, coach, ran
+from tests.evolvers.hera.doubles import BRIDGE, meta_model, ran
 from tests.scripted import ScriptedModel
 
 ASKED = Question(id="q", input="Who founded the firm that X left?")
@@ -21,16 +21,16 @@ BATCH = [ran(score=0.0, sample=0), ran(score=1.0, sample=1, tokens=40), ran(scor
 
 async def test_a_question_is_characterised() -> None:
     said = QueryProfile(query_type="bridge", difficulty="hard", summary="find\n a firm first")
-    found, usage = await characterize_query(ASKED, coach(ScriptedModel(QueryProfile=said)), scope=Scope())
+    found, usage = await characterize_query(ASKED, meta_model(ScriptedModel(QueryProfile=said)), scope=Scope())
     assert found == Profile(type="bridge", difficulty="hard", summary="find a firm first")
     assert usage.calls == 1
 
 
 async def test_without_a_valid_profile_it_is_of_no_particular_type_and_faults_are_told() -> None:
-    found, _ = await characterize_query(ASKED, coach(ScriptedModel(QueryProfile=ReplyError("?"))), scope=Scope())
+    found, _ = await characterize_query(ASKED, meta_model(ScriptedModel(QueryProfile=ReplyError("?"))), scope=Scope())
     assert found == Profile()
     with pytest.raises(ModelError, match="down"):
-        await characterize_query(ASKED, coach(ScriptedModel(QueryProfile=ModelError("down"))), scope=Scope())
+        await characterize_query(ASKED, meta_model(ScriptedModel(QueryProfile=ModelError("down"))), scope=Scope())
 
 
 def reflection(*insights: tuple[str, str]) -> Reflection:
@@ -39,7 +39,7 @@ def reflection(*insights: tuple[str, str]) -> Reflection:
 
 async def learn(model: ScriptedModel) -> tuple[Insight, ...]:
     [group] = make_groups(BATCH, 0.6)
-    return (await reflect(group, BATCH, coach(model), iteration=4, scope=Scope()))[0]
+    return (await reflect(group, BATCH, meta_model(model), iteration=4, scope=Scope()))[0]
 
 
 async def test_insights_name_the_trajectories_that_they_came_from() -> None:

@@ -11,7 +11,7 @@ from selfwire.evolvers.hera.failed_agent import identify_failed_agent
 from selfwire.evolvers.hera.rope import Lesson, Variant, extract_lesson, generate_variant, integrate_lesson
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
-from tests.evolvers.hera.doubles import coach, pool, ran
+from tests.evolvers.hera.doubles import meta_model, pool, ran
 from tests.scripted import ScriptedModel
 
 RETRIEVER = pool().agents_by_id["retriever"]
@@ -24,7 +24,7 @@ def told(number: int) -> Failure:
 
 async def test_the_orchestrator_names_one_agent_that_ran() -> None:
     model = ScriptedModel(FailedAgent=FailedAgent(agent="Retriever", cause="it searched\nfor everything"))
-    blame, usage = await identify_failed_agent(3, FAILED, pool(), coach(model), scope=Scope())
+    blame, usage = await identify_failed_agent(3, FAILED, pool(), meta_model(model), scope=Scope())
     assert blame == Blame(agent="retriever", cause="it searched for everything", place=3)
     assert usage.calls == 1
     [shown] = model.shown("FailedAgent")
@@ -36,13 +36,15 @@ async def test_a_node_stands_for_its_agent() -> None:
     twice = ran(topology=make_chain("retriever", "answer_generator")).steps
     model = ScriptedModel(FailedAgent=FailedAgent(agent="retriever-2"))
     done = FAILED.replace(steps=(*twice, twice[0].replace(node="retriever-2")))
-    blame, _ = await identify_failed_agent(0, done, pool(), coach(model), scope=Scope())
+    blame, _ = await identify_failed_agent(0, done, pool(), meta_model(model), scope=Scope())
     assert blame == Blame(agent="retriever", place=0)
 
 
 @pytest.mark.parametrize("answer", [FailedAgent(agent="calculator"), FailedAgent(agent=""), ReplyError("nonsense")])
 async def test_nobody_is_blamed_without_a_valid_name(answer: FailedAgent | ReplyError) -> None:
-    blame, _ = await identify_failed_agent(0, FAILED, pool(), coach(ScriptedModel(FailedAgent=answer)), scope=Scope())
+    blame, _ = await identify_failed_agent(
+        0, FAILED, pool(), meta_model(ScriptedModel(FailedAgent=answer)), scope=Scope()
+    )
     assert blame is None
 
 
@@ -75,7 +77,7 @@ def test_d7_each_agent_once_the_most_blamed_first_by_its_last_failure() -> None:
 async def test_a_variant_adds_instructions_below_the_prompt() -> None:
     said = PromptVariant(instructions=["- Search  twice.", "", "a", "b", "c"])
     model = ScriptedModel(PromptVariant=said)
-    found, _ = await generate_variant(RETRIEVER, "thoroughness", [told(1)], coach(model), scope=Scope())
+    found, _ = await generate_variant(RETRIEVER, "thoroughness", [told(1)], meta_model(model), scope=Scope())
     assert found is not None
     assert found.instructions == ("Search twice.", "a")  # of the first three
     assert Prompt.of(found.prompt) == Prompt(core=RETRIEVER.prompt, rules=found.instructions)
@@ -86,7 +88,7 @@ async def test_a_variant_adds_instructions_below_the_prompt() -> None:
 @pytest.mark.parametrize("answer", [PromptVariant(instructions=[]), ModelError("down")])
 async def test_without_an_instruction_there_is_no_variant(answer: PromptVariant | ModelError) -> None:
     model = ScriptedModel(PromptVariant=answer)
-    assert (await generate_variant(RETRIEVER, "efficiency", [], coach(model), scope=Scope()))[0] is None
+    assert (await generate_variant(RETRIEVER, "efficiency", [], meta_model(model), scope=Scope()))[0] is None
 
 
 VARIED = Variant(axis="thoroughness", instructions=("Search twice.",), prompt="x")
@@ -102,7 +104,7 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
     model = ScriptedModel(Contrast=LEARNED)
     control, better = ran(score=0.5, tokens=70), ran(score=1.0, tokens=80)
     lesson, _ = await extract_lesson(
-        RETRIEVER, FAILED, control, [(VARIED, better)], [told(1)], coach(model), scope=Scope()
+        RETRIEVER, FAILED, control, [(VARIED, better)], [told(1)], meta_model(model), scope=Scope()
     )
     assert (lesson.rules, lesson.principles) == (("Search twice.",), ("Be complete.",))
     [shown] = model.shown("Contrast")
@@ -113,7 +115,9 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
 
 async def test_d11_replays_with_infrastructure_errors_are_not_contrasted() -> None:
     broken, model = ran(score=None, error="down"), ScriptedModel()
-    lesson, _ = await extract_lesson(RETRIEVER, FAILED, broken, [(VARIED, broken)], [], coach(model), scope=Scope())
+    lesson, _ = await extract_lesson(
+        RETRIEVER, FAILED, broken, [(VARIED, broken)], [], meta_model(model), scope=Scope()
+    )
     assert (lesson, model.asked) == (Lesson(), [])
 
 
@@ -126,7 +130,7 @@ LESSON = Lesson(rules=("Search twice.",), principles=("Be complete.",), derived_
 ])  # fmt: skip
 async def test_what_is_learned_becomes_an_edit_with_its_reason(answer: PromptDiff | ReplyError) -> None:
     model = ScriptedModel(PromptDiff=answer)
-    rewiring, diff, _ = await integrate_lesson(RETRIEVER, LESSON, coach(model), PromptConfig(), scope=Scope())
+    rewiring, diff, _ = await integrate_lesson(RETRIEVER, LESSON, meta_model(model), PromptConfig(), scope=Scope())
     assert rewiring is not None
     assert rewiring.why == "+ Be complete.; + Search twice. (from the comparison)"
     now = pool().apply(rewiring).agents_by_id["retriever"]
@@ -138,4 +142,4 @@ async def test_what_is_learned_becomes_an_edit_with_its_reason(answer: PromptDif
 
 async def test_nothing_learned_changes_nothing() -> None:
     for lesson, model in ((Lesson(), ScriptedModel()), (LESSON, ScriptedModel(PromptDiff=PromptDiff()))):
-        assert (await integrate_lesson(RETRIEVER, lesson, coach(model), PromptConfig(), scope=Scope()))[0] is None
+        assert (await integrate_lesson(RETRIEVER, lesson, meta_model(model), PromptConfig(), scope=Scope()))[0] is None

@@ -16,7 +16,7 @@ from tests.scripted import ScriptedModel, prompts
 PROMPTS = prompts("hiva")
 
 
-def coach(model: ScriptedModel) -> PromptedModel:
+def meta_model(model: ScriptedModel) -> PromptedModel:
     return PromptedModel(model=model, prompts=PROMPTS)
 
 

@@ -15,7 +15,7 @@ from selfwire.evolvers.hiva.forward import SHOWN_CONCEPTS, characterize_task, ma
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
-from tests.evolvers.hiva.doubles import coach, team
+from tests.evolvers.hiva.doubles import meta_model, team
 from tests.scripted import ONE_CALL, ScriptedModel
 
 TEAM = team(("s", "a"), ("a", "end"), a="You do entity lookup.")
@@ -48,7 +48,7 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
     )
     model = ScriptedModel(TaskProfile=asked)
     scope = Scope(iteration=2, phase="rollout")
-    found, usage = await characterize_task(QUESTION, TEAM, coach(model), tools=[SEARCH], scope=scope)
+    found, usage = await characterize_task(QUESTION, TEAM, meta_model(model), tools=[SEARCH], scope=scope)
     assert found == TaskConcepts(
         main="bridge question", broader=("question",), skills=("entity look up",), tools=("search",),
         parallelizability=0.3,
@@ -64,7 +64,7 @@ async def test_a_profile_shows_the_concepts_that_are_known() -> None:
         [TrajectoryLesson(task="t", solved=True, rewards={}, concepts=CONCEPTS)], config=KabbConfig()
     )
     model = ScriptedModel(TaskProfile=BLANK)
-    await characterize_task(QUESTION, taught.save_to(TEAM), coach(model), scope=Scope())
+    await characterize_task(QUESTION, taught.save_to(TEAM), meta_model(model), scope=Scope())
     assert "bridge question\nentity lookup" in model.shown("TaskProfile")[0]
 
 
@@ -74,7 +74,7 @@ async def test_of_many_known_concepts_a_profile_shows_the_familiar_ones() -> Non
     lessons = [TrajectoryLesson(task="t", solved=True, rewards={}, concepts=concepts) for concepts in (once, often)]
     model = ScriptedModel(TaskProfile=BLANK)
     taught = HivaMemory().update(lessons, config=KabbConfig()).save_to(TEAM)
-    await characterize_task(QUESTION, taught, coach(model), scope=Scope())
+    await characterize_task(QUESTION, taught, meta_model(model), scope=Scope())
     shown = model.shown("TaskProfile")[0]
     assert f"bridge question\n{many[-3]}\n{many[-2]}\n{many[-1]}\n{many[0]}" in shown
     assert shown.count("concept 0") + shown.count("concept 1") == SHOWN_CONCEPTS - 1
@@ -82,12 +82,14 @@ async def test_of_many_known_concepts_a_profile_shows_the_familiar_ones() -> Non
 
 async def test_without_a_valid_profile_the_kind_of_question_serves_but_not_where_the_model_fails() -> None:
     model = ScriptedModel(TaskProfile=ReplyError("bad"))
-    assert await characterize_task(QUESTION, TEAM, coach(model), scope=Scope()) == (
+    assert await characterize_task(QUESTION, TEAM, meta_model(model), scope=Scope()) == (
         TaskConcepts(main="bridge"),
         Usage(),
     )
     with pytest.raises(ModelError):
-        await characterize_task(QUESTION, TEAM, coach(ScriptedModel(TaskProfile=ModelError("down"))), scope=Scope())
+        await characterize_task(
+            QUESTION, TEAM, meta_model(ScriptedModel(TaskProfile=ModelError("down"))), scope=Scope()
+        )
 
 
 async def test_a_match_embeds_once_and_knows_every_agent() -> None:
@@ -119,7 +121,7 @@ STEP = Step(
 
 async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prompt() -> None:
     model = ScriptedModel(Instruction=Instruction(instruction=" Go on. "))
-    instruct = make_instructor(TEAM, coach(model))
+    instruct = make_instructor(TEAM, meta_model(model))
     text, usage = await instruct(QUESTION, STEP, TEAM.agents_by_id["a"], Scope(node="s>a", phase="rollout"))
     assert (text, usage) == ("Go on.", ONE_CALL)
     shown = model.shown("Instruction")[0]
@@ -132,12 +134,12 @@ async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prom
 
 async def test_d6_the_aggregator_gets_the_output_itself() -> None:
     model = ScriptedModel()
-    text, usage = await make_instructor(TEAM, coach(model))(QUESTION, STEP, TEAM.agents_by_id["end"], Scope())
+    text, usage = await make_instructor(TEAM, meta_model(model))(QUESTION, STEP, TEAM.agents_by_id["end"], Scope())
     assert (text, usage) == (STEP.output, Usage())
     assert not model.asked
 
 
 @pytest.mark.parametrize("answer", [ReplyError("bad"), Instruction(instruction="  ")])
 async def test_without_a_valid_instruction_the_output_is_handed_on(answer: ReplyError | Instruction) -> None:
-    instruct = make_instructor(TEAM, coach(ScriptedModel(Instruction=answer)))
+    instruct = make_instructor(TEAM, meta_model(ScriptedModel(Instruction=answer)))
     assert (await instruct(QUESTION, STEP, TEAM.agents_by_id["a"], Scope()))[0] == STEP.output

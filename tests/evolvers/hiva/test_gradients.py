@@ -10,7 +10,7 @@ from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_l
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
 from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.trace_text import format_trace, shorten
-from tests.evolvers.hiva.doubles import FORK, PROMPTS, coach, gradient, run
+from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run
 from tests.scripted import ONE_CALL, ScriptedModel
 
 BLAME = GlobalGradient(feedback="Nobody read the page.", sentiment="critical")
@@ -23,11 +23,11 @@ SCOPE = Scope(run="r", iteration=2)
 
 
 async def diagnosed(model: ScriptedModel, *, environment: bool = True, solved: bool = False) -> Loss:
-    return await compute_loss(run(FORK, solved=solved), FORK, coach(model), environment=environment, scope=SCOPE)
+    return await compute_loss(run(FORK, solved=solved), FORK, meta_model(model), environment=environment, scope=SCOPE)
 
 
 async def passed(model: ScriptedModel) -> Backward:
-    return await propagate_gradients(run(FORK), FORK, AT_SINK, coach(model), scope=SCOPE)
+    return await propagate_gradients(run(FORK), FORK, AT_SINK, meta_model(model), scope=SCOPE)
 
 
 async def test_the_global_gradient_stands_at_the_aggregator() -> None:
@@ -87,7 +87,7 @@ async def test_d13_a_trajectory_with_an_infrastructure_error_is_not_judged() -> 
     step_failed = whole.replace(steps=(whole.steps[0], broken, *whole.steps[2:]))
     ungraded = whole.replace(feedback=None)
     for trajectory in (whole.as_failed("no sink"), whole.replace(answer=None), step_failed, ungraded):
-        found = await compute_loss(trajectory, FORK, coach(model), environment=True, scope=SCOPE)
+        found = await compute_loss(trajectory, FORK, meta_model(model), environment=True, scope=SCOPE)
         assert found.solved is None
         assert found.error
         assert trajectory is ungraded or found.error == get_fault(trajectory)
@@ -120,7 +120,7 @@ async def test_only_executed_edges_carry_gradients() -> None:
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(sent=steps["s"].sent[:1])
     routed = whole.replace(steps=(source, steps["a"], steps["end"]))
-    found = await propagate_gradients(routed, FORK, AT_SINK, coach(model), scope=SCOPE)
+    found = await propagate_gradients(routed, FORK, AT_SINK, meta_model(model), scope=SCOPE)
     assert [g.node for g in found.gradients] == ["end", "a", "s"]
     assert "[b]" not in model.shown("AgentGradient")[-1]
 

@@ -17,7 +17,7 @@ from selfwire.evolvers.hiva.structure import (
     evolve_topology,
     list_operations,
 )
-from tests.evolvers.hiva.doubles import FORK, LINE, coach, edges, gradient, run, team
+from tests.evolvers.hiva.doubles import FORK, LINE, edges, gradient, meta_model, run, team
 from tests.scripted import ScriptedModel
 
 CONFIG = HivaConfig()
@@ -116,7 +116,7 @@ def test_what_is_offered_depends_on_threshold_room_and_place() -> None:
 async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = CONFIG) -> StructureResult:
     used = count_traffic([run(LINE), run(LINE, task="t2")])
     return await evolve_topology(
-        LINE, gradients, coach(model), config,
+        LINE, gradients, meta_model(model), config,
         used=used, parallelizability={"t1": 0.2, "t2": 0.6}, scope=Scope(),
     )  # fmt: skip
 

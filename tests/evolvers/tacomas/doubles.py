@@ -14,7 +14,7 @@ PROMPTS = prompts("tacomas")
 QUESTION = Question(id="q1", input="Which bridge is longer?")
 
 
-def coach(**script: Answer | Callable[[str, Scope], Answer]) -> tuple[PromptedModel, ScriptedModel]:
+def meta_model(**script: Answer | Callable[[str, Scope], Answer]) -> tuple[PromptedModel, ScriptedModel]:
     model = ScriptedModel(**script)
     return PromptedModel(model, PROMPTS), model
 

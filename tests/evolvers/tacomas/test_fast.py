@@ -18,7 +18,7 @@ from selfwire.evolvers.tacomas.fast import (
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.messages import share_budget, weigh_messages
 from selfwire.evolvers.tacomas.schemas import Refinement
-from tests.evolvers.tacomas.doubles import coach, done, step, team
+from tests.evolvers.tacomas.doubles import done, meta_model, step, team
 
 UPDATE = Refinement(errors="one search", plan="search twice", kind="tool", update="one name at a time")
 
@@ -112,7 +112,7 @@ def test_a_refinement_that_says_nothing_is_no_note() -> None:
 
 
 async def test_everybody_who_acted_and_was_scored_is_refined() -> None:
-    meta, model = coach(Refinement=UPDATE)
+    meta, model = meta_model(Refinement=UPDATE)
     scores = [Contribution(agent=name, score=0.5) for name in ("planner", "searcher", "verifier")]
     ran = done(step("planner"), step("searcher"), step("calculator"), step("verifier", error="down"))
     notes, usage = await refine_agents(ran, team(), scores, meta, number=0, goal="a source", scope=Scope())
@@ -122,6 +122,6 @@ async def test_everybody_who_acted_and_was_scored_is_refined() -> None:
 
 
 async def test_without_a_valid_diagnosis_there_is_no_note() -> None:
-    meta, _ = coach(Refinement=ReplyError("garbage"))
+    meta, _ = meta_model(Refinement=ReplyError("garbage"))
     scores = [Contribution(agent="planner", score=0.5)]
     assert (await refine_agents(done(step("planner")), team(), scores, meta, number=0, goal="", scope=Scope()))[0] == {}

@@ -16,7 +16,7 @@ from selfwire.evolvers.tacomas.judge import (
     mean_contribution,
 )
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
-from tests.evolvers.tacomas.doubles import QUESTION, coach, done, step
+from tests.evolvers.tacomas.doubles import QUESTION, done, meta_model, step
 
 ITEMS = (Item(criterion="first"), Item(criterion="second"), Item(criterion="guessed", operator="contradiction"))
 
@@ -35,19 +35,19 @@ def test_an_item_without_a_result_does_not_pass() -> None:
 
 async def test_the_checklist_is_drafted_from_the_question_alone() -> None:
     items = [ChecklistItem(criterion=f" item  {n} ", operator="correctness") for n in (1, 2, 3, 3)]
-    meta, model = coach(Checklist=Checklist(items=items))
+    meta, model = meta_model(Checklist=Checklist(items=items))
     drafted, usage = await draft_checklist(QUESTION, meta, scope=Scope())
     assert [item.criterion for item in drafted] == ["item 1", "item 2", "item 3"]
     assert usage.calls == 1
     assert QUESTION.input in model.asked[0][1]
-    broken, _ = coach(Checklist=ReplyError("garbage"))
+    broken, _ = meta_model(Checklist=ReplyError("garbage"))
     assert (await draft_checklist(QUESTION, broken, scope=Scope()))[0] == DEFAULT_CHECKLIST
 
 
 async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it() -> None:
     async def judged(*replies: list[bool]) -> tuple[float, bool, int]:
         left = list(replies)
-        meta, _ = coach(Verdict=lambda text, scope: Verdict(results=left.pop(0)))
+        meta, _ = meta_model(Verdict=lambda text, scope: Verdict(results=left.pop(0)))
         found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
         assert found.score is not None
         return round(found.score, 6), found.confirmed, found.usage.calls
@@ -59,13 +59,13 @@ async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it(
 
 
 async def test_without_a_valid_verdict_a_round_has_no_score() -> None:
-    meta, _ = coach(Verdict=ReplyError("garbage"))
+    meta, _ = meta_model(Verdict=ReplyError("garbage"))
     found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
     assert (found.score, found.confirmed) == (None, False)
 
 
 async def test_d3_the_judge_is_shown_question_answer_checklist_and_work_only() -> None:
-    meta, model = coach(Verdict=Verdict(results=[False, False, True]))
+    meta, model = meta_model(Verdict=Verdict(results=[False, False, True]))
     await judge(done(step("planner", "my plan </answer>")), ITEMS, meta, threshold=0.8, scope=Scope())
     [(_, shown, _, role)] = model.asked
     assert role == "judge"
@@ -85,7 +85,7 @@ async def test_contributions_are_gated_and_strangers_are_ignored() -> None:
     names = ("planner", "searcher", "verifier", "reflector")
     given = {**dict.fromkeys(names, 0.9), "verifier": 0.1, "stranger": 0.9}
     scores = [AgentScore(agent=name, score=given[name], reason="") for name in (*given, "planner")]
-    meta, model = coach(Contributions=Contributions(scores=scores))
+    meta, model = meta_model(Contributions=Contributions(scores=scores))
     ran = done(step("planner"), step("searcher", tool_fails=True), step("reflector"))
     found, _ = await assess_contributions(ran, [(name, "role") for name in names], meta, scope=Scope())
     assert [(one.agent, one.score) for one in found] == list(zip(names, (0.9, 0.3, 0.1, 0.9), strict=True))
@@ -95,7 +95,7 @@ async def test_contributions_are_gated_and_strangers_are_ignored() -> None:
 
 async def test_d6_an_agent_whose_model_failed_is_not_scored() -> None:
     scores = [AgentScore(agent=name, score=1, reason="") for name in ("planner", "searcher")]
-    meta, model = coach(Contributions=Contributions(scores=scores))
+    meta, model = meta_model(Contributions=Contributions(scores=scores))
     ran = done(step("planner"), step("searcher", error="provider down"))
     found, _ = await assess_contributions(ran, [("planner", ""), ("searcher", "")], meta, scope=Scope())
     assert [one.agent for one in found] == ["planner"]
@@ -104,7 +104,7 @@ async def test_d6_an_agent_whose_model_failed_is_not_scored() -> None:
 
 async def test_the_meta_judge_may_be_asked_about_each_agent_by_itself() -> None:
     scores = [AgentScore(agent=name, score=0.7, reason="") for name in ("planner", "searcher")]
-    meta, model = coach(Contributions=Contributions(scores=scores))
+    meta, model = meta_model(Contributions=Contributions(scores=scores))
     ran = done(step("planner", "my plan"), step("searcher", "my find"))
     found, usage = await assess_contributions(ran, [("planner", ""), ("searcher", "")], meta, each=True, scope=Scope())
     assert [one.agent for one in found] == ["planner", "searcher"]
@@ -113,7 +113,7 @@ async def test_the_meta_judge_may_be_asked_about_each_agent_by_itself() -> None:
 
 
 async def test_without_a_valid_reply_nobody_is_scored() -> None:
-    meta, _ = coach(Contributions=ReplyError("garbage"))
+    meta, _ = meta_model(Contributions=ReplyError("garbage"))
     found, _ = await assess_contributions(done(step("planner")), [("planner", "")], meta, scope=Scope())
     assert found == ()
     assert mean_contribution(found) is None

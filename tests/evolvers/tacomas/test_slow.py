@@ -16,7 +16,7 @@ from selfwire.evolvers.tacomas.meta import find_death_candidates, propose_slow_u
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, enforce_budgets
-from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, coach, team
+from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, meta_model, team
 
 TOOLS = ("calculator", "search")
 CRITIC = NewAgent(role="Critic", goal="You look for mistakes.", tools=["search", "teleport"])
@@ -180,7 +180,7 @@ def test_candidates_for_death_by_hand() -> None:
 
 
 async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
-    meta, model = coach(SlowUpdate=SlowUpdate())
+    meta, model = meta_model(SlowUpdate=SlowUpdate())
     rounds = [Round(number=0, goal="", score=0.5, failed=("a source",), weights={"planner": 0.2})]
     await propose_slow_update(
         team(), rounds, meta, question=QUESTION, trace="", tools={}, config=TacomasConfig(), scope=Scope()
@@ -191,7 +191,7 @@ async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
 
 
 async def test_without_a_valid_reply_nothing_changes() -> None:
-    meta, _ = coach(SlowUpdate=ReplyError("garbage"))
+    meta, _ = meta_model(SlowUpdate=ReplyError("garbage"))
     found = await propose_slow_update(
         team(), [Round(number=0, goal="")], meta,
         question=QUESTION, trace="", tools={}, config=TacomasConfig(), scope=Scope(),

@@ -15,7 +15,7 @@ Calls = Mapping[str, float]
 """Model calls by role; they are means, so they may be fractions."""
 
 
-class Demand(NamedTuple):
+class CallEstimate(NamedTuple):
     """Calls that a method takes.
 
     Attributes:
@@ -28,10 +28,10 @@ class Demand(NamedTuple):
     question: Calls
     samples: int = 1
     learning: Calls = FrozenMap()
-    gated: float = 1.0
+    gate_share: float = 1.0
 
 
-EstimateDemand = Callable[[Any, Workflow, int, float], Demand]
+EstimateCalls = Callable[[Any, Workflow, int, float], CallEstimate]
 """Demand of a config and a team, for a number of train questions per iteration and of agents that the team gained."""
 
 
@@ -51,6 +51,6 @@ def count_turn_calls(team: Workflow) -> float:
     return sum(LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
 
 
-def estimate_single_run(config: Any, team: Workflow, batch: int, grown: float) -> Demand:
+def estimate_single_run(config: Any, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
     """One turn of every node, and no calls for learning."""
-    return Demand({"agent": count_turn_calls(team) + LOOP * grown})
+    return CallEstimate({"agent": count_turn_calls(team) + LOOP * added_agents})

@@ -10,7 +10,7 @@ import typer
 from selfwire.cli import option_groups, options
 from selfwire.cli.evaluate import parse_entry, run_command
 from selfwire.cli.limits import Limits
-from selfwire.cli.options import Home, Knobs, parse_config_fields
+from selfwire.cli.options import ConfigFields, Home, parse_config_fields
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import to_plain_json
 from selfwire.evals.baselines.table import BASELINES
@@ -88,7 +88,7 @@ def compare(
     calls_per_task: Cap = 30,
     evolutions: Evolutions,
     without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
-    config: Knobs = None,
+    config: ConfigFields = None,
     models: option_groups.Models,
     grading: option_groups.Grading,
     grading_timeout: options.GradingTimeout = 60.0,
@@ -104,7 +104,7 @@ def compare(
     Methods that learn between runs are evolved first, on other tasks, and the table says what that has cost.
     `selfwire compare all --benchmark archive` is all methods beside all baselines.
 
-    Knobs and parts are those of a contestant: --set hiva.routing.k=3, --without tacomas.capability.
+    Config fields and parts are those of a contestant: --set hiva.routing.k=3, --without tacomas.capability.
     """
     if resume is not None:
         run_command(ctx, (), "compare")
@@ -125,7 +125,7 @@ def parse_contestants(targets: list[str], config: Mapping[str, Any], without: li
     """Entries for names, and for words that mean several; each once.
 
     Raises:
-        ConfigError: a knob or a part belongs to no contestant.
+        ConfigError: a config field or a part belongs to no contestant.
     """
     named = dict.fromkeys(name for target in targets for name in ALL.get(target, (target,)))
     parts: dict[str, list[str]] = {}
@@ -137,12 +137,12 @@ def parse_contestants(targets: list[str], config: Mapping[str, Any], without: li
         name = parse_entry(target, {}, []).name
         own = config.get(name, {})
         if not isinstance(own, Mapping):
-            raise ConfigError(f"--set names a contestant and its knob, as {name}.knob=value")
+            raise ConfigError(f"--set names a contestant and its field, as {name}.field=value")
         found.append(parse_entry(target, to_plain_json(own), parts.get(name, [])))
     names = {one.name for one in found}
     if strangers := sorted({*config, *parts} - names):
         raise ConfigError(
-            f"--set and --without say whose knob or part is meant, and {strangers[0]!r} does not take part; "
-            f"contestants are {', '.join(sorted(names))}, as in --set {min(names)}.knob=value"
+            f"--set and --without say whose config field or part is meant, and {strangers[0]!r} does not take part; "
+            f"contestants are {', '.join(sorted(names))}, as in --set {min(names)}.field=value"
         )
     return tuple(found)

@@ -12,7 +12,7 @@ from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
 from selfwire.cli.option_groups import Grading, Models, Results, select_group
-from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_config_fields, to_local_folder
+from selfwire.cli.options import ConfigFields, Home, load_from_anywhere, parse_config_fields, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
 from selfwire.core.errors import ConfigError
@@ -50,7 +50,7 @@ def evaluate(
     seed: options.Seed = 0,
     calls_per_task: options.Cap = None,
     without: options.Without = None,
-    config: Knobs = None,
+    config: ConfigFields = None,
     router: options.RouterName = None,
     weights: Annotated[str | None, typer.Option(help="Saved workflow whose trained router the method has.")] = None,
     models: Models,
@@ -73,7 +73,7 @@ def evaluate(
 def get_router_config(
     method: str, ref: str, config: Mapping[str, Any], without: list[str], home: str | None
 ) -> dict[str, Any]:
-    """The knobs under which a method asks the router that a saved workflow was trained with.
+    """The config fields under which a method asks the router that a saved workflow was trained with.
 
     Raises:
         ConfigError: the method has no router to train, or the workflow is another method's or has no trained router.
@@ -88,7 +88,7 @@ def get_router_config(
 
 
 def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> SystemSpec:
-    """A contestant from `target` or `name=target`, with knobs, and with parts of its method switched off."""
+    """A contestant from `target` or `name=target`, with config fields, and with parts of its method switched off."""
     name, equals, ref = target.partition("=")
     ref = ref if equals else target
     if ref.endswith(".json"):

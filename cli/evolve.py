@@ -69,7 +69,7 @@ def evolve(
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
     grading: option_groups.Grading,
-    config: options.Knobs = None,
+    config: options.ConfigFields = None,
     router: options.RouterName = None,
     without: options.Without = None,
     limits: Limits,

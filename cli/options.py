@@ -35,9 +35,9 @@ Ref = Annotated[
     str,
     typer.Argument(help="A name, name@version, a fingerprint (6 digits or more) or an exported .json file."),
 ]
-Knobs = Annotated[
+ConfigFields = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Knob of the method, as name=value or outer.inner=value; may be given again."),
+    typer.Option("--set", help="Config field of the method, as name=value or outer.inner=value; may be given again."),
 ]
 RouterName = Annotated[
     str | None,
@@ -126,13 +126,13 @@ def to_local_folder(home: str | None) -> Path | None:
 
 
 def parse_config_fields(given: list[str], router: str | None = None) -> dict[str, Any]:
-    """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
+    """Config fields of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
 
     Args:
-        router: the knob of that name where it has an option of its own.
+        router: the config field of that name where it has an option of its own.
 
     Raises:
-        ConfigError: a text has no `=`, leads into a knob that has a value, or says of the router something else.
+        ConfigError: a text has no `=`, leads into a config field that has a value, or contradicts `--router`.
     """
     found: dict[str, Any] = {}
     for text in given:

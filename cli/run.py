@@ -7,7 +7,7 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
-from selfwire.cli.options import Home, Knobs, RouterName, parse_config_fields
+from selfwire.cli.options import ConfigFields, Home, RouterName, parse_config_fields
 from selfwire.cli.output import format_spend
 from selfwire.cli.run_details import show_notes, show_plan
 from selfwire.cli.trajectories import show_trajectory
@@ -49,7 +49,7 @@ def run(
     retriever: Annotated[str | None, typer.Option(help="Of --corpus: bm25, dense or hybrid; bm25.")] = None,
     seed: options.Seed = 0,
     budget_calls: options.BudgetCalls = None,
-    config: Knobs = None,
+    config: ConfigFields = None,
     router: RouterName = None,
     show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
     home: Home = None,
@@ -65,8 +65,8 @@ def run(
     toolbox, held = _lend_tools(benchmark, corpus, retriever, embeds)
     ledger = Ledger(Budget(calls=budget_calls))
     chat = make_metered_model(models, journal=Journal.memory(), ledger=ledger, probe=True).with_labels(method=method)
-    knobs = parse_config_fields(config or [], router)
-    solver = make_method(method, model=chat, toolbox=toolbox, embedder=embeds, config=knobs)
+    fields = parse_config_fields(config or [], router)
+    solver = make_method(method, model=chat, toolbox=toolbox, embedder=embeds, config=fields)
     team = _load_team(solver, workflow, toolbox, home) if workflow else solver.make_initial_workflow(held)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.options import Home, Knobs, parse_config_fields
+from selfwire.cli.options import ConfigFields, Home, parse_config_fields
 from selfwire.cli.selection_plot import draw_selection, write_svg
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
@@ -39,7 +39,7 @@ def selection(
     seed: options.Seed = 0,
     svg: Annotated[Path | None, typer.Option(help="Write the picture to this file as well.")] = None,
     data: Annotated[Path | None, typer.Option(help="Write the probabilities to this JSON file as well.")] = None,
-    config: Knobs = None,
+    config: ConfigFields = None,
     home: Home = None,
 ) -> None:
     """Run a question and show the selection probabilities per stage and layer (EvoMAS, Fig. 5 and 7)."""

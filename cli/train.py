@@ -11,8 +11,8 @@ from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
 from selfwire.cli.option_groups import Grading, Models
 from selfwire.cli.options import (
+    ConfigFields,
     Home,
-    Knobs,
     list_given_options,
     load_from_anywhere,
     parse_config_fields,
@@ -71,7 +71,7 @@ def train(
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
     grading: Grading,
-    config: Knobs = None,
+    config: ConfigFields = None,
     limits: Limits,
     seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
     sparse: Annotated[bool, typer.Option("--sparse", help="With --family: about 1 % of chance runs succeed.")] = False,

@@ -25,7 +25,7 @@ def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> 
     except ValidationError as error:
         faults = error.errors()
         reasons = "; ".join(map(format_validation_error, faults))
-        fields = f"; knobs are {', '.join(_names(schema))}" if any(one["type"] == UNKNOWN for one in faults) else ""
+        fields = f"; fields are {', '.join(_names(schema))}" if any(one["type"] == UNKNOWN for one in faults) else ""
         raise ConfigError(f"config of {name}: {reasons}{fields}") from None
 
 

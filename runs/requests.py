@@ -81,7 +81,7 @@ class EvolveRequest(Request):
 
     Args:
         evolution: iterations, batch, gate, concurrency, seed.
-        config: the method's own knobs, as JSON.
+        config: the method's own config fields, as JSON.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
         tested: whether the test split is run at the end; off where an evaluation runs it.
         random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.

@@ -32,7 +32,7 @@ SMALL = (
 )  # fmt: skip
 TINY = ("--iterations", "1", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "4")
 METHOD = ("hiva",)
-"""What is killed where nothing else is said: the method, and maybe knobs."""
+"""What is killed where nothing else is said: the method, and maybe fields."""
 
 
 class Result(NamedTuple):

@@ -1,4 +1,4 @@
-"""Knobs of the baselines; the defaults are those of the papers that introduced them."""
+"""Config fields of the baselines; the defaults are those of the papers that introduced them."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from selfwire.core.values import FrozenModel
 
 
 class BaselineConfig(FrozenModel):
-    """The knob of all baselines: the temperature of every call."""
+    """The config field of all baselines: the temperature of every call."""
 
     temperature: float = Field(default=1.0, ge=0, le=2)
 

@@ -82,10 +82,10 @@ def make_baseline(
     Args:
         calls: most model calls per task; a lone agent spends those that its first answer leaves on further samples, and
             votes.
-        config: the baseline's knobs by name.
+        config: the baseline's config fields by name.
 
     Raises:
-        ConfigError: there is no such baseline, or a knob is unknown or out of bounds.
+        ConfigError: there is no such baseline, or a config field is unknown or out of bounds.
     """
     if name not in BASELINES:
         raise ConfigError(f"unknown baseline {name!r}; baselines are {', '.join(BASELINES)}")

@@ -13,7 +13,7 @@ PREFIX = "no-"
 
 
 def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Knobs that switch parts of a method off (`tev` or `no-tev`), under knobs that were set by hand.
+    """Config fields that switch parts of a method off (`tev` or `no-tev`), under fields that were set by hand.
 
     Raises:
         ConfigError: the method has no such part.
@@ -25,11 +25,11 @@ def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> 
         if name not in known or not known[name].config:
             there = ", ".join(one.removeprefix(PREFIX) for one, variant in known.items() if variant.config)
             raise ConfigError(f"{method} has no part {part!r} to do without; it has {there or 'none'}")
-        found = merge_knobs(found, to_plain_json(known[name].config))
-    return merge_knobs(found, config)
+        found = merge_configs(found, to_plain_json(known[name].config))
+    return merge_configs(found, config)
 
 
-def merge_knobs(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested knobs laid over others."""
+def merge_configs(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested fields laid over others."""
     both = [name for name in over if isinstance(over[name], Mapping) and isinstance(under.get(name), Mapping)]
-    return {**under, **over, **{name: merge_knobs(under[name], over[name]) for name in both}}
+    return {**under, **over, **{name: merge_configs(under[name], over[name]) for name in both}}

@@ -24,7 +24,7 @@ SOURCES = 16  # most trajectories that an insight names; the oldest are dropped 
 
 
 class LibraryConfig(FrozenModel):
-    """Knobs of the experience library (Sec. 3.2, Alg. 3 and 4).
+    """Config fields of the experience library (Sec. 3.2, Alg. 3 and 4).
 
     Args:
         shown: insights in the orchestrator's prompt. Paper: unstated. Ours: 5.

@@ -72,7 +72,7 @@ class Evolution:
         """Try it without writing anything.
 
         Raises:
-            ConfigError: the method does not evolve, or a size or knob cannot be used.
+            ConfigError: the method does not evolve, or a size or config field cannot be used.
         """
         if self.entry.target not in method_names():
             raise ConfigError(

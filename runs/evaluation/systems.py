@@ -74,7 +74,7 @@ class SolverFactory:
         """A method or a baseline.
 
         Raises:
-            ConfigError: there is no system of this name, or a knob cannot be used.
+            ConfigError: there is no system of this name, or a config field cannot be used.
         """
         if name in BASELINES:
             return make_baseline(name, model=self.model, toolbox=self.toolbox, calls=self.calls, config=config)
@@ -134,8 +134,8 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) 
         evolution=one.evolution,
     )
 
-    def shorter(knobs: Mapping[str, int]) -> Solver:
-        return factory.solver(one.workflow.method, {**entry.config, **knobs})
+    def shorter(fields: Mapping[str, int]) -> Solver:
+        return factory.solver(one.workflow.method, {**entry.config, **fields})
 
     return System(contestant, one.workflow, _capped(solver, shorter, factory.ledger))
 

@@ -216,8 +216,8 @@ def test_run_shows_the_stages_of_evomas_with_probabilities_and_verdicts(tmp_path
 
 @pytest.mark.slow
 def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path: Path) -> None:
-    knobs = ("--set", "samples=2", "--set", "stages=2", "--no-baselines")
-    result = invoked(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *knobs)
+    fields = ("--set", "samples=2", "--set", "stages=2", "--no-baselines")
+    result = invoked(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *fields)
     assert result.exit_code == 0, result.output
     assert "learned: router" in invoked(tmp_path, "show", "mine").output
     told = result.output.partition("use it so:\n")[2]
@@ -235,11 +235,11 @@ def test_run_knows_its_methods(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "knobs"), [("dytopo", ["search=near"]), ("tacomas", ["lessons=true", "fast.kept=2"])]
+    ("method", "fields"), [("dytopo", ["search=near"]), ("tacomas", ["lessons=true", "fast.kept=2"])]
 )
-def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: str, knobs: list[str]) -> None:
+def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: str, fields: list[str]) -> None:
     small = "--iterations 1 --batch 2 --gate-tasks 2 --train 2 --gate-size 2 --test 2".split()
-    given = ["--name", "mine", *(word for knob in (*knobs, "rounds=3") for word in ("--set", knob))]
+    given = ["--name", "mine", *(word for field in (*fields, "rounds=3") for word in ("--set", field))]
     result = invoked(tmp_path, "evolve", method, "--benchmark", "archive", *small, *given)
     assert result.exit_code == 0, result.output
     assert "evolved - seed, paired over 2 tasks: " in result.output

@@ -159,7 +159,7 @@ def test_random_rewirings_are_drawn_from_the_seed_and_counted() -> None:
     assert len(teams[0].lineage.rewirings) == 4
 
 
-def test_an_unknown_baseline_and_an_unknown_knob_are_named() -> None:
+def test_an_unknown_baseline_and_an_unknown_config_field_are_named() -> None:
     with pytest.raises(ConfigError, match="unknown baseline 'bold'; baselines are direct, cot"):
         make_baseline("bold", model=Told(), toolbox={})
     with pytest.raises(ConfigError, match="config of debate: heat"):

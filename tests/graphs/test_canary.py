@@ -62,17 +62,17 @@ async def learned(bench: Benchmark, method: Method, tasks: list[Task]) -> tuple[
 @pytest.mark.parametrize("name", method_names())
 async def test_a_planted_reference_appears_nowhere(name: str, tmp_path: Path) -> None:
     bench, described, file = archive(40), describe_method(name), tmp_path / "journal.sqlite"
-    tasks, knobs = planted(bench, 2), LEARNING.get(name, {})
+    tasks, fields = planted(bench, 2), LEARNING.get(name, {})
     journal, saver = Journal.create(file, run="r"), InMemorySaver()
     with WireServer(served(make_chat_model("offline"))) as server, collect_runs() as traces:
         model = make_chat_model("openai:local", base_url=server.url, api_key="none")
         metered = MeteredModel(model, journal=journal)
-        method = make_method(name, model=metered, toolbox=bench.toolbox, embedder=HashingEmbedder(64), config=knobs)
+        method = make_method(name, model=metered, toolbox=bench.toolbox, embedder=HashingEmbedder(64), config=fields)
         found, workflow = await learned(bench, method, tasks)
         graph = described.build(
             model,
             tools=[*bench.toolbox.values()],
-            config=described.config(**knobs),
+            config=described.config(**fields),
             embedder="hashing" if "embedder" in described.build_options else None,
         ).compile(checkpointer=saver)
         thread: Any = {"configurable": {"thread_id": "1"}}

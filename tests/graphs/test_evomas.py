@@ -62,13 +62,13 @@ def scripted(*assessed: Any, plans: Sequence[Any] = (TWO, SAME), **options: Any)
     return Script(script=SCRIPT, turns={"Plan": list(plans), "Assessed": [*assessed, GOOD]}, **options)
 
 
-def config(*layers: Sequence[str], **knobs: Any) -> EvomasConfig:
+def config(*layers: Sequence[str], **fields: Any) -> EvomasConfig:
     plan = [list(layer) for layer in layers] or [["io"], ["multi_generate"]]
-    return EvomasConfig.model_validate({"adapter": "fixed", "plan": plan, **knobs})
+    return EvomasConfig.model_validate({"adapter": "fixed", "plan": plan, **fields})
 
 
-def built(model: Any, *layers: Sequence[str], tools: Sequence[Any] = (), **knobs: Any) -> Any:
-    return evomas.build(model, tools=tools, config=config(*layers, **knobs), embedder="hashing").compile()
+def built(model: Any, *layers: Sequence[str], tools: Sequence[Any] = (), **fields: Any) -> Any:
+    return evomas.build(model, tools=tools, config=config(*layers, **fields), embedder="hashing").compile()
 
 
 def stages(result: Mapping[str, Any]) -> list[Stage]:

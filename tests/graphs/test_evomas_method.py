@@ -37,9 +37,9 @@ BENCH = archive(40)
 ASKED = Question(id="q1", input=BENCH.splits(0, train=8, gate=0, test=0).train[1].input)
 
 
-def made(**knobs: Any) -> Evomas:
+def made(**fields: Any) -> Evomas:
     model = MeteredModel(OfflineChat(critic_error_rate=0.0, error_rate=0.0))
-    return Evomas(model, BENCH.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(knobs))
+    return Evomas(model, BENCH.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(fields))
 
 
 async def solved(evomas: Evomas, *, seed: int = 0, workflow: Workflow | None = None) -> Trajectory:
@@ -95,7 +95,7 @@ def account(done: Trajectory) -> list[Any]:
     return [[s.visit, s.node, s.output] for s in done.steps] + [to_plain_json(done.notes["episode"]), done.usage.calls]
 
 
-@pytest.mark.parametrize(("one", "other"), SWITCHES, ids=lambda knobs: to_canonical_json(knobs))
+@pytest.mark.parametrize(("one", "other"), SWITCHES, ids=lambda fields: to_canonical_json(fields))
 async def test_every_switch_changes_the_trajectory(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert account(await solved(made(**one))) != account(await solved(made(**other)))
 
@@ -174,11 +174,11 @@ async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_err
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("knobs", [{}, {"adapter": "random"}, {"adapter": "fixed", "task_state": False}, {"pool": 4}])
-async def test_plancraft_runs_from_end_to_end(knobs: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"adapter": "random"}, {"adapter": "fixed", "task_state": False}, {"pool": 4}])
+async def test_plancraft_runs_from_end_to_end(fields: dict[str, Any]) -> None:
     bench = PLANCRAFT
     model = MeteredModel(make_chat_model("offline"))
-    evomas = Evomas(model, bench.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(knobs))
+    evomas = Evomas(model, bench.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(fields))
     for task in bench.splits(0, train=2, gate=0, test=0).train:
         done = await evomas.solve(
             evomas.make_initial_workflow(bench.tools), task.question, scope=Scope(run="r", task=task.id)
@@ -225,9 +225,9 @@ async def test_a_pool_of_early_exit_alone_ends_as_an_error_that_says_why() -> No
 
 
 @pytest.mark.parametrize(
-    ("knobs", "told"),
+    ("fields", "told"),
     [({"plan": [["io"]]}, "set both or none"), ({"adapter": "fixed", "plan": [[]]}, "at least 1 item")],
 )
-def test_a_plan_that_nobody_runs_or_could_run_is_refused(knobs: dict[str, Any], told: str) -> None:
+def test_a_plan_that_nobody_runs_or_could_run_is_refused(fields: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
-        EvomasConfig.model_validate(knobs)
+        EvomasConfig.model_validate(fields)

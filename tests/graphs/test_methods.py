@@ -46,7 +46,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "tacomas": {"rounds": 3, "lessons": True},
     "dytopo": {"rounds": 3},
 }
-"""Knobs that make a method's runs short, or let it learn at all; none is needed."""
+"""Config fields that make a method's runs short, or let it learn at all; none is needed."""
 
 pytestmark = pytest.mark.parametrize("name", method_names())
 
@@ -92,7 +92,7 @@ class Bench:
     journal: Journal = field(default_factory=Journal.memory)
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
-    knobs: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def rollout_context(self) -> RolloutContext:
@@ -111,7 +111,7 @@ class Bench:
             model=model,
             toolbox=tools,
             embedder=HashingEmbedder(),
-            config={**QUICK.get(self.name, {}), **self.knobs},
+            config={**QUICK.get(self.name, {}), **self.fields},
         )
 
     @property
@@ -234,16 +234,16 @@ async def test_it_goes_on_after_a_stop_and_sends_no_request_twice(name: str) -> 
     assert replayed.asked == 0
 
 
-async def test_a_knob_that_cannot_be_is_named(name: str) -> None:
+async def test_a_config_field_that_cannot_be_is_named(name: str) -> None:
     def wired(config: dict[str, Any]) -> None:
         made = Bench(name)
         make_method(name, model=made.chat, toolbox={}, embedder=HashingEmbedder(), config=config)  # type: ignore[arg-type]
 
-    with pytest.raises(ConfigError, match=f"config of {name}: nonsense: .*; knobs are ") as complaint:
+    with pytest.raises(ConfigError, match=f"config of {name}: nonsense: .*; fields are ") as complaint:
         wired({"nonsense": 1})
-    for knob in str(complaint.value).partition("knobs are ")[2].split(", "):
-        outer, _, inner = knob.partition(".")
-        with pytest.raises(ConfigError, match=f"config of {name}: {re.escape(knob)}"):
+    for name_in_config in str(complaint.value).partition("fields are ")[2].split(", "):
+        outer, _, inner = name_in_config.partition(".")
+        with pytest.raises(ConfigError, match=f"config of {name}: {re.escape(name_in_config)}"):
             wired({outer: {inner: {"no": "such"}} if inner else {"no": "such"}})
 
 
@@ -264,7 +264,7 @@ async def test_what_learning_costs_in_vain_is_told_too(name: str, garbling: str)
         pytest.skip("nothing that learns between questions calls a model here")
     found = await Bench(name).explored()
     without = {"mutation": False} if name == "hera" else {}  # mutated teams are runs, not learning
-    made = Bench(name, chat=GARBLING[garbling].model_copy(), knobs=without)
+    made = Bench(name, chat=GARBLING[garbling].model_copy(), fields=without)
     notes = (await made.evolved(found)).notes[told_as[name]]
     assert notes == {"calls": made.journal.spend().calls, "tokens": made.journal.spend().tokens}
     assert notes["calls"] > 0

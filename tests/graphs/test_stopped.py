@@ -38,8 +38,8 @@ ASKED = Question(id="q", input="What am I?")
 HALF_GOOD = verdict(True, False, True, True)
 
 
-async def rewired(model: Any, **knobs: Any) -> tuple[Trajectory, list[Round]]:
-    team = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=4, **knobs))
+async def rewired(model: Any, **fields: Any) -> tuple[Trajectory, list[Round]]:
+    team = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=4, **fields))
     done = await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
     return done, [Round.model_validate(to_plain_json(one)) for one in done.notes["rounds"]]
 

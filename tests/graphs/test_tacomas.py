@@ -76,8 +76,8 @@ def rounds_of(result: Mapping[str, Any]) -> list[Round]:
     return [Round.model_validate(one) for one in result["rounds"]]
 
 
-def invoked(model: Any, **knobs: Any) -> dict[str, Any]:
-    final: dict[str, Any] = tacomas.build(model, config=TacomasConfig(**knobs)).compile().invoke(ASKED)
+def invoked(model: Any, **fields: Any) -> dict[str, Any]:
+    final: dict[str, Any] = tacomas.build(model, config=TacomasConfig(**fields)).compile().invoke(ASKED)
     return final
 
 
@@ -288,8 +288,8 @@ def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
 # ---- the method ----
 
 
-def offline(toolbox: Any = None, **knobs: Any) -> Tacomas:
-    return Tacomas(MeteredModel(OfflineChat()), toolbox or {}, TacomasConfig(**knobs))
+def offline(toolbox: Any = None, **fields: Any) -> Tacomas:
+    return Tacomas(MeteredModel(OfflineChat()), toolbox or {}, TacomasConfig(**fields))
 
 
 def test_it_is_a_method() -> None:
@@ -341,7 +341,7 @@ async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_a
     assert "(none)" in plain
 
 
-def trajectories(**knobs: Any) -> tuple[Any, ...]:
+def trajectories(**fields: Any) -> tuple[Any, ...]:
     slow = {
         **NOTHING,
         "graph_edit": [
@@ -353,7 +353,7 @@ def trajectories(**knobs: Any) -> tuple[Any, ...]:
         ],
     }  # fmt: skip
     model = scripted(SlowUpdate=[slow, NOTHING])
-    result = invoked(model, rounds=4, **knobs)
+    result = invoked(model, rounds=4, **fields)
     return tuple(one.edges for one in rounds_of(result)), tuple(model.spoken), result["weights"]
 
 

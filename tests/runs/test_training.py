@@ -21,8 +21,8 @@ from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 
 
-def request(seed_team: str | None = None, tasks: int = 4, **knobs: Any) -> EvolveRequest:
-    config = {"stages": 1, "samples": 2, "train": {"updates": 1, "batch": 4, "checkpoint_every": 1}, **knobs}
+def request(seed_team: str | None = None, tasks: int = 4, **fields: Any) -> EvolveRequest:
+    config = {"stages": 1, "samples": 2, "train": {"updates": 1, "batch": 4, "checkpoint_every": 1}, **fields}
     return EvolveRequest(
         method="evomas",
         benchmark="archive",

@@ -73,7 +73,7 @@ def test_types_are_read_out_of_words() -> None:
     assert parse_query_type("riddles") is None
 
 
-def test_knobs_have_bounds() -> None:
+def test_config_fields_have_bounds() -> None:
     with pytest.raises(ValueError, match="each once"):
         PromptConfig(axes=("efficiency", "efficiency"))
     with pytest.raises(ValueError, match="group"):

@@ -22,8 +22,8 @@ TOOLS = ("calculator", "search")
 CRITIC = NewAgent(role="Critic", goal="You look for mistakes.", tools=["search", "teleport"])
 
 
-def applied(update: SlowUpdate, workflow: Workflow | None = None, **knobs: Any) -> Delta:
-    return enforce_budgets(workflow or team(), update, config=SlowConfig(**knobs), prompts=PROMPTS, tools=TOOLS)
+def applied(update: SlowUpdate, workflow: Workflow | None = None, **fields: Any) -> Delta:
+    return enforce_budgets(workflow or team(), update, config=SlowConfig(**fields), prompts=PROMPTS, tools=TOOLS)
 
 
 def edges_of(workflow: Workflow) -> set[str]:

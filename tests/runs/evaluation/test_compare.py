@@ -98,7 +98,7 @@ def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:
     assert "is gone, so nobody knows" in caution
 
 
-def test_names_words_knobs_and_parts_of_contestants() -> None:
+def test_names_words_config_fields_and_parts_of_contestants() -> None:
     found = parse_contestants(["hiva", "b=hiva", "cot", "baselines"], {"b": {"routing": {"k": 3}}}, ["b.kabb"])
     assert [one.name for one in found[:4]] == ["hiva", "b", "cot", "direct"]
     assert found[0].config == {}
@@ -106,7 +106,7 @@ def test_names_words_knobs_and_parts_of_contestants() -> None:
     assert len({one.name for one in found}) == len(found)
     with pytest.raises(ConfigError, match="'c' does not take part; contestants are hiva"):
         parse_contestants(["hiva"], {"c": {"k": 1}}, [])
-    with pytest.raises(ConfigError, match=r"as hiva\.knob=value"):
+    with pytest.raises(ConfigError, match=r"as hiva\.field=value"):
         parse_contestants(["hiva"], {"hiva": 3}, [])
 
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from selfwire.core.errors import TaskBudgetError
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, FEEDBACK_LENGTH, Assessment, TaskState, format_state
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import shorten
 
 NOT_JUDGED = "The outcome could not be judged."
 
@@ -49,7 +49,7 @@ async def evaluate(
 
 def to_assessment(reply: Assessed) -> Assessment:
     """The paper's verdict from a binary reward; a partial success, below 1, is no success."""
-    feedback = shorten(reply.feedback.strip(), FEEDBACK_LENGTH)
+    feedback = excerpt(reply.feedback.strip(), FEEDBACK_LENGTH)
     if reply.reward >= 1:
         return Assessment(verdict="success", confidence=reply.confidence, feedback=feedback)
     return Assessment(verdict="refine" if reply.refine else "fail", confidence=reply.confidence, feedback=feedback)
@@ -57,7 +57,7 @@ def to_assessment(reply: Assessed) -> Assessment:
 
 def make_no_outcome_assessment(why: str) -> Assessment:
     """The assessment of a stage without an outcome: it may be tried again."""
-    return Assessment(verdict="refine", feedback=shorten(f"Nobody of the workflow answered: {why}", FEEDBACK_LENGTH))
+    return Assessment(verdict="refine", feedback=excerpt(f"Nobody of the workflow answered: {why}", FEEDBACK_LENGTH))
 
 
 async def compose_last_answer(
@@ -68,7 +68,7 @@ async def compose_last_answer(
     Without a valid reply, or where the task's calls are used up, it is the last attempt as it is.
     """
     share = 2 * ARTIFACT_LENGTH // len(attempts)
-    parts = [shorten(text, share) for text in attempts]
+    parts = [excerpt(text, share, state.objective) for text in attempts]
     try:
         reply, usage = await meta_model.ask_or(
             None,

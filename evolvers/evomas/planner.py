@@ -6,6 +6,7 @@ one up. It completes none (only the evaluator does), revives none that has faile
 
 from typing import NamedTuple
 
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
@@ -19,7 +20,6 @@ from selfwire.evolvers.evomas.state import (
     fresh_id,
 )
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import shorten
 
 
 class PlanResult(NamedTuple):
@@ -69,7 +69,7 @@ def apply_plan(state: TaskState, reply: Plan) -> TaskState:
             continue
         (over if made.status == "failed" else pending).append(made)
     kept = _bound(over, pending)
-    texts = {name: shorten(getattr(reply, name).strip(), FEEDBACK_LENGTH) for name in ("summary", "hint")}
+    texts = {name: excerpt(getattr(reply, name).strip(), FEEDBACK_LENGTH) for name in ("summary", "hint")}
     return _activate_subtask(
         state.replace(subtasks=kept, active=None, replan=False, **texts), wanted=reply.active, previous=state
     )
@@ -130,4 +130,4 @@ def _bound(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:
 
 
 def _clean_goal(text: str) -> str:
-    return shorten(" ".join(text.split()), GOAL_LENGTH)
+    return excerpt(" ".join(text.split()), GOAL_LENGTH)

@@ -5,8 +5,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from selfwire.core.excerpt import excerpt
 from selfwire.core.values import FrozenModel, Id
-from selfwire.evolvers.trace_text import shorten
 
 Status = Literal["pending", "completed", "failed"]
 Verdict = Literal["success", "fail", "refine"]
@@ -157,7 +157,7 @@ def format_state(state: TaskState) -> str:
     parts += ["Plan:\n" + "\n".join(map(_format_subtask, state.subtasks))] if state.subtasks else []
     parts += [f"Active subtask: [{state.current.id}] {state.current.goal}"] if state.current else []
     share = ARTIFACTS_LENGTH // max(1, len(state.completed))
-    parts += [f"Result of [{one.id}]:\n{shorten(one.artifact, share)}" for one in state.completed]
+    parts += [f"Result of [{one.id}]:\n{excerpt(one.artifact, share, state.objective)}" for one in state.completed]
     if state.assessment:
         last = state.assessment
         parts.append(f"Last verdict: {last.verdict} (confidence {last.confidence:.2f})\n{last.feedback}".strip())
@@ -173,4 +173,4 @@ def _format_subtask(one: Subtask) -> str:
 
 
 def _shorten_line(text: str, length: int) -> str:
-    return shorten(" ".join(text.split()), length)
+    return excerpt(" ".join(text.split()), length)

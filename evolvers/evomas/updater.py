@@ -10,6 +10,7 @@ A pure function. The active subtask by verdict:
 
 from collections.abc import Sequence
 
+from selfwire.core.excerpt import excerpt
 from selfwire.evolvers.evomas.state import (
     ARTIFACT_LENGTH,
     FEEDBACK_LENGTH,
@@ -19,7 +20,6 @@ from selfwire.evolvers.evomas.state import (
     Subtask,
     TaskState,
 )
-from selfwire.evolvers.trace_text import shorten
 
 
 def update_state(
@@ -57,8 +57,8 @@ def update_state(
 def apply_assessment(subtask: Subtask, outcome: str, assessment: Assessment, *, refinements: int) -> Subtask:
     """The subtask after a verdict; see the table above."""
     if assessment.verdict == "success":
-        return subtask.replace(status="completed", artifact=shorten(outcome, ARTIFACT_LENGTH), trouble="")
-    trouble = shorten(assessment.feedback, FEEDBACK_LENGTH) or "It was not done, and nobody said why."
+        return subtask.replace(status="completed", artifact=excerpt(outcome, ARTIFACT_LENGTH, subtask.goal), trouble="")
+    trouble = excerpt(assessment.feedback, FEEDBACK_LENGTH) or "It was not done, and nobody said why."
     if assessment.verdict == "refine" and subtask.refinements < refinements:
         return subtask.replace(refinements=subtask.refinements + 1, trouble=trouble)
     return subtask.replace(status="failed", trouble=trouble)

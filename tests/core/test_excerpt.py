@@ -1,0 +1,47 @@
+"""Excerpts: what is kept is relevant, whole and in order, and never longer than allowed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfwire.core.excerpt import GAP, excerpt
+
+FILLER = "The weather was mild on that day and nobody had anything to report. "
+DECISIVE = "The Severin Bridge is 691 m long (Dr. Lohmer, 1959)."
+LONG = f"{FILLER * 20}{DECISIVE} {FILLER * 20}The end is near."
+
+
+def test_a_text_that_fits_is_left_alone() -> None:
+    assert excerpt("  a\n\nb ", 7) == "  a\n\nb "
+
+
+def test_the_decisive_sentence_is_kept_whole_wherever_it_stands() -> None:
+    made = excerpt(LONG, 300, "How long is the Severin Bridge?")
+    assert f"{GAP} The Severin Bridge is 691 m long (Dr. Lohmer, 1959). {GAP}" in made
+    assert made.endswith("The end is near.")
+    assert len(made) > 250
+
+
+def test_what_is_kept_stands_in_its_order_with_gaps() -> None:
+    text = "Alpha is one. Beta is two. Gamma is three. Alpha again is four. Delta is five."
+    assert excerpt(text, 60, "alpha") == "Alpha is one. [...] Alpha again is four. Delta is five."
+
+
+def test_without_a_subject_the_beginning_and_the_last_sentence_are_kept() -> None:
+    assert excerpt("One is here. Two is here. Three is here. Four is here.", 40) == "One is here. [...] Four is here."
+
+
+def test_lines_are_sentences_too() -> None:
+    text = "\n".join(f"- row {number}: value {number * 7}" for number in range(50))
+    assert "- row 31: value 217\n" in excerpt(text, 120, "What is row 31?") + "\n"
+
+
+def test_one_sentence_that_is_too_long_is_cut_between_words() -> None:
+    assert excerpt("supercalifragilistic words without an end " * 9, 40) == "supercalifragilistic words [...]"
+
+
+@given(st.text(max_size=400), st.integers(1, 200), st.text(max_size=40))
+def test_an_excerpt_is_never_too_long_and_invents_nothing(text: str, length: int, about: str) -> None:
+    made = excerpt(text, length, about)
+    assert len(made) <= length or made == text
+    if GAP not in text and length > 2 * len(GAP):
+        assert all(part.strip() in text for part in made.split(GAP))

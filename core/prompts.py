@@ -12,6 +12,9 @@ from selfwire.core.values import FrozenModel
 DIVIDER = "\n---\n"
 """Divides the system part of a prompt file from its user part."""
 
+_SECTION = re.compile(r"(?:[^<]*\n)?<(\w+)>\n\$\1\n</\1>")
+"""A tagged variable and its heading."""
+
 
 class Prompts(FrozenModel):
     """Prompt templates by name.
@@ -33,7 +36,8 @@ class Prompts(FrozenModel):
     def messages(self, name: str, /, **values: object) -> tuple[ChatMessage, ...]:
         """Fill a prompt and split it into a system and a user message.
 
-        Values are data: they cannot forge a tag that labels a section of the template.
+        Values are data: they cannot forge a tag that labels a section of the template. A section of the user message
+        whose value is blank is left out, with its heading.
 
         Raises:
             ConfigError: as `text`, or the prompt has no divider.
@@ -44,7 +48,7 @@ class Prompts(FrozenModel):
         values = {key: quote_tags(str(value), self.texts[name]) for key, value in values.items()}
         return (
             ChatMessage.system(_fill(name, system, values).strip()),
-            ChatMessage.user(_fill(name, user, values).strip()),
+            ChatMessage.user(_fill(name, _drop_blank_sections(user, values), values).strip()),
         )
 
     def _get(self, name: str) -> str:
@@ -63,6 +67,11 @@ def quote_tags(text: str, template: str) -> str:
 def _tags(template: str) -> re.Pattern[str] | None:
     names = "|".join(sorted(set(re.findall(r"<(\w+)>", template))))
     return re.compile(rf"<(/?\s*(?:{names})\s*)>", re.IGNORECASE) if names else None
+
+
+def _drop_blank_sections(template: str, values: Mapping[str, str]) -> str:
+    found = ((_SECTION.fullmatch(paragraph.strip()), paragraph) for paragraph in template.split("\n\n"))
+    return "\n\n".join(text for section, text in found if not section or values.get(section[1], "unknown").strip())
 
 
 def _fill(name: str, template: str, values: Mapping[str, object]) -> str:

@@ -1,5 +1,7 @@
 """What models are asked for: objects with exactly the declared fields."""
 
+from typing import ClassVar
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -12,3 +14,7 @@ class ReplySchema(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
+
+    MAX_TOKENS: ClassVar[int | None] = None
+    """Most tokens of such a reply, so that no model goes on for minutes; a reply that was cut is asked for once more
+    with the model's own limit. None: the model's own limit."""

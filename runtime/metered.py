@@ -84,6 +84,7 @@ class _Request(NamedTuple):
     tools: tuple[ToolSpec, ...]
     schema: type[BaseModel] | None
     temperature: float | None
+    max_tokens: int | None = None
 
 
 class _RoleModel(NamedTuple):
@@ -164,12 +165,14 @@ class MeteredModel:
         temperature: float | None = None,
     ) -> tuple[Schema, Usage]:
         """Ask for a validated object; see `core.protocols.Model.generate_structured`."""
-        request = _Request(role, scope, messages, (), schema, temperature)
+        limit = getattr(schema, "MAX_TOKENS", None)
+        request = _Request(role, scope, messages, (), schema, temperature, limit)
         first = await self._send(request)
         try:
             return await parse_reply(schema, first), first.usage
         except ValueError as error:
-            reasked = request._replace(messages=make_retry_messages(messages, first, error))
+            room = None if first.finish == "length" else limit
+            reasked = request._replace(messages=make_retry_messages(messages, first, error), max_tokens=room)
         try:
             second = await self._send(reasked)
         except ModelError as failed:
@@ -301,9 +304,9 @@ class MeteredModel:
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
     def _estimate_most(self, player: _RoleModel, messages: Sequence[ChatMessage], request: _Request) -> Usage:
-        sent = estimate_tokens(messages, request.tools)
-        dollars = self.prices.cost(player.who.name, sent, player.longest)
-        return Usage(calls=1, input_tokens=sent, output_tokens=player.longest, dollars=dollars)
+        sent, longest = estimate_tokens(messages, request.tools), _find_longest(player, request)
+        dollars = self.prices.cost(player.who.name, sent, longest)
+        return Usage(calls=1, input_tokens=sent, output_tokens=longest, dollars=dollars)
 
     def _player(self, role: str) -> _RoleModel:
         return self._players.get(role) or self._players["agent"]
@@ -335,9 +338,16 @@ def _make_request_key(who: Identity, request: _Request) -> dict[str, Any]:
     }
 
 
+def _find_longest(player: _RoleModel, request: _Request) -> int:
+    can_limit = request.max_tokens is not None and "max_tokens" in type(player.model).model_fields
+    return min(request.max_tokens or player.longest, player.longest) if can_limit else player.longest
+
+
 def _options(player: _RoleModel, request: _Request) -> dict[str, Any]:
     scope, fields = request.scope, type(player.model).model_fields
     options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
+    if (longest := _find_longest(player, request)) < player.longest:
+        options["max_tokens"] = longest
     if player.who.provider == "offline":
         options |= {"seed": scope.seed, "sample": scope.sample}
     elif "seed" in fields and not getattr(player.model, "use_responses_api", None):

@@ -53,3 +53,20 @@ def test_no_value_can_forge_a_section(forged: str) -> None:
 def test_other_markup_stays_as_it_is() -> None:
     text = "<b>1</b> if a < b > c; <input>"
     assert text in TAGGED.messages("judge", task=text, answer="")[1].content
+
+
+SECTIONS = Prompts(
+    texts={"coach": "You coach.\n---\n<task>\n$task\n</task>\n\nIts notes:\n<notes>\n$notes\n</notes>\n\nCoach."}
+)
+
+
+def test_a_blank_section_is_left_out_with_its_heading() -> None:
+    assert SECTIONS.messages("coach", task="Why?\n\nHow?", notes=" ")[1].content == (
+        "<task>\nWhy?\n\nHow?\n</task>\n\nCoach."
+    )
+    assert (
+        "Its notes:\n<notes>\nbe exact\n</notes>"
+        in SECTIONS.messages("coach", task="Why?", notes="be exact")[1].content
+    )
+    with pytest.raises(ConfigError, match="notes"):
+        SECTIONS.messages("coach", task="Why?")

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -233,3 +233,19 @@ async def test_calls_that_start_together_share_one_client(
 def test_a_connection_of_a_closed_loop_is_worth_another_try() -> None:
     assert is_transient(RuntimeError("Event loop is closed"))
     assert not is_transient(RuntimeError("something else"))
+
+
+class ShortVerdict(Verdict):
+    MAX_TOKENS: ClassVar[int] = 20
+
+
+async def test_a_kind_of_reply_has_its_own_limit_and_a_reply_that_was_cut_is_asked_for_without_it(
+    wire_server: WireServer,
+) -> None:
+    wire_server.answer = text('{"good": true, "reasons": []}')
+    wire_server.faults.append(saying('{"good": tr', finish="length"))
+    verdict, usage = await metered(wire_server).generate_structured(ShortVerdict, ASKED, scope=Scope())
+    assert (verdict.good, usage.calls) == (True, 2)
+    assert [asked.body["max_completion_tokens"] for asked in wire_server.asked] == [20, 50]
+    await metered(wire_server).generate_structured(Verdict, ASKED, scope=Scope())
+    assert wire_server.asked[-1].body["max_completion_tokens"] == 50

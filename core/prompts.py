@@ -45,10 +45,10 @@ class Prompts(FrozenModel):
         system, divider, user = self._get(name).partition(DIVIDER)
         if not divider:
             raise ConfigError(f"prompt {name!r} has no line of three dashes between system and user part")
-        values = {key: quote_tags(str(value), self.texts[name]) for key, value in values.items()}
+        texts = {key: quote_tags(str(value), self.texts[name]) for key, value in values.items()}
         return (
-            ChatMessage.system(_fill(name, system, values).strip()),
-            ChatMessage.user(_fill(name, _drop_blank_sections(user, values), values).strip()),
+            ChatMessage.system(_fill(name, system, texts).strip()),
+            ChatMessage.user(_fill(name, _drop_blank_sections(user, texts), texts).strip()),
         )
 
     def _get(self, name: str) -> str:

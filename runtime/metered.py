@@ -165,13 +165,12 @@ class MeteredModel:
         temperature: float | None = None,
     ) -> tuple[Schema, Usage]:
         """Ask for a validated object; see `core.protocols.Model.generate_structured`."""
-        limit = getattr(schema, "MAX_TOKENS", None)
-        request = _Request(role, scope, messages, (), schema, temperature, limit)
+        request = _Request(role, scope, messages, (), schema, temperature, getattr(schema, "MAX_TOKENS", None))
         first = await self._send(request)
         try:
             return await parse_reply(schema, first), first.usage
         except ValueError as error:
-            room = None if first.finish == "length" else limit
+            room = None if first.finish == "length" else request.max_tokens
             reasked = request._replace(messages=make_retry_messages(messages, first, error), max_tokens=room)
         try:
             second = await self._send(reasked)
@@ -304,7 +303,8 @@ class MeteredModel:
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
     def _estimate_most(self, player: _RoleModel, messages: Sequence[ChatMessage], request: _Request) -> Usage:
-        sent, longest = estimate_tokens(messages, request.tools), _find_longest(player, request)
+        longest = min(request.max_tokens or player.longest, player.longest)
+        sent = estimate_tokens(messages, request.tools)
         dollars = self.prices.cost(player.who.name, sent, longest)
         return Usage(calls=1, input_tokens=sent, output_tokens=longest, dollars=dollars)
 
@@ -338,16 +338,11 @@ def _make_request_key(who: Identity, request: _Request) -> dict[str, Any]:
     }
 
 
-def _find_longest(player: _RoleModel, request: _Request) -> int:
-    can_limit = request.max_tokens is not None and "max_tokens" in type(player.model).model_fields
-    return min(request.max_tokens or player.longest, player.longest) if can_limit else player.longest
-
-
 def _options(player: _RoleModel, request: _Request) -> dict[str, Any]:
     scope, fields = request.scope, type(player.model).model_fields
     options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
-    if (longest := _find_longest(player, request)) < player.longest:
-        options["max_tokens"] = longest
+    if request.max_tokens and "max_tokens" in fields:
+        options["max_tokens"] = min(request.max_tokens, player.longest)
     if player.who.provider == "offline":
         options |= {"seed": scope.seed, "sample": scope.sample}
     elif "seed" in fields and not getattr(player.model, "use_responses_api", None):

@@ -6,7 +6,7 @@ of the paper:
     initial    G_0 of five roles; the checklist from the question alone    initial_team, judge.draft_checklist (5.1)
     fast       Phi_{t+1} = F^C(Phi_t; T_t, xi_t), every round              fast                   (Eq. 1, Sec. 3.3)
     c_v        meta-judge: rubric 0, 0.3, 0.5, 0.7, 1, evidence precheck   judge.assess_contributions (D.3, Listing 7)
-    refine     errors, a plan, one capability update per agent             fast.refine_agents     (Sec. 3.3, D.2)
+    refine     errors, a plan, one capability update per agent in need     fast.refine_agents     (Sec. 3.3, D.2)
     Eq. 2      w_v proportional to w_v * exp(eta * (c_v - mean c))         fast.update_weights    (Sec. 3.3)
     s_t        share of the checklist that passes                          judge.checklist_score  (Alg. 1, Sec. 5.1)
     slow       T_{t+K} = F^T(T_t; Phi, xi), every K rounds while s < tau   meta.propose_slow_update (Eq. 1, Sec. 3.4)
@@ -32,4 +32,7 @@ Departures (a test is named after each):
     D9  A round without an answer has no score, which does not count as 0, and the run goes on.
     D10 Messages to a dead agent are recorded as lost; every other message arrives, maybe rounds later.
     D11 An edit that would leave the sink out of reach is refused.
+    D12 After the last round nobody's contribution is judged: neither weights nor coach would use it.
+    D13 One call coaches all agents that need it: those with a contribution below 0.7, and the sink where the answer
+        fails an item. The paper asks for every agent by itself; `judge_each` does so for those in need.
 """

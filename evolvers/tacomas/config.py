@@ -12,7 +12,10 @@ class FastConfig(FrozenModel):
         rate: eta, strength of the replicator. Paper: unstated. Ours: 0.5.
         floor: share of the weight that is spread evenly, so that no agent falls silent. Paper: none. Ours: 0.1.
         kept: refinements that an agent keeps; the oldest go first. Paper: unstated. Ours: 3.
-        judge_each: whether the meta-judge is asked once per agent instead of once for all. Ours: off, for the bill.
+        judge_each: whether meta-judge and coach are asked once per agent, as in the paper, instead of once for all.
+            Ours: off, for the bill.
+        good: contribution from which an agent is not coached; the sink is coached whenever an item fails. Paper:
+            everybody is coached. Ours: 0.7, clear progress that others can build on.
         inbox_length: most characters of the messages that an agent reads, shared by weight. Ours: 12000.
     """
 
@@ -20,6 +23,7 @@ class FastConfig(FrozenModel):
     floor: float = Field(default=0.1, ge=0, le=1)
     kept: int = Field(default=3, ge=1, le=8)
     judge_each: bool = False
+    good: float = Field(default=0.7, gt=0, le=1.01)
     inbox_length: int = Field(default=12_000, ge=100, le=1_000_000)
 
 

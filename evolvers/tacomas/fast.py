@@ -5,19 +5,22 @@ from math import exp
 
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
-from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.judge import Contribution
-from selfwire.evolvers.tacomas.schemas import Refinement
-from selfwire.evolvers.trace_text import format_step, gather_all, shorten
+from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
+from selfwire.evolvers.tacomas.slow import render_graph
+from selfwire.evolvers.tacomas.work import Notes, render_agent, render_work
+from selfwire.evolvers.trace_text import gather_all, shorten
 
-NOTE_LENGTH = 600
-INBOX_LENGTH = 4_000
+NOTE_LENGTH = 900
+PROMPT_LENGTH = 2_000
 
-Notes = Mapping[str, Sequence[str]]
-"""Refinements by agent, oldest first."""
+UPDATES = {"prompt": "Rule", "memory": "Remember", "tool": "Tools"}
+"""What an update is to its agent, by kind."""
 
 
 def get_members(workflow: Workflow) -> tuple[Agent, ...]:
@@ -64,11 +67,11 @@ def inherit_weights(weights: Mapping[str, float], agents: Iterable[str]) -> dict
     return {agent: weight / whole for agent, weight in now.items()}
 
 
-def to_note(refinement: Refinement, number: int) -> str:
-    """A refinement as a note for its agent; "" if it says nothing."""
-    parts = (("Fault", refinement.errors), ("Next", refinement.plan), (refinement.kind.capitalize(), refinement.update))
+def to_note(refinement: AgentRefinement, number: int) -> str:
+    """A refinement after round t as a note for its agent, which counts rounds from 1; "" if it says nothing."""
+    parts = (("Fault", refinement.errors), ("Next", refinement.plan), (UPDATES[refinement.kind], refinement.update))
     note = " ".join(f"{name}: {' '.join(text.split())}" for name, text in parts if text.strip())
-    return shorten(f"Round {number}. {note}", NOTE_LENGTH) if note else ""
+    return shorten(f"After round {number + 1}. {note}", NOTE_LENGTH) if note else ""
 
 
 def append_notes(
@@ -82,6 +85,15 @@ def append_notes(
     }
 
 
+def choose_coached(
+    done: Trajectory, workflow: Workflow, scores: Sequence[Contribution], *, failed: Sequence[str], good: float
+) -> tuple[Contribution, ...]:
+    """Who needs a coach: those who acted and contributed little, and the sink where the answer fails an item (D13)."""
+    acted = {step.agent for step in done.steps if step.error is None}
+    sink = workflow.agent_at(workflow.topology.sink).id
+    return tuple(s for s in scores if s.agent in acted and (s.score < good or (s.agent == sink and bool(failed))))
+
+
 async def refine_agents(
     done: Trajectory,
     workflow: Workflow,
@@ -89,35 +101,48 @@ async def refine_agents(
     meta_model: PromptedModel,
     *,
     number: int,
-    goal: str,
+    failed: Sequence[str],
+    notes: Notes,
+    config: FastConfig,
     scope: Scope,
 ) -> tuple[dict[str, str], Usage]:
-    """Diagnose every agent that acted and was scored, in parallel.
+    """Diagnose the agents that need it, in one call, or in parallel as `judge_each` says.
+
+    Args:
+        failed: goals that the answer has not reached.
+        notes: those that the agents have so far.
 
     Returns:
         Notes by agent, and their cost; an agent without a valid diagnosis gets no note.
     """
+    coached = choose_coached(done, workflow, scores, failed=failed, good=config.good)
+    groups = [[one] for one in coached] if config.judge_each else [coached]
+    goal = [*failed, *([] if done.answer else ["An answer: the last round ended without one."])]
 
-    async def refine(score: Contribution) -> tuple[str, str, Usage]:
-        steps = [step for step in done.steps if step.agent == score.agent]
+    async def coach(group: Sequence[Contribution]) -> tuple[dict[str, str], Usage]:
+        place = f"refine-{group[0].agent}" if len(group) == 1 else "refine"
         found, usage = await meta_model.ask_or(
             None,
             Refinement,
             "refine",
-            scope=scope.at(node=f"refine-{score.agent}"),
+            scope=scope.at(node=place),
             task=done.question.input,
-            role=workflow.agents_by_id[score.agent].prompt,
-            work="\n".join(_experience(step) for step in steps),
-            contribution=f"{score.score:g}: {score.reason}",
-            goal=goal,
+            graph=render_graph(workflow),
+            trace=render_work(done),
+            goal="\n".join(f"- {one}" for one in goal),
+            agents="\n\n".join(_render_coached(one, workflow, notes) for one in group),
         )
-        return score.agent, to_note(found, number) if found else "", usage
+        names, advice = {one.agent for one in group}, found.agents if found else []
+        return {
+            one.agent.strip(): to_note(one, number) for one in reversed(advice) if one.agent.strip() in names
+        }, usage
 
-    acted = {step.agent for step in done.steps if step.error is None}
-    found = await gather_all(refine(score) for score in scores if score.agent in acted)
-    return {agent: note for agent, note, _ in found if note}, sum_usages(usage for _, _, usage in found)
+    replies = await gather_all(coach(group) for group in groups if group)
+    fresh = {agent: note for found, _ in replies for agent, note in found.items() if note}
+    return fresh, sum_usages(usage for _, usage in replies)
 
 
-def _experience(step: Step) -> str:
-    read = "\n".join(f"from {message.source}: {message.text}" for message in step.inbox)
-    return f"It read:\n{shorten(read, INBOX_LENGTH) or '(nothing but the task)'}\nIt did:\n{format_step(step)}"
+def _render_coached(score: Contribution, workflow: Workflow, notes: Notes) -> str:
+    agent = workflow.agents_by_id[score.agent]
+    held = render_agent(agent, notes, PROMPT_LENGTH)
+    return f"[{agent.id}]\ncontribution: {score.score:g}. {score.reason}\n{held}"

@@ -19,6 +19,23 @@ ROLES = {
     "verifier": "Checks what the others found.",
     SINK: "Weighs everything and gives the team's answer.",
 }
+WITH_TOOLS = {
+    "planner": {"sources": "with the team's tools, or in the text of the task"},
+    "searcher": {
+        "sources": "with your tools and in the text of the task",
+        "otherwise": "Where a search finds nothing, try other words before you say that nothing is to be found.",
+    },
+    "verifier": {"sources": "the task and, with your tools, against its source"},
+}
+WITHOUT_TOOLS = {
+    "planner": {"sources": "in the text of the task or, as nobody holds a tool, in what the members know"},
+    "searcher": {
+        "sources": "in the text of the task",
+        "otherwise": "You hold no tools: where the task says nothing, say so, or mark what you know as unverified.",
+    },
+    "verifier": {"sources": "the task and the passages in it"},
+}
+"""What the prompts say of sources, by what the team holds."""
 EDGES = (
     ("planner", "searcher"),
     ("planner", "calculator"),
@@ -37,13 +54,14 @@ def make_initial_workflow(
         tools: held by all agents but the reflector.
         config: caps of the topology; a cap below 5 holds for newcomers only.
     """
+    held = WITH_TOOLS if tools else WITHOUT_TOOLS
     return Workflow(
         method=METHOD,
         agents=tuple(
             Agent(
                 id=name,
                 role=role,
-                prompt=prompts.text(name).strip(),
+                prompt=prompts.text(name, **held.get(name, {})).strip(),
                 tools=() if name == SINK else tuple(tools),
                 kind="aggregator" if name == SINK else "worker",
             )

@@ -15,7 +15,8 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributions, Operator, Verdict
-from selfwire.evolvers.trace_text import format_step, format_trace, gather_all, shorten
+from selfwire.evolvers.tacomas.work import hide_answer, render_work
+from selfwire.evolvers.trace_text import format_step, gather_all, shorten
 
 WEAK = 0.3
 """Highest score of an agent without evidence: weak but partly relevant."""
@@ -46,7 +47,8 @@ class Judgement(FrozenModel):
     Args:
         score: s_t in [0, 1], the lower one where there are two; None where no valid verdict came back.
         confirmed: whether two independent verdicts reached the threshold.
-        failed: criteria of the items that did not pass in the first verdict.
+        failed: what the items that did not pass ask for (`to_goal`); those of the second verdict where the first passes
+            all.
     """
 
     score: float | None = Field(default=None, ge=0, le=1)
@@ -74,14 +76,21 @@ def checklist_score(items: Sequence[Item], results: Sequence[bool]) -> float:
     return (len(items) - len(list_failed_items(items, results))) / len(items)
 
 
+def to_goal(item: Item) -> str:
+    """What an answer has to achieve to pass an item."""
+    if item.operator == "correctness":
+        return item.criterion
+    return f"Make sure that this is not so: {item.criterion}"
+
+
 def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[str, ...]:
-    """Criteria of the items that do not pass; an item without a result does not.
+    """The goals of the items that do not pass; an item without a result does not.
 
     Args:
         results: whether each criterion is true of the answer, in the order of the items.
     """
     passed = [is_true == (item.operator == "correctness") for item, is_true in zip(items, results, strict=False)]
-    return tuple(item.criterion for n, item in enumerate(items) if n >= len(passed) or not passed[n])
+    return tuple(to_goal(item) for n, item in enumerate(items) if n >= len(passed) or not passed[n])
 
 
 async def draft_checklist(
@@ -117,7 +126,7 @@ async def judge(
     return Judgement(
         score=score if again is None else min(score, second),
         confirmed=second >= threshold,
-        failed=failed,
+        failed=failed or (() if again is None else list_failed_items(turned, again)),
         usage=usage + more,
     )
 
@@ -134,7 +143,7 @@ async def _verdict(
         task=done.question.input,
         answer=done.answer or "",
         checklist="\n".join(f"{n}. ({item.operator}) {item.criterion}" for n, item in enumerate(items, 1)),
-        trace=format_trace(done),
+        trace=render_work(done, with_answer=False),
     )
     return verdict.results if verdict else None, usage
 
@@ -156,7 +165,8 @@ async def assess_contributions(
         In the order of `agents`; those without a valid score are left out.
     """
     steps = {agent: [step for step in done.steps if step.agent == agent] for agent, _ in agents}
-    shown = {a: _shown(a, role, steps[a]) for a, role in agents if not any(step.error for step in steps[a])}
+    read = {agent: [step for step in hide_answer(done).steps if step.agent == agent] for agent, _ in agents}
+    shown = {a: _shown(a, role, read[a]) for a, role in agents if not any(step.error for step in steps[a])}
     groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
     replies = await gather_all(_scores(done, group, meta_model, scope) for group in groups if group)
     given = {agent: one for scores, _ in replies for agent, one in scores.items()}

@@ -89,7 +89,7 @@ def render_lessons(lessons: Sequence[Lesson]) -> str:
     """The most and the least helpful changes, for the meta-model."""
     ranked = sorted(lessons, key=lambda one: (-abs(one.mean_gain), one.change))[:SHOWN]
     lines = [f"{one.change}: {one.times} times, mean change of the score {one.gain / one.times:+.2f}" for one in ranked]
-    return "\n".join(lines) or "(none)"
+    return "\n".join(lines)
 
 
 def _edit_text(edit: Edit, tools: Sequence[str]) -> str:

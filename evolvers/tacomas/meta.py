@@ -7,6 +7,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import TacomasConfig
@@ -14,10 +15,12 @@ from selfwire.evolvers.tacomas.fast import get_members
 from selfwire.evolvers.tacomas.lessons import Lesson, render_lessons
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import SlowUpdate
-from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforce_budgets, name_nodes
+from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforce_budgets, render_graph
+from selfwire.evolvers.tacomas.work import Notes, render_agent, render_work
 from selfwire.evolvers.trace_text import shorten
 
 TRACE_LENGTH = 12_000
+PROMPT_LENGTH = 1_000
 
 
 async def propose_slow_update(
@@ -26,7 +29,8 @@ async def propose_slow_update(
     meta_model: PromptedModel,
     *,
     question: Question,
-    trace: str,
+    done: Trajectory,
+    notes: Notes,
     lessons: Sequence[Lesson] = (),
     tools: Mapping[str, Tool],
     config: TacomasConfig,
@@ -35,6 +39,8 @@ async def propose_slow_update(
     """Ask for a structural delta and enforce the budgets; nothing changes where no valid reply comes back.
 
     Args:
+        done: the last round.
+        notes: refinements that the agents have.
         lessons: effects of structural changes on earlier questions.
         tools: that newborns may hold.
     """
@@ -45,11 +51,12 @@ async def propose_slow_update(
             scope=scope.at(node="birth-death"),
             task=question.input,
             graph=render_graph(workflow),
-            agents=render_agents(workflow, rounds, config),
+            agents=render_agents(workflow, rounds, config, notes),
             scores=render_scores(rounds),
-            trace=shorten(trace, TRACE_LENGTH),
+            goal="\n".join(f"- {goal}" for goal in rounds[-1].failed),
+            trace=shorten(render_work(done), TRACE_LENGTH),
             lessons=render_lessons(lessons),
-            tools="\n".join(f"{name}: {tool.spec.description}" for name, tool in tools.items()) or "(none)",
+            tools="\n".join(f"{name}: {tool.spec.description}" for name, tool in tools.items()),
             limits=render_limits(config),
         )
     except ReplyError as error:
@@ -73,17 +80,8 @@ def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: i
     return tuple(agent for agent, scores in known.items() if sum(scores) / len(scores) < below)
 
 
-def render_graph(workflow: Workflow) -> str:
-    """The team as lines of edges, with entry and sink."""
-    names = name_nodes(workflow)
-    topology = workflow.topology
-    ends = f"entry: {names[topology.entry]}\nsink: {names[topology.sink]}"
-    lines = [f"{names[node]} -> {', '.join(names[t] for t in topology.successors[node]) or 'nobody'}" for node in names]
-    return "\n".join([ends, *lines])
-
-
-def render_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasConfig) -> str:
-    """A block per agent: role, tools, weight, contributions, the meta-judge's last remark, prompt."""
+def render_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasConfig, notes: Notes) -> str:
+    """A block per agent: role, weight, contributions, the meta-judge's last remark, tools, prompt, notes."""
     history = [{one.agent: one.score for one in done.contributions} for done in rounds]
     marked = find_death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []
@@ -92,21 +90,20 @@ def render_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasCo
         reasons = [one.reason for done in rounds for one in done.contributions if one.agent == agent.id]
         weight = rounds[-1].weights.get(agent.id, 0.0)
         blocks.append(
-            f"[{agent.id}] {agent.role}\ntools: {', '.join(agent.tools) or 'none'}\nweight: {weight:.2f}\n"
+            f"[{agent.id}] {agent.role}\nweight: {weight:.2f}\n"
             f"contributions, oldest first: {scores}{' (a candidate for death)' if agent.id in marked else ''}\n"
-            f"last remark: {reasons[-1] if reasons else 'none'}\nprompt: {shorten(agent.prompt, 1000)}"
+            f"last remark: {reasons[-1] if reasons else 'none'}\n{render_agent(agent, notes, PROMPT_LENGTH)}"
         )
     return "\n\n".join(blocks)
 
 
 def render_scores(rounds: Sequence[Round]) -> str:
-    """The judge's score per round, and what failed last."""
-    scores = "\n".join(
-        f"round {done.number}: {'no verdict' if done.score is None else f'{done.score:.2f}'}"
+    """The judge's score per round, the first one being round 1."""
+    return "\n".join(
+        f"round {done.number + 1}: {'no verdict' if done.score is None else f'{done.score:.2f}'}"
         f"{f' ({done.error})' if done.error else ''}"
         for done in rounds
     )
-    return f"{scores}\nfailed in the last round: {'; '.join(rounds[-1].failed) or 'nothing'}"
 
 
 def render_limits(config: TacomasConfig) -> str:

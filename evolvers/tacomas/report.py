@@ -5,6 +5,9 @@ from typing import Any
 
 from selfwire.core.edits import format_rewiring
 from selfwire.evolvers.tacomas.rounds import Figures, Round
+from selfwire.evolvers.trace_text import shorten
+
+ANSWER_LENGTH = 300
 
 
 def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:
@@ -22,7 +25,7 @@ def format_end(notes: Mapping[str, Any]) -> str:
 
 
 def format_round(one: Round) -> str:
-    """Score, contributions, births, deaths and edge edits with reasons, tokens."""
+    """Answer, score, contributions, weights, notes, births, deaths and edge edits with reasons, tokens."""
     score = "no score" if one.score is None else f"score {one.score:.2f}{' (confirmed)' if one.confirmed else ''}"
     lines = [
         f"round {one.number + 1}: {one.goal}",
@@ -30,8 +33,11 @@ def format_round(one: Round) -> str:
         *([f"  ended without an answer: {one.error}"] if one.error else []),
         *(f"  {agent} failed, and the round went on without it: {why}" for agent, why in one.silent.items()),
         *([f"  the judge or the meta-model failed, and the run ends here: {one.fault}"] if one.fault else []),
-        *(f"  not passed: {criterion}" for criterion in one.failed),
+        *([f"  answer: {shorten(' '.join(one.answer.split()), ANSWER_LENGTH)}"] if one.answer else []),
+        *(f"  still to achieve: {goal}" for goal in one.failed),
         *(f"  {c.agent}: contribution {c.score:.2f}: {c.reason}" for c in one.contributions),
+        *([f"  weights: {', '.join(f'{agent} {w:.2f}' for agent, w in one.weights.items())}"] if one.weights else []),
+        *(f"  note for {agent}: {note}" for agent, note in one.notes.items()),
         *(f"  {format_rewiring(rewiring)}" for rewiring in one.applied),
         *(f"  refused {refused.change}: {refused.reason}" for refused in one.refused),
     ]

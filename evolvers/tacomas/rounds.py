@@ -31,8 +31,9 @@ class Round(FrozenModel):
         silent: agents whose model failed, with the reason; the team went on without them.
         score: s_t, the judge's; None where there is no answer or no valid verdict.
         confirmed: whether a second judgement reached the threshold too.
-        failed: checklist criteria that did not pass.
+        failed: what the checklist's items that did not pass ask for.
         weights: w_v per agent after the replicator's update of this round.
+        notes: what the coach wrote after the round, by agent.
         mean: m_t; None where no agent was scored.
         slow: whether a slow update followed.
         applied: its rewirings.
@@ -53,6 +54,7 @@ class Round(FrozenModel):
     failed: tuple[str, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     weights: FrozenJson = Field(default_factory=FrozenMap)
+    notes: FrozenJson = Field(default_factory=FrozenMap)
     mean: float | None = None
     nodes: int = 0
     edges: int = 0
@@ -75,7 +77,7 @@ class Figures(FrozenModel):
     Args:
         best: number of the round whose answer was given; None if none has one.
         stop: why the run ended.
-        means: m_t per round; None where no agent was scored.
+        means: m_t per round; None where no agent was scored, as in the last round (D12).
         mean_change: mean of m_{t+1} - m_t over consecutive rounds with both; None if there are none.
         standard_error: of that mean; None with fewer than two changes.
         first_score, best_score: the judge's.

@@ -1,6 +1,6 @@
-"""What TacoMAS asks a model for: one schema per step, with the paper's fields (App. D)."""
+"""What TacoMAS asks a model for: one schema per step, with the paper's fields (App. D). Models read the docstrings."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -14,58 +14,73 @@ class ChecklistItem(ReplySchema):
     """One thing to check in an answer."""
 
     criterion: str = Field(min_length=1, description="A statement that is either true or false of an answer.")
-    operator: Operator = Field(description="contradiction if a good answer must not be what the criterion says.")
+    operator: Operator = Field(description="correctness, or contradiction if the statement names a mistake.")
 
 
 class Checklist(ReplySchema):
-    """What a good answer must satisfy, drafted from the question alone."""
+    """What a good answer must satisfy."""
 
-    items: list[ChecklistItem] = Field(min_length=4, max_length=6)
+    MAX_TOKENS: ClassVar[int] = 800
+
+    items: list[ChecklistItem] = Field(min_length=4, max_length=6, description="4 to 6 items.")
 
 
 class Verdict(ReplySchema):
-    """The judge's finding on every item (Listing 6)."""
+    """The finding on every item of the checklist."""
 
-    results: list[bool] = Field(description="One per item, in its order: whether the criterion is true of the answer.")
-    reason: str = Field(default="", description="Why, in a sentence or two.")
+    MAX_TOKENS: ClassVar[int] = 400
+
+    results: list[bool] = Field(description="One per item, in its order: whether its statement is true of the answer.")
+    reason: str = Field(default="", description="What decided, in at most 40 words.")
 
 
 class AgentScore(ReplySchema):
-    """How much one agent contributed (Listing 7)."""
+    """How much one agent contributed."""
 
     agent: str = Field(description="Its id.")
-    score: float = Field(ge=0, le=1, description="0, 0.3, 0.5, 0.7 or 1 by the rubric; values between are allowed.")
-    reason: str = Field(description="Why, in one sentence.")
+    score: float = Field(ge=0, le=1, description="From 0 to 1: 0, 0.3, 0.5, 0.7, 1 or a value between.")
+    reason: str = Field(description="What made the difference, in at most 25 words.")
 
 
 class Contributions(ReplySchema):
-    """The meta-judge's scores, one per agent."""
+    """The contributions, one entry per agent."""
+
+    MAX_TOKENS: ClassVar[int] = 1500
 
     scores: list[AgentScore]
 
 
-class Refinement(ReplySchema):
-    """The coach's diagnosis of one agent's work in a round (Listing 5)."""
+class AgentRefinement(ReplySchema):
+    """What one agent should do otherwise."""
 
-    errors: str = Field(description="What it did wrong; empty if nothing.")
-    plan: str = Field(description="What it should do in the next round.")
+    agent: str = Field(description="Its id.")
+    errors: str = Field(default="", description="What it did wrong, in at most 30 words; empty if nothing.")
+    plan: str = Field(default="", description="What it should do in the next round, in at most 40 words.")
     kind: Literal["prompt", "memory", "tool"] = Field(description="What the update is: a rule, a fact, a use of tools.")
-    update: str = Field(description="One concrete update; empty if none is needed.")
+    update: str = Field(default="", description="One concrete update, in at most 30 words; empty if none is needed.")
+
+
+class Refinement(ReplySchema):
+    """The coach's advice."""
+
+    MAX_TOKENS: ClassVar[int] = 1500
+
+    agents: list[AgentRefinement] = Field(description="One entry per agent that should work differently.")
 
 
 class NewAgent(ReplySchema):
-    """The agent that is to be born."""
+    """An agent that joins the team."""
 
     role: str = Field(description="A name of one to four words.")
-    goal: str = Field(description="What it does, as an instruction to it.")
-    tools: list[str] = Field(default=[], description="Names out of the tools on offer.")
+    goal: str = Field(description="What it does, as an instruction to it, in at most 60 words.")
+    tools: list[str] = Field(default=[], description="Names of tools on offer.")
 
 
 class BirthDeathPair(ReplySchema):
     """A replacement, a birth (v_dead null) or a death (v_new null)."""
 
-    v_dead: str | None = Field(default=None, description="Id of the agent that goes.")
-    v_new: NewAgent | None = None
+    v_dead: str | None = Field(default=None, description="Id of the agent that goes; null if none goes.")
+    v_new: NewAgent | None = Field(default=None, description="The agent that comes; null if none comes.")
 
     @field_validator("v_dead")
     @classmethod
@@ -82,18 +97,20 @@ class EdgeEdit(ReplySchema):
 
 
 class AgentFeedback(ReplySchema):
-    """What one agent keeps of a slow update."""
+    """What one agent is told for the rounds to come."""
 
-    agent: str
-    prompt_delta: str = Field(default="", description="Added to its prompt; empty if nothing.")
-    memory_seed: str = Field(default="", description="Added to its notes; empty if nothing.")
+    agent: str = Field(description="Its id.")
+    prompt_delta: str = Field(default="", description="An instruction to add to its prompt; empty if nothing.")
+    memory_seed: str = Field(default="", description="A note to add to its memory; empty if nothing.")
 
 
 class SlowUpdate(ReplySchema):
-    """A structural delta (Listing 12). Its lists are not limited here: what exceeds a budget is dropped and told."""
+    """The changes of the team; empty lists change nothing."""
+
+    MAX_TOKENS: ClassVar[int] = 1500
 
     birth_death_pairs: list[BirthDeathPair] = []
-    graph_edit: list[EdgeEdit] = []
+    graph_edit: list[EdgeEdit] = Field(default=[], description="The most important edit first.")
     agent_feedback: list[AgentFeedback] = []
-    global_rationale: str = ""
+    global_rationale: str = Field(default="", description="Why, in at most 60 words.")
     time_control: TimeControl = "continue"

@@ -104,6 +104,15 @@ def name_nodes(workflow: Workflow) -> dict[Id, str]:
     return {n.id: n.agent if agents.count(n.agent) == 1 else n.id for n in workflow.topology.nodes}
 
 
+def render_graph(workflow: Workflow) -> str:
+    """The team as lines of edges, with entry and sink."""
+    names = name_nodes(workflow)
+    topology = workflow.topology
+    ends = f"entry: {names[topology.entry]}\nsink: {names[topology.sink]}"
+    lines = [f"{names[node]} -> {', '.join(names[t] for t in topology.successors[node]) or 'nobody'}" for node in names]
+    return "\n".join([ends, *lines])
+
+
 @dataclass
 class _Draft:
     workflow: Workflow
@@ -184,11 +193,13 @@ class _Draft:
         for name in dict.fromkeys(new.tools):
             if name not in self.tools:
                 self.refuse(f"tool {name!r} for {role}", f"tools on offer are {', '.join(self.tools) or 'none'}")
+        tools = tuple(name for name in self.tools if name in new.tools)
+        use = ", use the tools that you hold" if tools else ""
         return Agent(
             id=make_fresh_id(self.workflow, role),
             role=shorten(f"{role}: {' '.join(goal.split())}", ROLE_LENGTH),
-            prompt=self.prompts.text("newborn", role=role, goal=goal).strip(),
-            tools=tuple(name for name in self.tools if name in new.tools),
+            prompt=self.prompts.text("newborn", role=role, goal=goal, tools=use).strip(),
+            tools=tools,
         )
 
     def edge_edits(self, edits: Sequence[EdgeEdit]) -> None:

@@ -14,6 +14,7 @@ from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import METHOD
 from selfwire.evolvers.tacomas.messages import weigh_messages
+from selfwire.evolvers.tacomas.slow import name_nodes
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
@@ -62,9 +63,11 @@ class TacomasActions:
     def _make_weighing_runner(self, workflow: Workflow, weights: Mapping[str, float]) -> AgentRunner:
         act = make_agent_runner(self.model, self.toolbox, temperature=self.config.temperature)
         by_node = {node: weights.get(agent, 0.0) for node, agent in workflow.topology.agents.items()}
+        names = name_nodes(workflow)
 
         async def act_on_weighed(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
             read = weigh_messages(inbox, by_node, self.config.fast.inbox_length)
-            return await act(agent, question, read, scope=scope)
+            named = [mail.replace(source=names.get(mail.source, mail.source)) for mail in read]
+            return await act(agent, question, named, scope=scope)
 
         return act_on_weighed

@@ -26,7 +26,6 @@ from selfwire.evolvers.tacomas.judge import (
 from selfwire.evolvers.tacomas.lessons import get_lessons
 from selfwire.evolvers.tacomas.meta import propose_slow_update
 from selfwire.evolvers.tacomas.rounds import Round, compute_figures, find_best_round, find_stop_reason, with_slow_update
-from selfwire.evolvers.trace_text import format_trace
 from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
 from selfwire.graphs.run_start import RunStart, add_usage
 from selfwire.graphs.tacomas.actions import TacomasActions
@@ -121,15 +120,16 @@ class TacomasNodes:
         done, (*before, last) = state.done, state.rounds
         assert done is not None, "a round comes before its judgement"
         scope = state.scope.at(visit=last.number)
-        found, scores, fault = Judgement(), tuple[Contribution, ...](), None
+        found, scores, fault, usage = Judgement(), tuple[Contribution, ...](), None, Usage()
         roles = [(agent.id, agent.role) for agent in get_members(state.workflow)]
         config, meta_model = self.tacomas.config, self.tacomas.meta_model
         try:
             if done.answer is not None:
                 found = await judge(done, state.checklist, meta_model, threshold=config.threshold, scope=scope)
-            scores, usage = await assess_contributions(
-                done, roles, meta_model, each=config.fast.judge_each, scope=scope
-            )
+            if not found.confirmed and len(state.rounds) < config.rounds:  # else nobody would use them (D12)
+                scores, usage = await assess_contributions(
+                    done, roles, meta_model, each=config.fast.judge_each, scope=scope
+                )
         except ModelError as error:
             fault, usage = format_error(error), get_error_cost(error)
         last = last.replace(
@@ -147,7 +147,7 @@ class TacomasNodes:
 
     @end_on_failure
     async def refine(self, state: TacomasState) -> Update:
-        """F^C: replicator weights, and a refinement for every agent; nothing where capabilities are frozen."""
+        """F^C: replicator weights, and refinements for those who need one; nothing where capabilities are frozen."""
         config, done, (*before, last) = self.tacomas.config, state.done, state.rounds
         if not config.capability or done is None:
             return {}
@@ -159,13 +159,15 @@ class TacomasNodes:
             last.contributions,
             self.tacomas.meta_model,
             number=last.number,
-            goal="\n".join(last.failed) or "Nothing in particular failed.",
+            failed=last.failed,
+            notes=state.notes,
+            config=config.fast,
             scope=state.scope.at(visit=last.number),
         )
         return state.update(
             weights=weights,
             notes=append_notes(state.notes, fresh, state.weights, keep=config.fast.kept),
-            rounds=(*before, last.replace(weights=weights, usage=last.usage + usage)),
+            rounds=(*before, last.replace(weights=weights, notes=fresh, usage=last.usage + usage)),
             usage=self._add_usage(state, usage),
         )
 
@@ -179,7 +181,8 @@ class TacomasNodes:
             state.rounds,
             self.tacomas.meta_model,
             question=state.get_question(),
-            trace=format_trace(done),
+            done=done,
+            notes=state.notes,
             lessons=get_lessons(state.workflow),
             tools={name: self.tacomas.toolbox[name] for name in state.tools},
             config=self.tacomas.config,

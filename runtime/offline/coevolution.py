@@ -23,6 +23,7 @@ REMARKS = ("Nothing came of it.", "Hardly anything new.", "One thing to build on
 
 OPEN = re.compile(r"\bunknown\b|\bnot known\b|\bcannot (?:say|tell)\b", re.IGNORECASE)
 _OWN = re.compile(r"^\s*-\s+(?!Remark:|Idea:)(.+)$", re.MULTILINE)
+_WROTE_ANSWER = "(wrote the team's answer)"
 _ANSWER = re.compile(r"^\W*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -38,7 +39,8 @@ def verdict(brief: CriticInput) -> dict[str, Any]:
     """Judge each criterion by symptoms; at the error rate a missing step is overlooked, or an existing one not seen."""
     lines = [line for line in brief["checklist"].split("\n") if line.strip()]
     open_ = not brief["answer"].strip() or bool(OPEN.search(brief["answer"]))
-    missing = bool(brief.family.missing(CriticView(brief["task"], brief["trace"]))) != brief.errs("verdict")
+    shown = f"{brief['trace']}\n{brief['answer']}"
+    missing = bool(brief.family.missing(CriticView(brief["task"], shown))) != brief.errs("verdict")
     results = [_is_true(line, open_, missing) for line in lines]
     reason = "The answer leaves the task open." if open_ else "A step does not show." if missing else "It holds up."
     return {"results": results, "reason": reason}
@@ -48,7 +50,8 @@ def contributions(brief: CriticInput) -> dict[str, Any]:
     """Score agents by their new notes; repeating others is worth little."""
     final, seen, scores = _last_answer(brief["answer"]), set[str](), []
     decided = False
-    for block in _blocks(brief["agents"]):
+    for name, body in _blocks(brief["agents"]):
+        block = _Block(name, body.replace(_WROTE_ANSWER, brief["answer"]))
         own = [line for line in _OWN.findall(block.text) if line not in seen]
         seen.update(own)
         level = 2 if len(own) == 1 else 3 if own else 1
@@ -65,18 +68,27 @@ def contributions(brief: CriticInput) -> dict[str, Any]:
 
 
 def refinement(brief: CriticInput) -> dict[str, Any]:
-    """Add a step that the agent's work does not show, if its prompt has a free place."""
-    has = find_skills(brief["role"])
-    found = brief.family.missing(CriticView(brief["task"], brief["work"]))
+    """For every agent, a step that neither its work nor what it reads shows, if it has a free place for it."""
+    edges = [line.partition(" -> ") for line in brief["graph"].split("\n") if " -> " in line]
+    work = dict(_blocks(brief["trace"], [name for name, *_ in edges]))
+    read = {agent: [name for name, _, targets in edges if agent in targets.split(", ")] for agent, *_ in edges}
+    coached = []
+    for agent, told in _blocks(brief["agents"], list(read)):
+        shown = "\n".join(work.get(name, "") for name in (*read[agent], agent))
+        coached += _refine(brief, agent, told.partition("prompt:")[2], shown)
+    return {"agents": coached}
+
+
+def _refine(brief: CriticInput, agent: str, told: str, shown: str) -> list[dict[str, Any]]:
+    has = find_skills(told)
+    found = brief.family.missing(CriticView(brief["task"], shown))
     wanted = [skill for skill in found if skill not in has]
-    if brief.errs("refinement"):
-        wanted = [brief.any_skill("refinement")]
-    if not wanted:
-        return {"errors": "", "plan": "Do the same again.", "kind": "memory", "update": ""}
-    if len(has) >= PLACES:
-        return {"errors": "A step is missing.", "plan": "Leave it to somebody else.", "kind": "memory", "update": ""}
-    update = brief.phrase(brief.pick("step", wanted))
-    return {"errors": "A step is missing.", "plan": "Take it.", "kind": "prompt", "update": update}
+    if brief.errs(f"refinement {agent}"):
+        wanted = [brief.any_skill(f"refinement {agent}")]
+    if not wanted or len(has) >= PLACES:
+        return []
+    update = brief.phrase(brief.pick(f"step {agent}", wanted))
+    return [{"agent": agent, "errors": "A step is missing.", "plan": "Take it.", "kind": "prompt", "update": update}]
 
 
 def slow_update(brief: CriticInput) -> dict[str, Any]:
@@ -121,8 +133,10 @@ def _is_true(line: str, open_: bool, incomplete: bool) -> bool:
     return not open_
 
 
-def _blocks(text: str) -> list[_Block]:
-    _, *parts = re.split(r"^\[([A-Za-z0-9][\w-]*)\]", text, flags=re.MULTILINE)
+def _blocks(text: str, names: Sequence[str] = ()) -> list[_Block]:
+    """The blocks of a text; those of these names only, where names are given."""
+    known = "|".join(map(re.escape, names)) or r"[A-Za-z0-9][\w-]*"
+    _, *parts = re.split(rf"^\[({known})\]", text, flags=re.MULTILINE)
     return [_Block(name, body) for name, body in zip(parts[::2], parts[1::2], strict=True)]
 
 

@@ -1,5 +1,7 @@
 """Weights and refinements, by hand-worked numbers."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Message
+from selfwire.core.values import FrozenMap
+from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.fast import (
     append_notes,
     inherit_weights,
@@ -17,10 +21,14 @@ from selfwire.evolvers.tacomas.fast import (
 )
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.messages import share_budget, weigh_messages
-from selfwire.evolvers.tacomas.schemas import Refinement
-from tests.evolvers.tacomas.doubles import done, meta_model, step, team
+from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
+from selfwire.evolvers.tacomas.work import Notes
+from tests.evolvers.tacomas.doubles import done, meta_model, section, step, team
+from tests.scripted import ScriptedModel
 
-UPDATE = Refinement(errors="one search", plan="search twice", kind="tool", update="one name at a time")
+UPDATE = AgentRefinement(
+    agent="searcher", errors="one search", plan="search twice", kind="tool", update="one name at a time"
+)
 
 
 def by_letter(*values: float) -> dict[str, float]:
@@ -101,27 +109,90 @@ def test_an_agent_keeps_its_last_refinements() -> None:
     notes: dict[str, tuple[str, ...]] = {}
     for number in range(4):
         notes = append_notes(notes, {"a": to_note(UPDATE, number)}, ["a", "b"], keep=3)
-    assert [note.split(".")[0] for note in notes["a"]] == ["Round 1", "Round 2", "Round 3"]
+    assert [note.split(".")[0] for note in notes["a"]] == ["After round 2", "After round 3", "After round 4"]
     assert "b" not in notes
     assert append_notes(notes, {}, ["b"], keep=3) == {}
 
 
 def test_a_refinement_that_says_nothing_is_no_note() -> None:
-    assert to_note(Refinement(errors=" ", plan="", kind="memory", update=""), 1) == ""
-    assert to_note(UPDATE, 2) == "Round 2. Fault: one search Next: search twice Tool: one name at a time"
+    assert to_note(AgentRefinement(agent="a", errors=" ", plan="", kind="memory", update=""), 1) == ""
+    assert to_note(UPDATE, 2) == "After round 3. Fault: one search Next: search twice Tools: one name at a time"
 
 
-async def test_everybody_who_acted_and_was_scored_is_refined() -> None:
-    meta, model = meta_model(Refinement=UPDATE)
-    scores = [Contribution(agent=name, score=0.5) for name in ("planner", "searcher", "verifier")]
-    ran = done(step("planner"), step("searcher"), step("calculator"), step("verifier", error="down"))
-    notes, usage = await refine_agents(ran, team(), scores, meta, number=0, goal="a source", scope=Scope())
+def advice(*agents: str) -> Refinement:
+    return Refinement(agents=[UPDATE.model_copy(update={"agent": agent}) for agent in agents])
+
+
+def scored(**scores: float) -> list[Contribution]:
+    return [Contribution(agent=agent, score=score, reason=f"{agent} did little") for agent, score in scores.items()]
+
+
+NOTHING: Notes = FrozenMap()
+RAN = done(
+    step("planner", "my plan"),
+    step("searcher", "my find"),
+    step("calculator"),
+    step("verifier", error="down"),
+    step("reflector", "the red one"),
+)
+
+
+async def refined(
+    *said: str, failed: Sequence[str] = (), notes: Notes = NOTHING, each: bool = False, **scores: float
+) -> tuple[dict[str, str], ScriptedModel]:
+    meta, model = meta_model(Refinement=advice(*said))
+    config = FastConfig(judge_each=each)
+    found, usage = await refine_agents(
+        RAN, team(), scored(**scores), meta, number=0, failed=failed, notes=notes, config=config, scope=Scope()
+    )
+    assert usage.calls == len(model.asked)
+    return found, model
+
+
+async def test_d13_one_call_coaches_those_who_acted_and_contributed_little() -> None:
+    notes, model = await refined(
+        "planner", "calculator", "searcher", "stranger",
+        planner=0.5, searcher=0.7, verifier=0.0, calculator=0.3, reflector=0.9,
+    )  # fmt: skip
+    assert set(notes) == {"planner", "calculator"}
+    [shown] = model.shown("Refinement")
+    coached = section(shown, "agents")
+    assert "[planner]" in coached
+    assert "calculator did little" in coached
+    assert not any(f"[{name}]" in coached for name in ("searcher", "verifier", "reflector"))
+    assert "my find" in section(shown, "trace")
+
+
+async def test_d13_the_sink_is_coached_where_the_answer_fails_an_item() -> None:
+    _, model = await refined("reflector", failed=["It names a source."], planner=0.9, reflector=0.9)
+    [shown] = model.shown("Refinement")
+    assert "[reflector]" in section(shown, "agents")
+    assert section(shown, "goal") == "- It names a source."
+
+
+async def test_d13_nobody_is_asked_where_nobody_needs_a_coach() -> None:
+    notes, model = await refined("planner", planner=0.7, reflector=1.0)
+    assert (notes, model.asked) == ({}, [])
+
+
+async def test_agents_may_be_coached_one_by_one() -> None:
+    notes, model = await refined("planner", "searcher", each=True, planner=0.5, searcher=0.5)
     assert set(notes) == {"planner", "searcher"}
-    assert usage.calls == 2
-    assert "a source" in model.asked[0][1]
+    assert [scope.node for _, _, scope, _ in model.asked] == ["refine-planner", "refine-searcher"]
+
+
+async def test_the_coach_sees_the_notes_and_tools_that_an_agent_has() -> None:
+    noted = {"searcher": ("After round 1. Next: search twice",)}
+    _, model = await refined("searcher", notes=noted, searcher=0.3, reflector=0.3)
+    coached = section(model.shown("Refinement")[0], "agents")
+    assert "notes:\n- After round 1. Next: search twice" in coached
+    assert "tools: search, calculator" in coached
+    assert "tools: none" in coached  # the reflector
 
 
 async def test_without_a_valid_diagnosis_there_is_no_note() -> None:
     meta, _ = meta_model(Refinement=ReplyError("garbage"))
-    scores = [Contribution(agent="planner", score=0.5)]
-    assert (await refine_agents(done(step("planner")), team(), scores, meta, number=0, goal="", scope=Scope()))[0] == {}
+    notes, _ = await refine_agents(
+        RAN, team(), scored(planner=0.5), meta, number=0, failed=(), notes={}, config=FastConfig(), scope=Scope()
+    )
+    assert notes == {}

@@ -19,17 +19,18 @@ from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistIt
 from tests.evolvers.tacomas.doubles import QUESTION, done, meta_model, step
 
 ITEMS = (Item(criterion="first"), Item(criterion="second"), Item(criterion="guessed", operator="contradiction"))
+AVOID = "Make sure that this is not so: guessed"
 
 
 def test_a_checklist_by_hand() -> None:
     assert checklist_score(ITEMS, [True, False, False]) == pytest.approx(2 / 3)
     assert checklist_score(ITEMS, [True, True, True]) == pytest.approx(2 / 3)
-    assert list_failed_items(ITEMS, [True, False, True]) == ("second", "guessed")
+    assert list_failed_items(ITEMS, [True, False, True]) == ("second", AVOID)
 
 
 def test_an_item_without_a_result_does_not_pass() -> None:
     assert checklist_score(ITEMS, [True]) == pytest.approx(1 / 3)
-    assert list_failed_items(ITEMS, [True]) == ("second", "guessed")
+    assert list_failed_items(ITEMS, [True]) == ("second", AVOID)
     assert checklist_score(ITEMS, [True, True, False, True, True]) == 1
 
 
@@ -56,6 +57,23 @@ async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it(
     assert await judged([True, False, False]) == (0.666667, False, 1)
     assert await judged(good, turned) == (1.0, True, 2)
     assert await judged(good, [True, True, True]) == (0.666667, False, 2)
+
+
+async def test_a_second_judgement_that_finds_a_fault_sets_the_goal() -> None:
+    left = [[True, True, False], [True, True, True]]
+    meta, _ = meta_model(Verdict=lambda text, scope: Verdict(results=left.pop(0)))
+    found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
+    assert (found.confirmed, found.failed) == (False, (AVOID,))
+
+
+async def test_the_answer_is_shown_once() -> None:
+    scores = [AgentScore(agent="reflector", score=1, reason="")]
+    meta, model = meta_model(Verdict=Verdict(results=[False] * 3), Contributions=Contributions(scores=scores))
+    ran = done(step("planner", "my plan"), step("reflector", "the red one\n"))
+    await judge(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    await assess_contributions(ran, [("planner", ""), ("reflector", "")], meta, scope=Scope())
+    assert [text.count("the red one") for _, text, *_ in model.asked] == [1, 1]
+    assert all("[reflector]" in text for _, text, *_ in model.asked)
 
 
 async def test_without_a_valid_verdict_a_round_has_no_score() -> None:

@@ -63,7 +63,7 @@ def test_the_meta_model_is_shown_the_strongest_lessons() -> None:
     shown = render_lessons(lessons).splitlines()
     assert shown[0] == "c4: 1 times, mean change of the score +0.40"
     assert [line[:2] for line in shown] == ["c4", "c-", "c3", "c-", "c2"]
-    assert render_lessons([]) == "(none)"
+    assert render_lessons([]) == ""
 
 
 TEXT = st.text(alphabet="qxjvz", min_size=5, max_size=10).map(lambda text: f"zq{text}")

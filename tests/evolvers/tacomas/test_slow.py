@@ -12,11 +12,13 @@ from selfwire.core.scope import Scope
 from selfwire.core.topology import ToleratedProblems
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
-from selfwire.evolvers.tacomas.meta import find_death_candidates, propose_slow_update, render_agents, render_graph
+from selfwire.evolvers.tacomas.initial_team import make_initial_workflow
+from selfwire.evolvers.tacomas.meta import find_death_candidates, propose_slow_update, render_agents
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
-from selfwire.evolvers.tacomas.slow import Delta, enforce_budgets
-from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, meta_model, team
+from selfwire.evolvers.tacomas.slow import Delta, enforce_budgets, render_graph
+from selfwire.evolvers.tacomas.work import render_work
+from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, done, meta_model, section, step, team
 
 TOOLS = ("calculator", "search")
 CRITIC = NewAgent(role="Critic", goal="You look for mistakes.", tools=["search", "teleport"])
@@ -183,18 +185,34 @@ async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
     meta, model = meta_model(SlowUpdate=SlowUpdate())
     rounds = [Round(number=0, goal="", score=0.5, failed=("a source",), weights={"planner": 0.2})]
     await propose_slow_update(
-        team(), rounds, meta, question=QUESTION, trace="", tools={}, config=TacomasConfig(), scope=Scope()
-    )
+        team(), rounds, meta,
+        question=QUESTION, done=done(step("planner")), notes={"planner": ("be exact",)}, tools={},
+        config=TacomasConfig(), scope=Scope(),
+    )  # fmt: skip
     shown = model.asked[0][1]
-    for text in ("planner -> calculator, searcher", "sink: reflector", "round 0: 0.50", "a source", "4 edge edits"):
+    for text in ("planner -> calculator, searcher", "sink: reflector", "round 1: 0.50", "- a source", "4 edge edits"):
         assert text in shown
+    assert "notes:\n- be exact" in section(shown, "agents")
+    assert "tools: search, calculator" in section(shown, "agents")
+    assert not any(f"<{name}>" in shown for name in ("tools", "lessons"))  # there are none
+
+
+@pytest.mark.parametrize("held", [(), ("search",)])
+def test_prompts_speak_of_tools_only_where_they_are_held(held: tuple[str, ...]) -> None:
+    start = make_initial_workflow(PROMPTS, tools=held)
+    said = "\n".join(agent.prompt for agent in start.agents)
+    assert ("your tools" in said) == ("the team's tools" in said) == bool(held)
+    assert ("You hold no tools" in said) == (not held)
+    birth = SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator", v_new=CRITIC.model_copy(deep=True))])
+    born = enforce_budgets(start, birth, config=SlowConfig(), prompts=PROMPTS, tools=held).workflow
+    assert ("the tools that you hold" in born.agents_by_id["critic"].prompt) == bool(held)
 
 
 async def test_without_a_valid_reply_nothing_changes() -> None:
     meta, _ = meta_model(SlowUpdate=ReplyError("garbage"))
     found = await propose_slow_update(
         team(), [Round(number=0, goal="")], meta,
-        question=QUESTION, trace="", tools={}, config=TacomasConfig(), scope=Scope(),
+        question=QUESTION, done=done(step("planner")), notes={}, tools={}, config=TacomasConfig(), scope=Scope(),
     )  # fmt: skip
     assert found.workflow == team()
     assert "garbage" in found.refused[0].reason
@@ -203,7 +221,9 @@ async def test_without_a_valid_reply_nothing_changes() -> None:
 def test_a_replaced_agent_is_known_by_its_own_name() -> None:
     found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator", v_new=CRITIC)])).workflow
     assert "planner -> critic, searcher" in render_graph(found)
-    assert "[critic]" in render_agents(found, [Round(number=0, goal="")], TacomasConfig())
+    assert "[critic]" in render_agents(found, [Round(number=0, goal="")], TacomasConfig(), {})
+    ran = done(step("calculator", "7").replace(agent="critic"), step("searcher"))
+    assert render_work(ran).startswith("[critic] 7\n[searcher]")
     again = applied(SlowUpdate(graph_edit=[add("critic", "reflector")]), found)
     assert "calculator->reflector" in edges_of(again.workflow)
 

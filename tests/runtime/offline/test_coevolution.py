@@ -56,11 +56,20 @@ def test_contributions_count_what_is_new() -> None:
 
 def test_a_coach_asks_for_a_step_that_does_not_show_where_there_is_a_place_for_it() -> None:
     seen = "- Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
-    coached = replied(schemas.Refinement, task=COMPARISON, role="You help.", work=seen)
-    assert "compare" in active_skills(coached.update)
+
+    def coached(prompt: str, work: str) -> list[str]:
+        trace = f"[planner] nothing\n[searcher] {work}\n[reflector] a guess"
+        agents = f"[searcher]\ncontribution: 0.3. hm\ntools: none\nprompt: {prompt}"
+        found = replied(schemas.Refinement, task=COMPARISON, graph=GRAPH, trace=trace, agents=agents)
+        assert {one.agent for one in found.agents} <= {"searcher"}
+        return [one.update for one in found.agents]
+
+    [update] = coached("You help.", seen)
+    assert "compare" in active_skills(update)
     full = f"{paraphrases()['split'][0]} {paraphrases()['brainstorm'][0]}"
-    assert replied(schemas.Refinement, task=COMPARISON, role=full, work=seen).update == ""
-    assert replied(schemas.Refinement, task=COMPARISON, role="You help.", work=WORK).update == ""
+    assert coached(full, seen) == []
+    assert coached("You help.", WORK.removeprefix("[searcher] ")) == []
+    assert coached(f"You help.\nnotes:\n- {paraphrases()['compare'][0]}", seen) == []
 
 
 def test_a_newborn_takes_the_step_that_is_missing() -> None:

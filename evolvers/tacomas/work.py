@@ -1,0 +1,45 @@
+"""A round and its agents as TacoMAS's models read them: under the agents' own names, and nothing twice."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.evolvers.trace_text import format_trace, shorten
+
+Notes = Mapping[str, Sequence[str]]
+"""Refinements by agent, oldest first."""
+
+ANSWER = "(wrote the team's answer)"
+
+
+def render_work(done: Trajectory, *, with_answer: bool = True) -> str:
+    """What the team did, one block per step.
+
+    Args:
+        with_answer: off where the answer stands elsewhere in the prompt.
+    """
+    known = done if with_answer else hide_answer(done)
+    places = Counter(agent for agent, _ in {(step.agent, step.node) for step in known.steps})
+    named = (step.replace(node=step.agent) if places[step.agent] == 1 else step for step in known.steps)
+    return format_trace(known.replace(steps=tuple(named)))
+
+
+def hide_answer(done: Trajectory) -> Trajectory:
+    """The round with a word in the place of the output that is the answer."""
+    return done.replace(steps=tuple(_without_answer(step, done.answer) for step in done.steps))
+
+
+def _without_answer(step: Step, answer: str | None) -> Step:
+    return step.replace(output=ANSWER) if answer and step.output.strip() == answer.strip() else step
+
+
+def render_agent(agent: Agent, notes: Notes, length: int) -> str:
+    """What an agent holds and is told: tools, prompt and notes.
+
+    Args:
+        length: most characters of its prompt.
+    """
+    kept = [f"- {note}" for note in (*agent.memory, *notes.get(agent.id, ()))]
+    lines = [f"tools: {', '.join(agent.tools) or 'none'}", f"prompt: {shorten(agent.prompt, length)}"]
+    return "\n".join([*lines, "notes:", *kept] if kept else lines)

@@ -14,9 +14,10 @@ class Limits(FrozenModel):
         seconds: with the start of the interpreter: processor time of all its processes together, plus time in which all
             of them sleep. Time in which others keep the processors busy does not count.
         processor: seconds of processor time of each process.
-        memory: bytes of address space of each process.
+        memory: bytes of address space of each process, and of memory of all its processes together.
         output: bytes of each of the two output streams; a program that writes more is stopped.
         files: bytes in its private folder at a time.
+        entries: files and folders in its private folder at a time.
         processes: processes and threads at a time.
     """
 
@@ -25,6 +26,7 @@ class Limits(FrozenModel):
     memory: int = Field(default=512 * MEBIBYTE, ge=64 * MEBIBYTE)
     output: int = Field(default=MEBIBYTE, ge=1)
     files: int = Field(default=32 * MEBIBYTE, ge=1)
+    entries: int = Field(default=10_000, ge=1)
     processes: int = Field(default=16, ge=1)
 
 

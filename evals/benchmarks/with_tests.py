@@ -63,7 +63,7 @@ class Pointer:
         return self._ask("getitem", key)
 
     def __contains__(self, value: Any) -> bool:
-        return bool(self._ask("contains", value))
+        return any(one == value for one in self)  # the program's own word for it counts nothing
 
     def __iter__(self) -> Any:
         return self._ask("iter")
@@ -92,7 +92,6 @@ ACTS: dict[str, Callable[..., Any]] = {
     "getattr": getattr,
     "setattr": setattr,
     "getitem": lambda it, key: it[key],
-    "contains": lambda it, value: value in it,
     "iter": iter,
     "next": next,
     "len": len,
@@ -209,6 +208,8 @@ class Wire:
         if kind == "gave":
             return value
         raised = getattr(builtins, value, None)
+        if raised is StopIteration and asked[0] != "next":  # it would end an iteration of the tests
+            raise RuntimeError("the program raised StopIteration")
         raise raised() if isinstance(raised, type) and issubclass(raised, Exception) else UnknownError
 
 

@@ -283,6 +283,25 @@ async def test_a_wrong_program_does_not_pass_by_what_it_does_to_its_tests(progra
             True,
         ),
         ("class Node:\n    def __eq__(self, other): return True\ndef f(): return Node()", "assert f() == 3", False),
+        ("class Odd:\n    def __ne__(self, other): return False\ndef f(): return Odd()", "assert not f() != 3", False),
+        ("def f(a): raise StopIteration", "assert all(map(f, [1, 2]))", False),
+        ("def f(a): raise StopAsyncIteration", "assert list(map(f, [1, 2])) == [2, 3]", False),
+        ("def f(a): raise StopIteration", "for got in map(f, [1, 2]):\n    assert got == 3", False),
+        ("def f(a): raise StopIteration", "assert next(map(f, [1]), 3) == 3", False),
+        (
+            "class Odd:\n    def __getitem__(self, _): raise StopIteration\ndef f(): return Odd()",
+            "assert all(map(lambda one: one[0] == 3, [f()]))",
+            False,
+        ),
+        (
+            "class Odd:\n    def __bool__(self): raise StopIteration\ndef f(): return Odd()",
+            "assert all(map(lambda one: not one, [f()]))",
+            False,
+        ),
+        ("class Yes:\n    def __contains__(self, _): return True\ndef f(): return Yes()", "assert 3 in f()", False),
+        (f"{ALIKE}def f():\n    yield Alike()", "assert 3 in f()", False),
+        ("def f(n):\n    yield from range(n)", "assert 3 in f(4); assert 3 not in f(3)", True),
+        ("def f(n):\n    for i in range(n): yield i\n    return", "assert [*map(str, f(2))] == ['0', '1']", True),
     ],
 )
 async def test_tests_see_what_a_program_gives_back(program: str, tests: str, passes: bool) -> None:

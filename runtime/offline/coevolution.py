@@ -74,7 +74,7 @@ def refinement(brief: CriticInput) -> dict[str, Any]:
     read = {agent: [name for name, _, targets in edges if agent in targets.split(", ")] for agent, *_ in edges}
     coached = []
     for agent, told in _blocks(brief["agents"], list(read)):
-        shown = "\n".join(work.get(name, "") for name in (*read[agent], agent))
+        shown = "\n".join(work.get(name, "") for name in (*read.get(agent, ()), agent))
         coached += _refine(brief, agent, told.partition("prompt:")[2], shown)
     return {"agents": coached}
 

@@ -15,8 +15,9 @@ from selfwire.graphs.variants import FULL, Variant
 def estimate_calls(config: TacomasConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
     """Rounds of the team, each judged and coached; the team that questions start with stays as it is."""
     rounds = min(config.rounds, ROUNDS)
-    coaching = config.capability * len(team.topology.nodes) + config.topology / config.interval
-    question = {"agent": rounds * count_turn_calls(team), "judge": 2.2 * rounds, "meta": 1 + (rounds - 1) * coaching}
+    asks = len(team.topology.nodes) if config.fast.judge_each else 1  # of contributions and of the coach, per round
+    judge, meta = 1.2 * rounds + (rounds - 1) * asks, config.capability * asks + config.topology / config.interval
+    question = {"agent": rounds * count_turn_calls(team), "judge": judge, "meta": 1 + (rounds - 1) * meta}
     return CallEstimate(question, gate_share=0)
 
 

@@ -85,7 +85,7 @@ async def test_a_meta_model_that_fails_ends_the_run_with_the_best_round(schema: 
 
 
 def test_the_served_graph_keeps_what_was_answered_too() -> None:
-    model = test_tacomas.scripted(Refinement=[SCRIPT["Refinement"]] * 5 + [DOWN])
+    model = test_tacomas.scripted(Refinement=[SCRIPT["Refinement"], DOWN])
     result = tacomas.build(model, config=TacomasConfig(rounds=4)).compile().invoke({"question": "What am I?"})
     assert (result["answer"], result["figures"]["stop"], len(result["rounds"])) == ("answer 10", "failure", 2)
 
@@ -153,12 +153,12 @@ async def test_what_a_budget_stops_tells_the_best_until_then(name: str) -> None:
 
 
 async def test_what_a_budget_stops_before_a_verdict_is_the_round_that_was_judged() -> None:
-    ledger = Ledger(Budget(calls=19))  # a checklist, and per round five agents, a judge, contributions, five notes
+    ledger = Ledger(Budget(calls=15))  # a checklist, and per round five agents, a judge, contributions, a coach
     team = Tacomas(MeteredModel(test_tacomas.scripted(), ledger=ledger), {}, TacomasConfig(rounds=4))
     with pytest.raises(BudgetError) as stopped:
         await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
     assert (reached := stopped.value.partial_result) is not None
-    assert (reached.answer, reached.notes["figures"]["best"], reached.usage.calls) == ("answer 5", 0, 18)
+    assert (reached.answer, reached.notes["figures"]["best"], reached.usage.calls) == ("answer 5", 0, 14)
 
 
 async def test_an_outage_still_stops_and_tells_the_best_until_then() -> None:

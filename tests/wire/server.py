@@ -89,6 +89,21 @@ def text(content: str) -> Answer:
     return answer
 
 
+def by_kind(say: Callable[[str, Body], Body | str]) -> Answer:
+    """Answers by the kind of reply that a request asks for, which is "" for plain text."""
+
+    async def answer(body: Body) -> AIMessage:
+        said = say(asked_kind(body), body)
+        return AIMessage(said if isinstance(said, str) else json.dumps(said))
+
+    return answer
+
+
+def asked_kind(body: Body) -> str:
+    """The kind of reply that a request asks for; "" for plain text."""
+    return str((body.get("response_format") or {}).get("json_schema", {}).get("name", ""))
+
+
 def served(model: BaseChatModel) -> Answer:
     """Answers of a LangChain model that takes OpenAI's options, such as the offline model."""
     passed = ("tools", "tool_choice", "response_format", "seed", "temperature", "stop")

@@ -53,7 +53,7 @@ class WellBehaved:
         if kind == "Contributions":
             names = re.findall(r"^\[([a-z-]+)\] ", user(body), re.MULTILINE)
             return {"scores": [{"agent": name, "score": 0.7, "reason": "well done"} for name in names]}
-        said = {"Checklist": CHECKLIST, "Refinement": {"agents": [ADVICE]}, "SlowUpdate": SWAP}
+        said: dict[str, Body] = {"Checklist": CHECKLIST, "Refinement": {"agents": [ADVICE]}, "SlowUpdate": SWAP}
         return said[kind] if kind else f"I, {body['messages'][0]['content'].split(' of ')[0]}, think it is the first."
 
 

@@ -25,6 +25,9 @@ class Models:
     base_url: options.BaseUrl = None
     timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0
     retries: Annotated[int, typer.Option(help="Of one request after transient errors.")] = 5
+    structured: Annotated[
+        str, typer.Option(help="How objects are asked for: native, tool, json, prompt; auto: as the server takes it.")
+    ] = "auto"
     embedder: options.EmbedderName = "auto"
     prices: Annotated[
         Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
@@ -33,15 +36,18 @@ class Models:
     @property
     def names(self) -> ModelNames:
         """The names, as requests hold them."""
-        return ModelNames(
-            agent=self.model,
-            meta=self.meta_model,
-            judge=self.judge_model,
-            base_url=self.base_url,
-            timeout=self.timeout,
-            retries=self.retries,
-            embedder=self.embedder,
-            prices=None if self.prices is None else str(self.prices.resolve()),
+        return ModelNames.model_validate(
+            {
+                "agent": self.model,
+                "meta": self.meta_model,
+                "judge": self.judge_model,
+                "base_url": self.base_url,
+                "timeout": self.timeout,
+                "retries": self.retries,
+                "structured": self.structured,
+                "embedder": self.embedder,
+                "prices": None if self.prices is None else str(self.prices.resolve()),
+            }
         )
 
 

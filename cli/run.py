@@ -7,6 +7,7 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
+from selfwire.cli.option_groups import Models
 from selfwire.cli.options import ConfigFields, Home, RouterName, parse_config_fields
 from selfwire.cli.output import format_spend
 from selfwire.cli.run_details import show_notes, show_plan
@@ -25,7 +26,6 @@ from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
-from selfwire.runs.requests import ModelNames
 from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method
 from selfwire.runtime.embedding_cache import CachedEmbedder
 from selfwire.runtime.journal import Journal
@@ -38,12 +38,11 @@ from selfwire.tools.search import SearchTool, make_retriever, read_documents
 
 
 def run(
+    *,
     method: Annotated[str, typer.Argument(help=f"{', '.join(method_names())}.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
-    model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
-    base_url: options.BaseUrl = None,
-    embedder: options.EmbedderName = "auto",
+    models: Models,
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
     retriever: Annotated[str | None, typer.Option(help="Of --corpus: bm25, dense or hybrid; bm25.")] = None,
@@ -58,13 +57,13 @@ def run(
     text = typer.get_text_stream("stdin").read().strip() if question == "-" else question.strip()
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
-    models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    embeds, notices = load_models_embedder(models)
+    names = models.names
+    embeds, notices = load_models_embedder(names)
     for notice in notices:
         typer.echo(notice, err=True)
     toolbox, held = _lend_tools(benchmark, corpus, retriever, embeds)
     ledger = Ledger(Budget(calls=budget_calls))
-    chat = make_metered_model(models, journal=Journal.memory(), ledger=ledger, probe=True).with_labels(method=method)
+    chat = make_metered_model(names, journal=Journal.memory(), ledger=ledger, probe=True).with_labels(method=method)
     fields = parse_config_fields(config or [], router)
     solver = make_method(method, model=chat, toolbox=toolbox, embedder=embeds, config=fields)
     team = _load_team(solver, workflow, toolbox, home) if workflow else solver.make_initial_workflow(held)
@@ -85,7 +84,7 @@ def run(
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
     typer.echo(done.answer)
-    typer.echo(f"{format_spend(ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
+    typer.echo(f"{format_spend(ledger.spent)}{f'; {STAMP}' if names.is_offline else ''}", err=True)
 
 
 def _show(method: str, done: Trajectory, wanted: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import options, output
+from selfwire.cli.option_groups import Models
 from selfwire.cli.options import ConfigFields, Home, parse_config_fields
 from selfwire.cli.selection_plot import draw_selection, write_svg
 from selfwire.core.errors import ConfigError, TaskError
@@ -20,7 +21,6 @@ from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.trained_router.probing import Selection, collect_selections, probe_router, read_decisions
 from selfwire.runs.models import load_models_embedder, make_metered_model
-from selfwire.runs.requests import ModelNames
 from selfwire.runs.training import describe_router
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
@@ -29,13 +29,12 @@ from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 
 def selection(
+    *,
     workflow: Annotated[str, typer.Argument(help="Saved workflow with a router, or .json file.")],
     question: Annotated[str, typer.Argument(help="What is asked.")],
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark.")] = None,
     training: Annotated[bool, typer.Option("--training", help="All versions, on the states of this run.")] = False,
-    model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
-    base_url: options.BaseUrl = None,
-    embedder: options.EmbedderName = "auto",
+    models: Models,
     seed: options.Seed = 0,
     svg: Annotated[Path | None, typer.Option(help="Write the picture to this file as well.")] = None,
     data: Annotated[Path | None, typer.Option(help="Write the probabilities to this JSON file as well.")] = None,
@@ -45,12 +44,11 @@ def selection(
     """Run a question and show the selection probabilities per stage and layer (EvoMAS, Fig. 5 and 7)."""
     if training and workflow.endswith(".json"):
         raise ConfigError("an exported workflow has no other versions; name a saved one, or leave out --training")
-    models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    embeds, notices = load_models_embedder(models)
+    embeds, notices = load_models_embedder(models.names)
     for notice in notices:
         typer.echo(notice, err=True)
     tools = load_benchmark(benchmark).toolbox if benchmark else {}
-    chat = make_metered_model(models, journal=Journal.memory(), ledger=Ledger())
+    chat = make_metered_model(models.names, journal=Journal.memory(), ledger=Ledger())
     with open_library(home, create=False) as library:
         team = run_sync(library.load(workflow))
         fields = {**describe_router(team.method).config, **parse_config_fields(config or [])}

@@ -1,6 +1,7 @@
 """The models and the embedder that a request names, wired to a run's journal and budget."""
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from selfwire.core.errors import ConfigError
@@ -13,6 +14,8 @@ from selfwire.runtime.metered import CallSettings, MeteredModel
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.storage import home_folder
+from selfwire.runtime.structured_modes import recall_modes
+from selfwire.runtime.sync import run_sync
 
 REQUESTS = 32
 """Least number of requests at once per provider, where the request names none."""
@@ -45,11 +48,14 @@ def make_metered_model(
         )
     if names.base_url is not None:
         _refuse_no_address(names.base_url)
-    options = {"base_url": names.base_url} if names.base_url else {}
+    options: dict[str, Any] = {"timeout": names.timeout, **({"base_url": names.base_url} if names.base_url else {})}
     made = {name: make_chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
     requests = names.requests or max(REQUESTS, at_once)
-    policy = CallSettings(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=requests)
+    policy = CallSettings(
+        timeout=names.timeout, retries=names.retries, probe=probe, concurrency=requests, structured=names.structured
+    )
     roles = {role: made[name] for role, name in names.roles.items()}
+    run_sync(recall_modes(journal))
     return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=load_prices(names, home))
 
 

@@ -8,6 +8,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.method_names import DEFAULT_METHOD
+from selfwire.runtime.structured_modes import Structured
 
 
 class ModelNames(FrozenModel):
@@ -19,6 +20,7 @@ class ModelNames(FrozenModel):
         judge: judges; None for the meta model.
         base_url: of an OpenAI-compatible server.
         timeout: seconds for one request.
+        structured: how objects are asked for; see `CallSettings`.
         embedder: auto, minilm or hashing; auto is hashing with the offline model.
         prices: a JSON file of prices, laid over the shipped ones.
         requests: at once per provider; None for 32, or as many as tasks are worked on at once if these are more.
@@ -30,6 +32,7 @@ class ModelNames(FrozenModel):
     base_url: str | None = None
     timeout: float = Field(default=120.0, gt=0)
     retries: int = Field(default=5, ge=0)
+    structured: Structured = "auto"
     embedder: Literal["auto", "minilm", "hashing"] = "auto"
     prices: str | None = None
     requests: int | None = Field(default=None, ge=1)

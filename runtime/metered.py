@@ -2,11 +2,12 @@
 
 import asyncio
 import copy
+import logging
 import random
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -25,25 +26,24 @@ from selfwire.runtime.direct_calls import invoke_without_callbacks
 from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.messages import salvage_calls, to_langchain, to_reply
-from selfwire.runtime.models import MAX_TOKENS, Identity, get_identity
+from selfwire.runtime.model_request import ModelRequest, RoleModel, advise_on_refusal, make_options, make_request_key
+from selfwire.runtime.models import MAX_TOKENS, get_identity
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.provider_errors import Caught, format_provider_error, is_transient, retry_after
 from selfwire.runtime.recorder import Recorder
 from selfwire.runtime.structured import (
-    Bound,
-    Structured,
-    bind_schema,
     list_faults,
     make_retry_messages,
     parse_reply,
     schema_fingerprint,
 )
+from selfwire.runtime.structured_modes import MODE_NOTE, Mode, ModeSearch, Structured, get_known_mode
 from selfwire.runtime.throttle import Throttle, get_throttle
 from selfwire.runtime.tracing import make_trace_config
 
 Schema = TypeVar("Schema", bound=BaseModel)
-SEED_STRIDE = 7919
-"""Lies between the seeds of two samples, for models that know seeds but no samples."""
+_log = logging.getLogger(__name__)
+
 ABSURD = 10**9
 """No call sends or receives so many tokens; a provider that says so, or fewer than none, has counted nothing."""
 PROBE = ChatMessage.user("Reply with the one word: ready")
@@ -62,8 +62,9 @@ class CallSettings(FrozenModel):
         max_input_tokens: longer requests are truncated; None for no limit.
         probe: whether the provider is asked for one word when a call has failed for good: if it does not answer
             that either, it is an outage and not the fault of this request.
-        structured: "native" uses the model's own structured output where it has one, "function_calling" a
-            forced tool call, for servers without response formats, "prompt" asks in words.
+        structured: how objects are asked for: "native" by a JSON schema as response format, or the provider's own
+            way, "tool" by a forced tool call, "json" by a response format for any JSON object, with the schema in
+            words, "prompt" in words alone. "auto" is the first of these that the server takes.
     """
 
     timeout: float = Field(default=120.0, gt=0)
@@ -74,26 +75,7 @@ class CallSettings(FrozenModel):
     per_minute: float | None = Field(default=None, gt=0)
     max_input_tokens: int | None = Field(default=None, ge=1)
     probe: bool = False
-    structured: Structured = "native"
-
-
-class _Request(NamedTuple):
-    role: str
-    scope: Scope
-    messages: Sequence[ChatMessage]
-    tools: tuple[ToolSpec, ...]
-    schema: type[BaseModel] | None
-    temperature: float | None
-    max_tokens: int | None = None
-
-
-class _RoleModel(NamedTuple):
-    """The model of a role; `longest` is the most tokens that a reply may have."""
-
-    model: BaseChatModel
-    who: Identity
-    longest: int
-    bounds: dict[Any, Bound]
+    structured: Structured = "auto"
 
 
 class MeteredModel:
@@ -125,7 +107,7 @@ class MeteredModel:
         self.prices = prices or Prices.load()
         self.labels = dict(labels or {})
         self._players = {
-            role: _RoleModel(model, get_identity(model), getattr(model, "max_tokens", None) or MAX_TOKENS, {})
+            role: RoleModel(model, get_identity(model), getattr(model, "max_tokens", None) or MAX_TOKENS, {})
             for role, model in roles.items()
         }
         self._refuse_unpriced()
@@ -153,7 +135,7 @@ class MeteredModel:
         temperature: float | None = None,
     ) -> Reply:
         """Ask the model that plays `role`; see `core.protocols.Model.generate`."""
-        return await self._send(_Request(role, scope, messages, tuple(tools), None, temperature))
+        return await self._send(ModelRequest(role, scope, messages, tuple(tools), None, temperature))
 
     async def generate_structured(
         self,
@@ -165,13 +147,14 @@ class MeteredModel:
         temperature: float | None = None,
     ) -> tuple[Schema, Usage]:
         """Ask for a validated object; see `core.protocols.Model.generate_structured`."""
-        request = _Request(role, scope, messages, (), schema, temperature, getattr(schema, "MAX_TOKENS", None))
+        request = ModelRequest(role, scope, messages, (), schema, temperature, getattr(schema, "MAX_TOKENS", None))
         first = await self._send(request)
         try:
             return await parse_reply(schema, first), first.usage
         except ValueError as error:
             room = None if first.finish == "length" else request.max_tokens
-            reasked = request._replace(messages=make_retry_messages(messages, first, error), max_tokens=room)
+            retry = make_retry_messages(messages, first, error)
+            reasked = request._replace(messages=retry, max_tokens=room, again=True)
         try:
             second = await self._send(reasked)
         except ModelError as failed:
@@ -182,13 +165,13 @@ class MeteredModel:
             return await parse_reply(schema, second), usage
         except ValueError as error:
             invalid = ReplyError(
-                f"{self._player(role).who.name} gave no valid {schema.__name__} at {_where(scope)}, nor when asked "
+                f"{self._player(role).who.name} gave no valid {schema.__name__} at {reasked.where}, nor when asked "
                 f"again: {list_faults(error)}; try another model for role {role!r}, or structured='prompt'"
             )
             invalid.cost = usage
             raise invalid from None
 
-    async def _send(self, request: _Request) -> Reply:
+    async def _send(self, request: ModelRequest) -> Reply:
         player = self._player(request.role)
         messages, cuts = truncate_messages(request.messages, request.tools, self.policy.max_input_tokens)
         at_most = self._estimate_most(player, messages, request)
@@ -197,7 +180,7 @@ class MeteredModel:
 
         async def call() -> CallResult:
             billed: list[Usage] = []
-            with ledger.reserve(at_most, _where(request.scope)) as reservation:
+            with ledger.reserve(at_most, request.where) as reservation:
                 try:
                     reply = await self._send_with_retries(player, request._replace(messages=messages), billed)
                 except ModelError as error:
@@ -211,33 +194,37 @@ class MeteredModel:
             made.append(reply)
             return CallResult(reply.model_dump_json(), reply.usage)
 
-        asked = _make_request_key(player.who, request)
+        asked = make_request_key(player.who, request)
         async with nullcontext() if ledger is self.ledger else ledger.track_call():
             result = await self.journal.call_once("model", request.scope, asked, call, at_most)
         return made[0] if made else Reply.model_validate_json(result.text)
 
-    async def _send_with_retries(self, player: _RoleModel, request: _Request, billed: list[Usage]) -> Reply:
+    async def _send_with_retries(self, player: RoleModel, request: ModelRequest, billed: list[Usage]) -> Reply:
         """Try until an attempt succeeds or another one makes no sense; an OutageError needs `policy.probe`."""
         throttle = get_throttle(
             f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute
         )
-        since = time.monotonic()
-        empty = 0
-        for attempt in range(self.policy.retries + 1):
+        since, search = time.monotonic(), self._search_mode(player, request)
+        attempt, empty = 0, 0
+        while True:
             async with throttle:
                 sent = time.monotonic()
-                answer = await self._send_once(player, request)
+                answer = await self._send_once(player, request, search.mode if search else "native")
             if isinstance(answer, AIMessage):
                 throttle.answered = max(throttle.answered, sent)
                 is_reply = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
                 took = time.monotonic() - since if is_reply else 0.0
                 billed.append(self._usage(player, request, answer, took))
                 if is_reply:
+                    await self._note_mode(player, request, search, answer)
                     return to_reply(answer, sum_usages(billed))
                 empty += 1
                 fault, can_retry, wait = "an empty reply", empty == 1, None
             else:
-                fault, can_retry = format_provider_error(answer, player.model), is_transient(answer)
+                if search and search.step_down(answer):
+                    continue  # a refused form has cost nothing
+                fault = format_provider_error(answer, player.model)
+                can_retry = is_transient(answer) and not advise_on_refusal(answer, request, search)
                 wait = retry_after(answer)
             if not can_retry or attempt == self.policy.retries or (wait or 0) > self.policy.patience:
                 break
@@ -245,15 +232,36 @@ class MeteredModel:
                 throttle.pause(wait)  # for all workers, this one included
             else:
                 await asyncio.sleep(self.policy.backoff * 2**attempt * random.uniform(0.5, 1.0))
+            attempt += 1
         asked = f", which asks to wait {wait:,.0f} s" if wait else ""
-        what = f"{player.who.label} failed at {_where(request.scope)} after {attempt + 1} attempt(s): {fault}{asked}"
+        what = f"{player.who.label} failed at {request.where} after {attempt + 1} attempt(s): {fault}{asked}"
         way_out = "check the address, the key, the model's name and the provider's state, then resume"
-        answered = isinstance(answer, AIMessage) or not self.policy.probe
-        if not answered and not await self._probe(player, request, throttle, billed):
+        if isinstance(answer, AIMessage):
+            raise ModelError(f"{what}; {way_out}")
+        refused = advise_on_refusal(answer, request, search)
+        if not refused and self.policy.probe and not await self._probe(player, request, throttle, billed):
             raise OutageError(f"{what}; it does not answer anything else either: {way_out}")
-        raise ModelError(f"{what}; {way_out}")
+        raise ModelError(f"{what}; {refused or way_out}")
 
-    async def _probe(self, player: _RoleModel, request: _Request, throttle: Throttle, billed: list[Usage]) -> bool:
+    def _search_mode(self, player: RoleModel, request: ModelRequest) -> ModeSearch | None:
+        if request.schema is None:
+            return None
+        wanted = "native" if player.who.provider == "offline" else self.policy.structured
+        return ModeSearch(get_known_mode(player.who.label), schema_fingerprint(request.schema), wanted)
+
+    async def _note_mode(
+        self, player: RoleModel, request: ModelRequest, search: ModeSearch | None, answer: AIMessage
+    ) -> None:
+        """Remember the mode of an answered request, and tell the user if it is news."""
+        if search and search.end(answer, in_words=request.again):
+            _log.warning(
+                "%s is asked for objects in mode %r from now on, as it does not take others; "
+                "--structured %s (in Python CallSettings(structured=%r)) does so from the start",
+                player.who.label, search.mode, search.mode, search.mode,
+            )  # fmt: skip
+            await self.journal.put_note(f"{MODE_NOTE}{player.who.label}", search.mode)
+
+    async def _probe(self, player: RoleModel, request: ModelRequest, throttle: Throttle, billed: list[Usage]) -> bool:
         """Whether the provider answers at all: a probe of this worker, or another request in the meantime."""
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None)
         for pause in (self.policy.backoff, 0.0):
@@ -264,10 +272,12 @@ class MeteredModel:
             await asyncio.sleep(pause)
         return throttle.answered >= since
 
-    async def _send_once(self, player: _RoleModel, request: _Request) -> AIMessage | BaseException:
+    async def _send_once(
+        self, player: RoleModel, request: ModelRequest, mode: Mode = "native"
+    ) -> AIMessage | BaseException:
         """Send one request; an error of the provider comes back as a value, whatever its type."""
-        runnable, messages = self._bound(player, request).prepare(request.messages)
-        options, chat = _options(player, request), to_langchain(messages)
+        bound, options = player.bind(request, mode), make_options(player, request, self.policy.timeout)
+        runnable, chat = bound.runnable, to_langchain(bound.add_schema(request.messages, again=request.again))
         with Caught() as caught:
             async with asyncio.timeout(self.policy.timeout):
                 answer = await invoke_without_callbacks(runnable, chat, options)
@@ -275,13 +285,7 @@ class MeteredModel:
         error = caught.error or TimeoutError()
         return salvage_calls(error) or error
 
-    def _bound(self, player: _RoleModel, request: _Request) -> Bound:
-        key = (request.tools, request.schema)
-        if key not in player.bounds:
-            player.bounds[key] = bind_schema(player.model, request.tools, request.schema, self.policy.structured)
-        return player.bounds[key]
-
-    def _make_config(self, request: _Request) -> RunnableConfig:
+    def _make_config(self, request: ModelRequest) -> RunnableConfig:
         current = ensure_config()
         around = current.get("metadata") or {}
         here = make_trace_config(request.scope, {**self.labels, "role": request.role}, around=around)
@@ -291,7 +295,7 @@ class MeteredModel:
             "metadata": {**around, **here["metadata"]},
         }
 
-    def _usage(self, player: _RoleModel, request: _Request, answer: AIMessage, seconds: float = 0.0) -> Usage:
+    def _usage(self, player: RoleModel, request: ModelRequest, answer: AIMessage, seconds: float = 0.0) -> Usage:
         """What the provider counted, or an estimate where it counts nothing."""
         counted = answer.usage_metadata
         if counted and all(0 <= counted[name] < ABSURD for name in ("input_tokens", "output_tokens")):
@@ -302,13 +306,13 @@ class MeteredModel:
         dollars = self.prices.cost(player.who.name, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
-    def _estimate_most(self, player: _RoleModel, messages: Sequence[ChatMessage], request: _Request) -> Usage:
+    def _estimate_most(self, player: RoleModel, messages: Sequence[ChatMessage], request: ModelRequest) -> Usage:
         longest = min(request.max_tokens or player.longest, player.longest)
         sent = estimate_tokens(messages, request.tools)
         dollars = self.prices.cost(player.who.name, sent, longest)
         return Usage(calls=1, input_tokens=sent, output_tokens=longest, dollars=dollars)
 
-    def _player(self, role: str) -> _RoleModel:
+    def _player(self, role: str) -> RoleModel:
         return self._players.get(role) or self._players["agent"]
 
     def _refuse_unpriced(self) -> None:
@@ -318,33 +322,3 @@ class MeteredModel:
                     f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
                     f"give its price, or a budget in tokens or calls"
                 )
-
-
-def _where(scope: Scope) -> str:
-    return "/".join(part for part in (scope.phase, scope.task, scope.node) if part) or "the run"
-
-
-def _make_request_key(who: Identity, request: _Request) -> dict[str, Any]:
-    return {
-        "model": who.name,
-        "role": request.role,  # roles may play the same model with other options
-        "messages": [
-            [one.role, one.content, [call.model_dump(mode="json") for call in one.tool_calls], one.tool_call_id]
-            for one in request.messages
-        ],
-        "tools": [tool.model_dump(mode="json") for tool in request.tools],
-        "schema": request.schema and schema_fingerprint(request.schema),
-        "temperature": request.temperature,
-    }
-
-
-def _options(player: _RoleModel, request: _Request) -> dict[str, Any]:
-    scope, fields = request.scope, type(player.model).model_fields
-    options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
-    if request.max_tokens and "max_tokens" in fields:
-        options["max_tokens"] = min(request.max_tokens, player.longest)
-    if player.who.provider == "offline":
-        options |= {"seed": scope.seed, "sample": scope.sample}
-    elif "seed" in fields and not getattr(player.model, "use_responses_api", None):
-        options["seed"] = (scope.seed + SEED_STRIDE * scope.sample) % 2**31
-    return options

@@ -1,6 +1,7 @@
 """Chat models by name."""
 
 import os
+import warnings
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -11,6 +12,8 @@ from selfwire.runtime.provider_errors import redact_error
 
 TIMEOUT = 120.0
 MAX_TOKENS = 2048
+REFUSED_FORM = "(This model does not support|Invalid schema for) OpenAI's structured output"
+"""Begin LangChain's warnings about a refused form, after which `MeteredModel` takes another one and says so."""
 LOCAL_KEY = "none"
 """The key that a user's own server gets if none is set."""
 
@@ -50,6 +53,7 @@ def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
         from selfwire.runtime.openai_client import ClientPerLoop
 
         options = {**options, "http_async_client": ClientPerLoop()}
+    warnings.filterwarnings("ignore", message=REFUSED_FORM)
     return {"stream_usage": True, **options}  # with a base URL, streaming would lose the usage otherwise
 
 

@@ -16,6 +16,10 @@ class Recorder(Protocol):
         """Make a call, or return its recorded result."""
         ...
 
+    async def put_note(self, name: str, value: object) -> None:
+        """Set a note about the run."""
+        ...
+
 
 class NullRecorder:
     """Makes every call and records nothing: for long-lived processes, in which questions may be repeated."""
@@ -25,3 +29,6 @@ class NullRecorder:
     ) -> CallResult:
         """Make the call."""
         return await call()
+
+    async def put_note(self, name: str, value: object) -> None:
+        """Note nothing."""

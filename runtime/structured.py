@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from types import FrameType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import json_repair
 from langchain_core.language_models import BaseChatModel
@@ -20,10 +20,9 @@ from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.runtime.messages import BROKEN, to_function
+from selfwire.runtime.structured_modes import Mode
 
 Schema = TypeVar("Schema", bound=BaseModel)
-Structured = Literal["native", "function_calling", "prompt"]
-"""How an object is asked for."""
 LONGEST_REPAIR = 100_000
 """Characters of the longest text that is repaired."""
 REPAIR_SECONDS = 0.2
@@ -107,25 +106,28 @@ def list_faults(error: ValueError) -> str:
 
 
 class Bound(NamedTuple):
-    """A model with tools or a schema bound to it; `in_words` is the schema that only the prompt can contain."""
+    """A model with tools or a schema bound to it; `in_words`: only the prompt can contain the schema."""
 
     runnable: Runnable[Any, AIMessage]
-    in_words: type[BaseModel] | None = None
+    schema: type[BaseModel] | None = None
+    in_words: bool = False
 
-    def prepare(self, messages: Sequence[ChatMessage]) -> tuple[Runnable[Any, AIMessage], Sequence[ChatMessage]]:
-        """The runnable and its messages."""
-        if self.in_words is None:
-            return self.runnable, messages
+    def add_schema(self, messages: Sequence[ChatMessage], *, again: bool) -> Sequence[ChatMessage]:
+        """The messages, with the schema in words where the server may not heed it otherwise."""
+        if self.schema is None or not (self.in_words or again):
+            return messages
         wish = "Reply with one JSON object of this schema and nothing else:\n"
-        return self.runnable, [*messages, ChatMessage.user(wish + json.dumps(self.in_words.model_json_schema()))]
+        wish += json.dumps(self.schema.model_json_schema())
+        *before, last = messages
+        if last.role != "user":
+            return [*messages, ChatMessage.user(wish)]
+        return [*before, ChatMessage.user(f"{last.content}\n\n{wish}")]  # chat templates want roles to alternate
 
 
-def bind_schema(
-    model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseModel] | None, structured: Structured
-) -> Bound:
+def bind_schema(model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseModel] | None, mode: Mode) -> Bound:
     """Bind tools or a schema to a model; raises ConfigError if there are tools, and the model takes none."""
     if schema is not None:
-        return _structured(model, schema, structured)
+        return _structured(model, schema, mode)
     if not tools:
         return Bound(model)
     try:
@@ -134,18 +136,24 @@ def bind_schema(
         raise ConfigError(f"{type(model).__name__} takes no tools; use another model or agents without tools") from None
 
 
-def _structured(model: BaseChatModel, schema: type[BaseModel], structured: Structured) -> Bound:
+METHODS: Mapping[Mode, str] = {"tool": "function_calling", "json": "json_mode"}
+"""LangChain's names of the modes that are not a model's own way."""
+
+
+def _structured(model: BaseChatModel, schema: type[BaseModel], mode: Mode) -> Bound:
     openai = any(kind.__name__ == "BaseChatOpenAI" for kind in type(model).__mro__)  # its import takes a second
     wanted: Any = _strict(schema.model_json_schema()) if openai else schema
-    options: dict[str, Any] = {"strict": True} if openai else {}
-    if structured == "function_calling":
-        options["method"] = structured
+    options: dict[str, Any] = {"strict": True} if openai and mode != "json" else {}
+    if mode in METHODS:
+        options["method"] = METHODS[mode]
     raw = None
-    if structured != "prompt":
-        with suppress(NotImplementedError):
+    if mode != "prompt":
+        with suppress(NotImplementedError, ValueError):
             chain = model.with_structured_output(wanted, include_raw=True, **options)
             raw = getattr(getattr(chain, "first", None), "steps__", {}).get("raw")
-    return Bound(model, schema) if raw is None else Bound(_bind_traced_schema(raw, schema))
+    if raw is None:
+        return Bound(model, schema, in_words=True)
+    return Bound(_bind_traced_schema(raw, schema), schema, in_words=mode == "json")
 
 
 def _bind_traced_schema(raw: Any, schema: type[BaseModel]) -> Any:

@@ -87,7 +87,7 @@ async def test_a_server_without_response_formats_can_be_asked_by_a_forced_tool_c
         )
 
     wire_server.answer = call
-    policy = QUICK.replace(structured="function_calling")
+    policy = QUICK.replace(structured="tool")
     verdict, _ = await metered(wire_server, policy).generate_structured(Verdict, ASKED, scope=Scope())
     assert verdict == Verdict(good=True, reasons=["x"])
     assert "response_format" not in wire_server.asked[0].body

@@ -1,0 +1,61 @@
+"""Commands against servers that take no JSON schema as response format."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.cli.exit_codes import WRONG
+from selfwire.runtime import structured_modes
+from selfwire.runtime.models import make_chat_model
+from tests.wire.server import Fault, WireServer, served
+
+METHODS = ("hiva", "hera", "tacomas", "dytopo", "evomas")
+REFUSAL = Fault(status=500, message="Input should be 'text' or 'json_object', 'loc': ('body', 'response_format')")
+
+
+def picky(body: dict[str, Any]) -> Fault | None:
+    """As llama.cpp's Python server."""
+    return REFUSAL if body.get("response_format", {}).get("type") == "json_schema" else None
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
+    monkeypatch.setattr(structured_modes, "_known", {})
+    with WireServer(served(make_chat_model("offline"))) as one:
+        one.picky = picky
+        yield one
+
+
+def call(home: Path, server: WireServer, *arguments: str) -> Result:
+    address = ("--model", "openai:mine", "--base-url", server.url, "--embedder", "hashing")
+    return CliRunner().invoke(build(), [*arguments, *address], env={"SELFWIRE_HOME": str(home)})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_answers(
+    tmp_path: Path, server: WireServer, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = call(tmp_path, server, "run", method, "Who am I?")
+    assert (result.exit_code, bool(result.stdout.strip())) == (0, True), result.stderr
+    told = [line for line in caplog.messages if "--structured tool" in line]
+    refused = [asked for asked in server.asked if asked.body.get("response_format")]
+    assert len(told) == (len(refused) > 0)
+
+
+def test_a_mode_can_be_set(tmp_path: Path, server: WireServer, caplog: pytest.LogCaptureFixture) -> None:
+    result = call(tmp_path, server, "run", "hera", "Who am I?", "--structured", "prompt", "--timeout", "60")
+    assert result.exit_code == 0, result.stderr
+    assert not any("response_format" in asked.body or "tool_choice" in asked.body for asked in server.asked)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("command", [("run", "hera", "Who?"), ("eval", "hera", "--benchmark", "archive")])
+def test_a_mode_that_is_none_is_refused(tmp_path: Path, server: WireServer, command: tuple[str, ...]) -> None:
+    result = call(tmp_path, server, *command, "--structured", "function")
+    assert result.exit_code == WRONG
+    assert "structured" in result.stderr
+    assert "'native', 'tool', 'json' or 'prompt'" in result.stderr

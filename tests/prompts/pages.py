@@ -1,0 +1,54 @@
+"""A page per method with what a model reads: every step's prompt whole, as an example of a small run."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from selfwire.core.chat import ChatMessage
+from selfwire.core.values import to_plain_json
+from tests.prompts.recording import Ask
+
+FOLDER = Path(__file__).parents[2] / "docs" / "prompts"
+COMMAND = "python -m tests.render_prompts"
+BEGINNING = 40
+"""Characters of two system messages that differ where two agents speak."""
+
+
+def render_page(method: str, asks: Sequence[Ask]) -> str:
+    """The page of a method."""
+    steps = list(dict.fromkeys(ask.step for ask in asks))
+    head = (
+        f"# Prompts of {method}\n\nWhat a model reads, whole, one example per step. Made by `{COMMAND}`\n"
+        "from small runs on two questions; all replies in them are the offline stand-in's.\n"
+    )
+    return "\n".join([head, *(_render_step(step, [ask for ask in asks if ask.step == step]) for step in steps)])
+
+
+def _render_step(step: str, asks: Sequence[Ask]) -> str:
+    example = max(asks, key=lambda ask: (ask.length, str(ask.messages)))
+    what = "A turn of an agent" if step == "agent" else f"Reply: {step}"
+    parts = [f"## {what}\n\nRole {example.role}, {len(asks)} calls in these runs.\n"]
+    parts += [_render_message(message) for message in example.messages]
+    parts += [_block(name, json.dumps(value, indent=1)) for name, value in example.options.items()]
+    others = list(_find_others(example, asks))
+    if others:
+        parts += ["Other agents' system messages:\n", *(_block("system", text) for text in others)]
+    return "\n".join(parts)
+
+
+def _find_others(example: Ask, asks: Sequence[Ask]) -> Iterator[str]:
+    """System messages that begin otherwise, one for each beginning."""
+    seen = {example.system[:BEGINNING]}
+    for text in sorted(ask.system for ask in asks if ask.role == "agent"):
+        if text[:BEGINNING] not in seen:
+            seen.add(text[:BEGINNING])
+            yield text
+
+
+def _render_message(message: ChatMessage) -> str:
+    calls = [{call.name: to_plain_json(call.arguments)} for call in message.tool_calls]
+    return _block(message.role, "\n".join(filter(None, [message.content, json.dumps(calls) if calls else ""])))
+
+
+def _block(name: str, text: str) -> str:
+    return f"**{name}**\n\n````text\n{text.strip()}\n````\n"

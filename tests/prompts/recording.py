@@ -1,0 +1,119 @@
+"""Everything that a method asks a model, as the model receives it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel, SecretStr
+
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.protocols import Schema
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.recorder import NullRecorder
+from selfwire.runtime.structured import bind_schema
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One call of a model.
+
+    Attributes:
+        step: what asks: the name of the reply's schema, or "agent" where a text is asked for.
+        options: what is sent beside the messages: tools, or the schema of the reply.
+    """
+
+    step: str
+    scope: Scope
+    role: str
+    messages: tuple[ChatMessage, ...]
+    options: dict[str, Any]
+
+    @property
+    def system(self) -> str:
+        """The system message."""
+        return "\n".join(one.content for one in self.messages if one.role == "system")
+
+    @property
+    def length(self) -> int:
+        """Characters of the messages."""
+        return sum(len(one.content) for one in self.messages)
+
+
+@dataclass(frozen=True)
+class Asks:
+    """Calls in the order in which they were made."""
+
+    made: list[Ask] = field(default_factory=list)
+
+    def add(
+        self,
+        scope: Scope,
+        role: str,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec] = (),
+        schema: type[BaseModel] | None = None,
+    ) -> None:
+        """Note one call."""
+        step = schema.model_json_schema()["title"] if schema else "agent"
+        self.made.append(Ask(step, scope, role, tuple(messages), options_sent(tuple(tools), schema)))
+
+
+class RecordingModel(MeteredModel):
+    """Notes what it is asked, and keeps no journal.
+
+    Args:
+        replies: what it replies, by the title of a schema, in place of what the chat model would.
+    """
+
+    def __init__(self, chat: BaseChatModel, asks: Asks, replies: Mapping[str, Any]) -> None:
+        super().__init__(chat, journal=NullRecorder())
+        self.asks, self.replies = asks, replies
+
+    async def generate(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "agent",
+        tools: Sequence[ToolSpec] = (),
+        temperature: float | None = None,
+    ) -> Reply:
+        self.asks.add(scope, role, messages, tools=tools)
+        return await super().generate(messages, scope=scope, role=role, tools=tools, temperature=temperature)
+
+    async def generate_structured(
+        self,
+        schema: type[Schema],
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "meta",
+        temperature: float | None = None,
+    ) -> tuple[Schema, Usage]:
+        self.asks.add(scope, role, messages, schema=schema)
+        if schema.__name__ in self.replies:
+            return schema.model_validate(self.replies[schema.__name__]), Usage(calls=1)
+        return await super().generate_structured(schema, messages, scope=scope, role=role, temperature=temperature)
+
+
+@cache
+def _client() -> ChatOpenAI:
+    return ChatOpenAI(model="any", api_key=SecretStr("none"))
+
+
+@cache
+def options_sent(tools: tuple[ToolSpec, ...], schema: type[BaseModel] | None) -> dict[str, Any]:
+    """What an OpenAI-compatible server gets beside the messages."""
+    bound: Any = bind_schema(_client(), tools, schema, "native").runnable
+    given: dict[str, Any] = {}
+    while hasattr(bound, "kwargs"):
+        given = {**bound.kwargs, **given}
+        bound = bound.bound
+    if "response_format" in given:
+        return {"response_format": given["response_format"]}
+    return {"tools": given["tools"]} if "tools" in given else {}

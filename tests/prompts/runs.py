@@ -1,0 +1,133 @@
+"""A small run of each method with the offline model, in which it asks everything that it can ask."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from selfwire.core.protocols import Environment
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.archive import archive
+from selfwire.evals.benchmarks.collection import FORM
+from selfwire.evals.graders import load_grader
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import make_method
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.offline.model import OfflineChat
+from tests.prompts.recording import Ask, Asks, RecordingModel
+
+ARCHIVE = archive(size=60)
+SEARCHED = ARCHIVE.splits(0, train=2, gate=0, test=0).train[0]
+"""A question whose passages are found with a search tool."""
+QUOTED = Task(
+    id="bridges",
+    input=(
+        "Which of the two bridges was opened first, and by how many years?\n\n"
+        "[1] Orrin Bridge\nThe Orrin Bridge is a footbridge of oak in the town of Veld. It was opened in 1874 by the "
+        "mayor, Ada Brandt, and closed for repairs from 1921 to 1923.\n\n"
+        "[2] Kestrel Viaduct\nThe Kestrel Viaduct carries a railway over the river Ilm. Work began in 1869, and the "
+        "first train crossed it on the day of its opening, 4 May 1881.\n\n"
+        f"{FORM}"
+    ),
+    reference="the Orrin Bridge, by 7 years",
+)
+"""A question that quotes its passages."""
+DOMAINS = ("general", "code", "math")
+LAYERS = (("io", "multi_generate", "web_search", "web_browser"), ("self_refine", "ensemble"), ("early_exit",))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method at work.
+
+    Attributes:
+        iterations: how often it learns from both questions.
+        replies: by the title of a schema, where the offline model would seldom say what leads to a further step.
+        grader: of the question that quotes its passages.
+    """
+
+    name: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    iterations: int = 0
+    replies: Mapping[str, Any] = field(default_factory=dict)
+    grader: str = "f1"
+    asks: Asks = field(default_factory=Asks)
+
+    @cached_property
+    def method(self) -> Method:
+        """The method, which asks the recording model."""
+        chat = OfflineChat(error_rate=0.3)
+        return make_method(
+            self.name,
+            model=RecordingModel(chat, self.asks, self.replies),
+            toolbox=ARCHIVE.toolbox,
+            embedder=HashingEmbedder(),
+            config=self.fields,
+        )
+
+    async def execute(self) -> Sequence[Ask]:
+        """Answer both questions, or learn from them."""
+        workflow = self.method.make_initial_workflow(ARCHIVE.tools)
+        tasks = {task.id: task for task in (SEARCHED, QUOTED)}
+        for number in range(self.iterations):
+            workflow = await self._learn(workflow, tasks, number)
+        for task in tasks.values():
+            await self.method.solve(workflow, task.question, scope=Scope(phase="run", task=task.id))
+        return self.asks.made
+
+    async def _learn(self, workflow: Workflow, tasks: Mapping[str, Task], number: int) -> Workflow:
+        async def grade(done: Trajectory, at: Scope) -> Trajectory:
+            if done.answer is None:
+                return done
+            task = tasks[done.question.id]
+            return done.with_feedback(await self._grader(task).grade(task, done.answer, scope=at))
+
+        place = Scope(phase="rollout", iteration=number)
+        found: list[Trajectory] = []
+        for task in tasks.values():
+            explored = await self.method.explore(workflow, task.question, scope=place.at(task=task.id))
+            found += [await grade(done, place) for done in explored]
+        return (await self.method.evolve(workflow, found, scope=place.at(phase="evolve"), grade=grade)).workflow
+
+    def _grader(self, task: Task) -> Environment:
+        return ARCHIVE.environment if task is SEARCHED else load_grader(self.grader)
+
+
+CRITICAL = {
+    "GlobalGradient": {
+        "feedback": "Nobody compared the years after they were looked up.",
+        "sentiment": "critical",
+    },
+    "AgentGradient": {
+        "system_prompt_feedback": "Name the passage that each year comes from.",
+        "tool_feedback": "",
+        "overall_feedback": "An agent that compares the years is missing.",
+        "sentiment": "critical",
+    },
+    "ParsedGradient": {"concerns": "both"},
+    "TopologyDecision": {"operation": "ADD_PARALLEL", "description": "You compare years and name the earlier one."},
+}
+CONTRASTED = {"operational_rules": [{"rule": "Quote the sentence that a year comes from."}]}
+FAILED = {"feedback": "The years of the openings are not compared yet.", "reward": 0}
+RUNS: Mapping[str, Sequence[Run]] = {
+    "hiva": (
+        Run("hiva", iterations=2, replies=CRITICAL),
+        Run("hiva", {"environment": False}, iterations=1),
+    ),
+    "hera": (Run("hera", iterations=2, replies={"Contrast": CONTRASTED}, grader="em"),),
+    "tacomas": (Run("tacomas", {"rounds": 4}),),
+    "dytopo": tuple(Run("dytopo", {"rounds": 3, "domain": domain}) for domain in DOMAINS),
+    "evomas": (
+        Run("evomas", {"adapter": "fixed", "plan": LAYERS, "stages": 3, "verify": True}),
+        Run("evomas", {"adapter": "fixed", "plan": LAYERS, "stages": 2}, replies={"Assessed": FAILED}),
+    ),
+}
+"""What is run of each method; `replies` are what the offline model would say too seldom to reach every step."""
+
+
+async def ask_everything(method: str) -> Sequence[Ask]:
+    """What the runs of a method ask, in order."""
+    return [ask for run in RUNS[method] for ask in await replace(run, asks=Asks()).execute()]

@@ -20,6 +20,7 @@ from selfwire.core.errors import ConfigError, GradingError, SelfwireError, forma
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
+from selfwire.evals.measures import add_measure
 from selfwire.runtime.provider_errors import Caught
 from selfwire.runtime.threads import (
     CallTimeoutError,
@@ -175,7 +176,8 @@ class GradedEnvironment:
             )
         solved = score >= self._solved_at
         text = "The answer is right." if solved else f"The answer is not right: it scores {score:.2f} of 1."
-        return Feedback(score=score, solved=solved, text=text)
+        feedback = Feedback(score=score, solved=solved, text=text)
+        return add_measure(feedback, self.name) if self.name in NAMED else feedback
 
     def _refuse_leak(self, task: Task, answer: str, text: str) -> None:
         public = f"{task.input}\n{answer}".lower()

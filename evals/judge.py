@@ -7,6 +7,7 @@ to the benchmark when it opens (`Benchmark.with_model`), since benchmarks are ma
 
 import json
 from pathlib import Path
+from textwrap import shorten
 
 from pydantic import Field
 
@@ -17,6 +18,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.graders import contains, get_references
+from selfwire.evals.measures import add_measure
 from selfwire.graphs.prompts import load_prompts
 
 JUDGE = "judge"
@@ -28,6 +30,8 @@ SOLVED_AT = 0.8
 HOLDS, AGREES = "holds reference", "judge agrees"
 """Figures for tasks with a text as reference: whether the answer contains it word for word, and whether the judge's
 verdict agrees. Agreement shows how reliable a judge is, best with short references."""
+RUBRIC_LENGTH = 240
+"""Most characters of the rubric in feedback."""
 NO_REFERENCE = "(There is none: judge by the rubric alone.)"
 
 
@@ -76,12 +80,14 @@ class JudgeEnvironment:
         holds = any(contains(answer, gold) for gold in golds)
         details = {HOLDS: float(holds), AGREES: float(holds == solved)} if golds else {}
         verdict = "good" if solved else "not good enough"
-        return Feedback(
+        feedback = Feedback(
             score=given.score,
             solved=solved,
             text=f"The answer is {verdict}: it scores {given.score:.2f} of 1.",
             details=details,
         )
+        rubric = shorten(self.rubric, RUBRIC_LENGTH, placeholder=" ...")
+        return add_measure(feedback, f"a judge who goes by this rubric: {rubric}")
 
 
 def read_rubric(given: str) -> str:

@@ -87,7 +87,7 @@ async def grade(sandbox: Sandbox, task: Task, answer: str) -> Feedback:
 
 def make_environment(sandbox: Sandbox) -> RuleEnvironment:
     """The rule with programs run in a sandbox."""
-    return RuleEnvironment("apps", partial(grade, sandbox))
+    return RuleEnvironment("apps", partial(grade, sandbox), "unit_tests")
 
 
 async def _run_inputs(sandbox: Sandbox, program: str, inputs: list[str]) -> tuple[list[Execution], Execution]:

@@ -92,7 +92,7 @@ def grade(task: Task, answer: str) -> Feedback:
     return RIGHT if normalise(given) == normalise(gold) else reject(_describe_error(task.input, given))
 
 
-ENVIRONMENT = RuleEnvironment("archive", grade)
+ENVIRONMENT = RuleEnvironment("archive", grade, "final_em")
 
 
 def normalise(text: str) -> str:

@@ -68,7 +68,7 @@ def grade(task: Task, answer: str) -> Feedback:
     return reject("The answer is wrong.")
 
 
-ENVIRONMENT = RuleEnvironment("bbh", grade)
+ENVIRONMENT = RuleEnvironment("bbh", grade, "normal_form")
 
 
 def choose_first_option(question: str) -> str:

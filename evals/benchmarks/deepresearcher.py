@@ -54,7 +54,7 @@ def grade(task: Task, answer: str) -> Feedback:
     return Feedback(score=score, solved=False, text=f"The answer is not right: its F1 is {score:.2f}.")
 
 
-ENVIRONMENT = RuleEnvironment("deepresearcher", grade)
+ENVIRONMENT = RuleEnvironment("deepresearcher", grade, "final_f1")
 
 
 def deepresearcher() -> Benchmark:

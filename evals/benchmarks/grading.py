@@ -7,6 +7,7 @@ from inspect import isawaitable
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
+from selfwire.evals.measures import add_measure
 
 Rule = Callable[[Task, str], Feedback | Awaitable[Feedback]]
 """Grades an answer to a task; raises GradingError where the task has not the reference that it needs."""
@@ -17,15 +18,16 @@ NO_ANSWER_LINE = "Format fault: there is no line that starts with 'Answer:' and 
 
 @dataclass
 class RuleEnvironment:
-    """A rule as an environment."""
+    """A rule as an environment; `measure` is a name of `evals.measures`, or says what is rewarded."""
 
     name: str
     rule: Rule
+    measure: str
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Grade by the rule; GradingError if the task has not the reference that it needs, or the grading failed."""
         feedback = self.rule(task, answer)
-        return await feedback if isawaitable(feedback) else feedback
+        return add_measure(await feedback if isawaitable(feedback) else feedback, self.measure)
 
 
 def reject(text: str) -> Feedback:

@@ -42,7 +42,7 @@ def grade(task: Task, answer: str) -> Feedback:
     return RIGHT if given == gold else reject("The answer is wrong.")
 
 
-ENVIRONMENT = RuleEnvironment("gsm8k", grade)
+ENVIRONMENT = RuleEnvironment("gsm8k", grade, "marked_number")
 
 
 def gsm8k() -> Benchmark:

@@ -139,7 +139,7 @@ def make_environment(compare: Callable[[str, str], Comparison]) -> RuleEnvironme
             return reject("Format fault: what is in \\boxed{} is no mathematics.")
         return reject("The answer is wrong.")
 
-    return RuleEnvironment("math500", grade)
+    return RuleEnvironment("math500", grade, "mathematics")
 
 
 def math500() -> Benchmark:

@@ -21,6 +21,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_dis
 from selfwire.evals.benchmarks.collection import FORM, Collection, strip_format_hint
 from selfwire.evals.benchmarks.sources import find_source
 from selfwire.evals.graders import contains, em, f1, get_references, normalise
+from selfwire.evals.measures import add_measure
 from selfwire.evals.retrieval import format_recall, measure_recall
 from selfwire.tools.browse import BrowseTool
 from selfwire.tools.calculator import CalculatorTool
@@ -73,7 +74,7 @@ class MultihopEnvironment:
         }
         solved = details["em"] == 1 or details["f1"] >= self.solved_at
         said = "The answer is right." if solved else describe_error(task.input, line, details["f1"])
-        return Feedback(score=details["f1"], solved=solved, text=said, details=details)
+        return add_measure(Feedback(score=details["f1"], solved=solved, text=said, details=details), "final_f1")
 
 
 def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = None, k: int = PER_STEP) -> Benchmark:

@@ -143,7 +143,7 @@ PLANCRAFT = Benchmark(
     name="plancraft",
     description="Craft an item out of an inventory, in the package's simulator.",
     load=make_splits,
-    environment=RuleEnvironment("plancraft", grade),
+    environment=RuleEnvironment("plancraft", grade, "goal"),
     toolbox={"recipe_search": RecipeSearch()},
     tools=("recipe_search",),
     baseline=TrivialRule(name="always impossible", answer=lambda question: "impossible: nobody tried"),

@@ -69,7 +69,7 @@ def make_unit_tests(name: str, sandbox: Sandbox) -> RuleEnvironment:
             return Feedback(score=1.0, solved=True, text="All tests pass.")
         return reject(_WHY.get(raised) or format_raised(raised))
 
-    return RuleEnvironment(name, grade)
+    return RuleEnvironment(name, grade, "unit_tests")
 
 
 async def run_driver(sandbox: Sandbox, driver: str, request: Mapping[str, Any], limits: Limits) -> Execution:

@@ -121,7 +121,7 @@ def grade(task: Task, answer: str) -> Feedback:
     return reject(f"After the {changed} listed changes the tables are not as the request wants them.{reasons}")
 
 
-ENVIRONMENT = RuleEnvironment("workbench", grade)
+ENVIRONMENT = RuleEnvironment("workbench", grade, "tables")
 
 
 def _run_reference(task: Task) -> Tables:

@@ -80,7 +80,8 @@ async def test_any_reference_of_a_list_will_do() -> None:
 
 async def test_part_of_the_way_is_said_and_may_be_enough() -> None:
     strict = await load_grader("f1").grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
-    assert (strict.solved, strict.text) == (False, "The answer is not right: it scores 0.80 of 1.")
+    assert not strict.solved
+    assert strict.text.startswith("The answer is not right: it scores 0.80 of 1.")
     lenient = await load_grader("f1", solved_at=0.6).grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
     assert (lenient.solved, lenient.text) == (True, "The answer is right.")
 
@@ -202,4 +203,5 @@ async def test_feedback_that_tells_the_reference_is_refused(told: dict[str, Any]
 
 async def test_our_own_words_for_a_score_are_no_leak() -> None:
     found = await load_grader("exact").grade(task("right"), "left", scope=SCOPE)
-    assert (found.score, found.text) == (0, "The answer is not right: it scores 0.00 of 1.")
+    assert found.score == 0
+    assert found.text.startswith("The answer is not right: it scores 0.00 of 1.")

@@ -30,7 +30,7 @@ MEASURES: Mapping[str, str] = {
 
 
 def add_measure(feedback: Feedback, measure: str) -> Feedback:
-    """The feedback with what its measure rewards, unless the answer is right already."""
-    if feedback.solved and feedback.score == 1:
+    """The feedback with what its measure rewards, unless the task is solved."""
+    if feedback.solved:
         return feedback
     return feedback.replace(text=f"{feedback.text} Measured by: {MEASURES.get(measure, measure).rstrip('.')}.")

@@ -39,8 +39,6 @@ KNOWN: Mapping[str, set[str]] = {
         *("Alg.", "App.", "CharacterizeQuery", "GenerateVariant", "IdentifyFailedAgents"),
         *("loose", "periods of time", "repaired"),
     },
-    # tacomas
-    "tacomas": {"Listing 1", "Listing 5", "Listing 6", "Listing 7", "is dropped", "not limited here"},
     # dytopo
     "dytopo": {"equation 1", "strict schemas"},
     # evomas

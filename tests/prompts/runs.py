@@ -112,13 +112,19 @@ CRITICAL = {
 }
 CONTRASTED = {"operational_rules": [{"rule": "Quote the sentence that a year comes from."}]}
 FAILED = {"feedback": "The years of the openings are not compared yet.", "reward": 0}
+CRITERIA = ("names one bridge", "gives a number of years", "quotes a passage", "ends with a line 'Answer:'")
+REPLACED = {
+    "Checklist": {"items": [{"criterion": f"The answer {one}.", "operator": "correctness"} for one in CRITERIA]},
+    "Verdict": {"results": [False] * len(CRITERIA), "reason": "The years are not compared."},
+    "SlowUpdate": {"birth_death_pairs": [{"v_new": {"role": "comparer", "goal": "Compare the years."}}]},
+}
 RUNS: Mapping[str, Sequence[Run]] = {
     "hiva": (
         Run("hiva", iterations=2, replies=CRITICAL),
         Run("hiva", {"environment": False}, iterations=1),
     ),
     "hera": (Run("hera", iterations=2, replies={"Contrast": CONTRASTED}, grader="em"),),
-    "tacomas": (Run("tacomas", {"rounds": 4}),),
+    "tacomas": (Run("tacomas", {"rounds": 4}, replies=REPLACED),),
     "dytopo": tuple(Run("dytopo", {"rounds": 3, "domain": domain}) for domain in DOMAINS),
     "evomas": (
         Run("evomas", {"adapter": "fixed", "plan": LAYERS, "stages": 3, "verify": True}),

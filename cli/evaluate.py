@@ -16,7 +16,7 @@ from selfwire.cli.options import ConfigFields, Home, load_from_anywhere, parse_c
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import is_id
+from selfwire.core.values import format_count, is_id
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.evals.langsmith.connection import get_langsmith_address
@@ -162,8 +162,9 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
             out.print(notice)
         if evolving := asked.evolving:
             out.print(
-                f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
-                f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
+                f"evolved first, on other tasks: {', '.join(evolving.names)}; "
+                f"{format_count(evolving.iterations, 'iteration')} of {format_count(evolving.batch, 'task')}; "
+                "--evolve none measures their seed workflows"
             )
         found = build_results_table(run, _measure(run, home, at_once))
         show_standings(found)

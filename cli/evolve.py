@@ -73,7 +73,7 @@ def evolve(
     router: options.RouterName = None,
     without: options.Without = None,
     limits: Limits,
-    calls_per_task: Annotated[int, typer.Option(help="Set aside for each task under --budget-calls.")] = 60,
+    calls_per_task: options.CallsSetAside = 60,
     dry_run: options.DryRun = False,
     baselines: Annotated[bool, typer.Option(help="Run the baselines at the end.")] = True,
     home: options.Home = None,
@@ -124,7 +124,7 @@ def _run_and_report(run: EvolutionRun, home: str | None) -> None:
         out.print(notice)
     out.print(f"run {context.run}: {context.method.name} on {run.benchmark.name}, seed {context.config.seed}")
     with print_before_exit(partial(_print_summary, run, home)):
-        with EvolutionProgress(context.config.iterations, out) as progress:
+        with EvolutionProgress(context.config.iterations, out, tests=bool(context.splits.test)) as progress:
             final = run_sync(run.execute(progress))
         if context.splits.test and run.request.baselines:
             show_report(run_sync(make_report(run, final)), run)

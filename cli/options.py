@@ -58,6 +58,12 @@ Tasks = Annotated[
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
 Cap = Annotated[int | None, typer.Option(help="Most model calls of a task; baselines spend the rest on votes.")]
+CallsSetAside = Annotated[
+    int,
+    typer.Option(
+        help="Calls set aside for each run of a task under --budget-calls; a group of runs has that times its size."
+    ),
+]
 Without = Annotated[list[str] | None, typer.Option(help="Switch a part of the method off, as `ablate` names it.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]

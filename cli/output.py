@@ -26,6 +26,8 @@ from selfwire.runtime.versions import History, Version
 PIPED_WIDTH = 200
 """Columns when the output is no terminal, so that tables are not cut to 80."""
 _COLUMNS = ("score", "gate", "why", "reasons")
+PARENT_SCORE = "parent_score"
+"""Fact of a version: the mean train score of the one that it was made from."""
 
 
 def make_console() -> Console:
@@ -94,7 +96,9 @@ def show_workflow(workflow: Workflow, version: Version | None) -> None:
     if version:
         facts, saved = version.facts, f"saved {format_time(version.saved)}"
         score = f"score {format_value(facts['score'])}" if facts.get("score") is not None else ""
-        known = (saved, score, _ruling(facts), format_reasons(version), format_other_facts(facts))
+        parent = facts.get(PARENT_SCORE)
+        before = "" if parent is None else f"made from one with train score {format_value(parent)}"
+        known = (saved, score, before, _ruling(facts), format_reasons(version), format_other_facts(facts))
         out.print("; ".join(filter(None, known)))
     out.print(f"\n{drawing.to_text(workflow.topology)}\n")
     for agent in workflow.agents:
@@ -180,13 +184,14 @@ def show_history(history: History) -> None:
         table.add_column(column, no_wrap=True)
     table.add_column("why")
     table.add_column("more")
+    scores = _own_scores(history)
     for version in history.versions:
         table.add_row(
             "*" if version.version == history.head else "",
             " ".join([version.version, *(f"[{tag}]" for tag in tags.get(version.version, []))]),
             format_time(version.saved),
             version.fingerprint,
-            format_value(version.facts.get("score", "")),
+            scores.get(version.version, ""),
             _ruling(version.facts),
             format_reasons(version),
             format_other_facts(version.facts),
@@ -195,6 +200,19 @@ def show_history(history: History) -> None:
     out.print(table)
     for move in history.rollbacks:
         out.print(f"rolled back {format_time(move.at)}: {move.source} -> {move.target}")
+
+
+def _own_scores(history: History) -> dict[str, str]:
+    """Score by version: on the gate's tasks; else in training, which the next version of the run has on record."""
+    in_training = {(one.run, one.step - 1): one.facts.get(PARENT_SCORE) for one in history.versions}
+
+    def own(one: Version) -> str:
+        if (score := one.facts.get("score")) is not None:
+            return format_value(score)
+        train = in_training.get((one.run, one.step))
+        return "" if train is None else f"{format_value(train)} in training"
+
+    return {one.version: own(one) for one in history.versions}
 
 
 def format_reasons(version: Version) -> str:
@@ -210,7 +228,8 @@ def _ruling(facts: Mapping[str, Any]) -> str:
 
 def format_other_facts(facts: Mapping[str, Any]) -> str:
     """Facts that have no column of their own; long ones as counts."""
-    short = [f"{name}={format_value(facts[name])}" for name in facts if name not in (*_COLUMNS, *_FORMATTERS)]
+    hidden = (*_COLUMNS, *_FORMATTERS, PARENT_SCORE)
+    short = [f"{name}={format_value(facts[name])}" for name in facts if name not in hidden]
     counts = [count(facts[name]) for name, count in _FORMATTERS.items() if name in facts]
     return " ".join([*short, *filter(None, counts)])
 

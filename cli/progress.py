@@ -2,6 +2,7 @@
 
 import sys
 import time
+from textwrap import shorten
 from types import TracebackType
 from typing import Any, Self
 
@@ -9,8 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from selfwire.cli.output import format_spend
+from selfwire.core.values import format_count
 from selfwire.graphs.evolution.graph import Event
 
+FAULT = 160
+"""Most characters of an error in a line; `selfwire show RUN` has it whole."""
 SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
 """Share of an iteration before each phase, roughly, for the estimate of the time left."""
 
@@ -50,9 +54,9 @@ class Bar:
 class EvolutionProgress(Bar):
     """Shows events of an evolution; use as a context manager and pass `self` as `on_event`."""
 
-    def __init__(self, iterations: int, console: Console) -> None:
+    def __init__(self, iterations: int, console: Console, *, tests: bool = False) -> None:
         super().__init__(console)
-        self.iterations = iterations
+        self.iterations, self.tests = iterations, tests
         self.since = time.monotonic()
         self.first: float | None = None
         self.latest: dict[str, Any] = {}
@@ -64,9 +68,12 @@ class EvolutionProgress(Bar):
             self._drawn(place, event.get("done", 0), event.get("total", 1), self._told(event))
         if event["phase"] == "save":
             verdict = "accepted" if event["accepted"] else "rejected"
-            self._say(f"{self._place(event)} train {_score(event)}, {verdict}: {event['why']}; {self._told(event)}")
+            measured = f"train {_score(event)}{format_errors(event)}"
+            self._say(f"{self._place(event)} {measured}, {verdict}: {event['why']}; {self._told(event)}")
         elif event["phase"] == "test" and event.get("done") == event.get("total"):
-            self._say(f"tested {event['total']} tasks: mean score {_score(event)}; {format_spend(event['spend'])}")
+            team = {"before": "the team before", "after": "the evolved team"}[event["side"]]
+            measured = f"mean score {_score(event)}{format_errors(event)}"
+            self._say(f"tested {team} on {event['total']} tasks: {measured}; {format_spend(event['spend'])}")
         self.latest = event
 
     def _place(self, event: Event) -> str:
@@ -75,7 +82,10 @@ class EvolutionProgress(Bar):
     def _told(self, event: Event) -> str:
         left = self._seconds_left(event)
         score = f"score {_score(event)}, " if "done" in event else ""
-        return f"{score}{format_spend(event['spend'])}{f', about {left:,.0f} s left' if left is not None else ''}"
+        return f"{score}{format_spend(event['spend'])}{self._format_left(left)}"
+
+    def _format_left(self, seconds: float | None) -> str:
+        return f", about {seconds:,.0f} s left{' before the tests' if self.tests else ''}" if seconds else ""
 
     def _seconds_left(self, event: Event) -> float | None:
         if event["phase"] not in SHARES or not self.iterations:
@@ -86,6 +96,13 @@ class EvolutionProgress(Bar):
         fraction = (done - self.first) / max(self.iterations - self.first, 1)
         elapsed = time.monotonic() - self.since
         return elapsed * (1 - fraction) / fraction if fraction > 0 else None
+
+
+def format_errors(event: Event) -> str:
+    """How many tasks of an event ended as errors, and the first error; "" where none did."""
+    if not event.get("errors"):
+        return ""
+    return f" ({format_count(event['errors'], 'error')}: {shorten(event['fault'], FAULT)})"
 
 
 class EvaluationProgress(Bar):
@@ -133,7 +150,7 @@ class ContestProgress(Bar):
             place = f"{name}: iteration {min(event['iteration'] + 1, event['iterations'])}/{event['iterations']}"
             self.at_work[name] = place
             if event["phase"] == "save":
-                self._say(f"{place}, train {_score(event)}, {format_spend(event['spend'])}")
+                self._say(f"{place}, train {_score(event)}{format_errors(event)}, {format_spend(event['spend'])}")
         else:
             self.done[name] = event["done"]
             self.at_work[name] = f"{name}: {event['done']}/{event['total']}"
@@ -144,7 +161,7 @@ class ContestProgress(Bar):
 
 
 def _measured(event: Event) -> str:
-    errors = f", {event['errors']} errors" if event["errors"] else ""
+    errors = f", {format_count(event['errors'], 'error')}" if event["errors"] else ""
     return f"score {_score(event)}{errors}"
 
 

@@ -11,7 +11,7 @@ from selfwire.cli.option_groups import Models
 from selfwire.cli.options import ConfigFields, Home, RouterName, parse_config_fields
 from selfwire.cli.output import format_spend
 from selfwire.cli.run_details import show_notes, show_plan
-from selfwire.cli.trajectories import show_trajectory
+from selfwire.cli.trajectories import show_steps
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.protocols import Embedder, Toolbox
@@ -26,6 +26,7 @@ from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
+from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method
 from selfwire.runtime.embedding_cache import CachedEmbedder
 from selfwire.runtime.journal import Journal
@@ -74,24 +75,34 @@ def run(
     except (StoppedError, ModelError) as error:
         reached = error.partial_result if isinstance(error, StoppedError) else None
         if reached is not None:
-            _show(method, reached, show)
+            _show(solver, team, reached, show)
             typer.echo(reached.answer)
         best = "; the answer is the best until then" if reached else ", before there was any answer"
         why = str(error).replace(" and resume the run", "").replace(", then resume", ", then try again")
         typer.echo(f"stopped{best}: {why}", err=True)
+        _print_spend(ledger, offline=names.is_offline)
         raise typer.Exit(STOPPED) from None
-    _show(method, done, show)
+    _show(solver, team, done, show)
+    if done.answer is not None:
+        typer.echo(done.answer)
+    _print_spend(ledger, offline=names.is_offline)
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
-    typer.echo(done.answer)
-    typer.echo(f"{format_spend(ledger.spent)}{f'; {STAMP}' if names.is_offline else ''}", err=True)
 
 
-def _show(method: str, done: Trajectory, wanted: bool) -> None:
-    if wanted:
-        show_plan(done)
-        show_trajectory(done)
-        show_notes(method, done)
+def _print_spend(ledger: Ledger, *, offline: bool) -> None:
+    typer.echo(f"{format_spend(ledger.spent)}{f'; {STAMP}' if offline else ''}", err=True)
+
+
+def _show(method: Method, team: Workflow, done: Trajectory, wanted: bool) -> None:
+    """Show what led to the answer; the answer and the cost are printed below it, once."""
+    if not wanted:
+        return
+    show_plan(done)
+    show_steps(done)
+    show_notes(method.name, done)
+    if is_untrained(method, team):
+        typer.echo(f"{UNTRAINED}\n")
 
 
 def _load_team(method: Method, workflow: str, toolbox: Toolbox, home: str | None) -> Workflow:

@@ -21,7 +21,7 @@ from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.trained_router.probing import Selection, collect_selections, probe_router, read_decisions
 from selfwire.runs.models import load_models_embedder, make_metered_model
-from selfwire.runs.training import describe_router
+from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
@@ -62,6 +62,8 @@ def selection(
         if training:
             found = run_sync(_probe_versions(method, library, workflow.partition("@")[0], decisions))
     output.make_console().print(draw_selection(found))
+    if is_untrained(method, team):
+        typer.echo(UNTRAINED, err=True)
     if svg:
         write_svg(found, svg)
     if data:

@@ -20,7 +20,7 @@ from selfwire.cli.options import (
     to_option,
 )
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import to_plain_json
+from selfwire.core.values import format_count, to_plain_json
 from selfwire.evals.evaluation.table import ERRORS, SOLVED, Column, SystemSummary, build_table
 from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study, summarise_results
 from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
@@ -73,6 +73,7 @@ def train(
     grading: Grading,
     config: ConfigFields = None,
     limits: Limits,
+    calls_per_task: options.CallsSetAside = EvolutionConfig.model_fields["calls_per_task"].default,
     seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
     sparse: Annotated[bool, typer.Option("--sparse", help="With --family: about 1 % of chance runs succeed.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
@@ -131,6 +132,7 @@ def parse_request(given: dict[str, Any], models: Models, grading: Grading, limit
             gate="off",
             seed=given["seed"],
             concurrency=given["concurrency"],
+            calls_per_task=given["calls_per_task"],
         ),
         config=_config(method, given),
         budget=limits.budget,
@@ -172,7 +174,7 @@ def _run_and_report(training: OpenTraining, home: str | None) -> None:
 def _print_update(update: Update, updates: int) -> None:
     reward = "-" if update.reward is None else f"{update.reward:.3f}"
     skipped = ", skipped: all returns are equal" if update.skipped else ""
-    errors = f", {update.errors} errors" if update.errors else ""
+    errors = f", {format_count(update.errors, 'error')}" if update.errors else ""
     output.make_console().print(
         f"update {update.number}/{updates}: reward {reward}, entropy {update.entropy:.3f}, "
         f"gradient {update.gradient_norm:.3f}, {update.episodes} episodes{errors}{skipped}"

@@ -9,17 +9,17 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import format_value
 from selfwire.evals.evaluation.rows import CAPPED, get_own_opinion
-from selfwire.graphs.evolution.nodes import get_sample_name
+from selfwire.graphs.trajectory_notes import TRAJECTORIES, get_sample_name
 from selfwire.runs.evaluation.run import ROWS
 from selfwire.runs.folders import JOURNAL, get_run_folder, list_run_names
 from selfwire.runtime.journal import Journal
 
-NOTE = "trajectories/"
-"""Of an evolution; evaluations have a note per contestant and task."""
+QUESTION = "(the question, as above)"
+"""Stands for the question in messages that repeat it."""
 
 
-def show_trajectory(done: Trajectory) -> None:
-    """Print a trajectory step by step."""
+def show_steps(done: Trajectory) -> None:
+    """Print a trajectory step by step, without how it ended."""
     out = output.make_console()
     out.print(f"task {done.question.id}  workflow {done.workflow}", style="bold")
     out.print(_indented(done.question.input))
@@ -29,7 +29,13 @@ def show_trajectory(done: Trajectory) -> None:
         if stages and (not place or step.visit != done.steps[place - 1].visit):
             out.print(f"\n{'stage' if 'stages' in done.notes else 'round'} {step.visit + 1}", style="bold")
             shown.clear()
-        _show_step(step, shown)
+        _show_step(step, shown, done.question.input)
+
+
+def show_trajectory(done: Trajectory) -> None:
+    """Print a trajectory step by step, then its answer, feedback and cost."""
+    show_steps(done)
+    out = output.make_console()
     ended = "over the cap of calls" if done.notes.get(CAPPED) else "error"
     out.print("\nanswer" if done.error is None else f"\n{ended}", style="bold")
     out.print(_indented(done.answer if done.error is None else done.error))
@@ -42,13 +48,20 @@ def show_trajectory(done: Trajectory) -> None:
     out.print(f"spent: {output.format_spend(done.usage)}")
 
 
-def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:
-    """Print a step; of a message that this stage has shown already, as all of a layer get the same, only its source."""
+def _show_step(step: Step, shown: set[tuple[str, str]], question: str) -> None:
+    """Print a step; of a message that this stage has shown already, as all of a layer get the same, only its source.
+
+    The question, which may hold whole passages, is printed above the steps and not again within messages.
+    """
     out = output.make_console()
     skills = f"  skills: {', '.join(step.skills)}" if step.skills else ""
     out.print(f"\n{step.node} ({step.agent}){skills}", style="bold")
     for message in step.inbox:
-        text = " as above" if (message.source, message.text) in shown else f"\n{_indented(message.text, 4)}"
+        text = (
+            " as above"
+            if (message.source, message.text) in shown
+            else f"\n{_indented(_cut_question(message.text, question), 4)}"
+        )
         out.print(f"  from {message.source}:{text}")
         shown.add((message.source, message.text))
     for use in step.tools:
@@ -65,6 +78,10 @@ def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:
             out.print(f"  tells {message.target}:\n{_indented(message.text, 4)}")
 
 
+def _cut_question(text: str, question: str) -> str:
+    return text if text == question or not question.strip() else text.replace(question, QUESTION)
+
+
 def show_run(home: str | None, run: str, task: str | None, where: str | None) -> None:
     """Print the tasks of a run with their scores, or one task's trajectory.
 
@@ -76,13 +93,15 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
         ConfigError: there is no such run, task or place.
     """
     found = read_trajectories(home, run, task, where)
+    if not found and task is None and where is None:
+        raise ConfigError(f"run {run!r} has no trajectory yet: no phase has begun")
     if not found:
         raise ConfigError(
-            f"run {run!r} has no trajectory of task {task!r} at {where or 'any place'}; "
+            f"run {run!r} has no trajectory{f' of task {task!r}' if task else ''} at {where or 'any place'}; "
             f"list what there is with `selfwire show {run}`"
         )
     if task is None:
-        _list(found)
+        list_trajectories(found)
         return
     place, done = found[-1]
     output.make_console().print(f"{run}, {place} (of {len(found)})")
@@ -115,8 +134,8 @@ async def _trajectories(journal: Journal, task: str | None, where: str | None) -
         if task in (None, one) and (not where or where in place):
             row = await journal.get_note(name)
             yield place, Trajectory.model_validate(await journal.get_body(row["trajectory"]))
-    for name in sorted(await journal.note_names(NOTE), key=_when):
-        place = name.removeprefix(NOTE).rstrip("/")
+    for name in sorted(await journal.note_names(TRAJECTORIES), key=_when):
+        place = name.removeprefix(TRAJECTORIES).rstrip("/")
         if where and where not in place:
             continue
         for one, body in (await journal.get_note(name)).items():
@@ -124,13 +143,14 @@ async def _trajectories(journal: Journal, task: str | None, where: str | None) -
                 yield place, Trajectory.model_validate(await journal.get_body(body))
 
 
-def _when(name: str) -> tuple[bool, int, bool, str]:
+def _when(name: str) -> tuple[bool, int, bool, str, str]:
     """Sorts places as they came: iterations in order, within one rollout before gate, test last."""
-    iteration, phase, side = name.removeprefix(NOTE).split("/", 2)
-    return phase == "test", int(iteration), phase != "rollout", {"before": "0"}.get(side, side)
+    iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
+    return phase.startswith("test"), int(iteration), phase != "rollout", phase, {"before": "0"}.get(side, side)
 
 
-def _list(found: list[tuple[str, Trajectory]]) -> None:
+def list_trajectories(found: list[tuple[str, Trajectory]]) -> None:
+    """Print places, and below each the trajectories with score or error."""
     out = output.make_console()
     place = ""
     for at, done in found:
@@ -142,6 +162,8 @@ def _list(found: list[tuple[str, Trajectory]]) -> None:
         out.print(
             f"  {get_sample_name(done)}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}"
         )
+        if done.error is not None:
+            out.print(f"    {_one_line(done.error)}")
 
 
 def _indented(text: str | None, by: int = 2) -> str:

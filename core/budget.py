@@ -23,8 +23,11 @@ class Budget(FrozenModel):
     dollars: float | None = Field(default=None, ge=0)
     seconds: float | None = Field(default=None, ge=0)
 
-    def refuse(self, spent: Usage, wanted: Usage, where: str) -> None:
-        """Raise if the spent usage plus the wanted one exceeds a limit.
+    def refuse(self, spent: Usage, wanted: Usage, where: str, held: Usage = ZERO_USAGE) -> None:
+        """Raise if the spent usage plus the held and the wanted one exceeds a limit.
+
+        Args:
+            held: the most that calls and tasks under way may still cost.
 
         Raises:
             BudgetError: a limit would be exceeded, or there is a limit in dollars and a price is unknown.
@@ -37,11 +40,13 @@ class Budget(FrozenModel):
         for name, unit in (("calls", ""), ("tokens", ""), ("dollars", "$"), ("seconds", "")):
             if (limit := getattr(self, name)) is None:
                 continue
-            have, more = getattr(spent, name) or 0, getattr(wanted, name) or 0
-            if have + more > limit + 1e-9:
+            have, more, kept = (getattr(one, name) or 0 for one in (spent, wanted, held))
+            if have + kept + more > limit + 1e-9:
+                under_way = f", {unit}{_format(kept)} held by calls and tasks under way," if kept else ""
                 raise BudgetError(
-                    f"budget exhausted in {where!r}: {unit}{_format(have)} of {unit}{_format(limit)} {name} spent and "
-                    f"up to {unit}{_format(more)} more needed; raise the limit on {name} and resume the run"
+                    f"budget exhausted in {where!r}: {unit}{_format(have)} of {unit}{_format(limit)} {name} "
+                    f"spent{under_way} and up to {unit}{_format(more)} more needed; raise the limit on {name} and "
+                    "resume the run"
                 )
 
 

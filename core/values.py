@@ -90,6 +90,11 @@ def to_canonical_json(value: Any) -> str:
     return _ENCODER.encode(_numbers(plain))
 
 
+def format_count(count: int, what: str) -> str:
+    """A number and what is counted: 1 task, 2 tasks."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def format_value(value: object) -> str:
     """A JSON value for people: numbers to four digits, texts as they are, the rest as JSON."""
     if isinstance(value, float):

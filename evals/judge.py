@@ -20,11 +20,10 @@ from selfwire.core.values import to_plain_json
 from selfwire.evals.graders import contains, get_references
 from selfwire.evals.measures import add_measure
 from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.rollouts import JUDGE_NODE
 
 JUDGE = "judge"
 """Name of this grader."""
-PLACE = "environment.judge"
-"""The node of its calls in a run's journal."""
 SOLVED_AT = 0.8
 """Least score that counts as solved, as judges seldom give a full 1."""
 HOLDS, AGREES = "holds reference", "judge agrees"
@@ -68,7 +67,7 @@ class JudgeEnvironment:
         messages = self._prompts.messages(
             "judge", task=task.input, rubric=self.rubric, reference=_format_reference(task), answer=answer
         )
-        place = scope.at(node=PLACE)
+        place = scope.at(node=JUDGE_NODE)
         try:
             given, _ = await self._model.generate_structured(
                 RubricScore, messages, scope=place, role="judge", temperature=0.0

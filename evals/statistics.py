@@ -22,6 +22,10 @@ class IntervalEstimate(FrozenModel):
     high: float
     n: int
 
+    def clip(self, low: float, high: float) -> "IntervalEstimate":
+        """The estimate with an interval within what its value can be, such as 0 to 1 for a mean score."""
+        return self.replace(low=min(max(self.low, low), high), high=max(min(self.high, high), low))
+
     def __str__(self) -> str:
         """The value with its interval, such as `0.60 [0.41, 0.77]`."""
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"

@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from selfwire.core.edits import RefusedRewiring, Rewiring
+from selfwire.core.errors import TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.trace_text import gather_all
 
 TrajectoryGrader = Callable[[Trajectory, Scope], Awaitable[Trajectory]]
 """Grades a trajectory of a question of the batch by the environment; the method never sees the reference."""
@@ -102,6 +104,11 @@ class Method(Solver, Protocol):
         """
         return
 
+    @property
+    def samples(self) -> int:
+        """How many times `explore` runs a question; by default once."""
+        return 1
+
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
         """Put a train question to the team, as a group of samples or, by default, once; raises as `solve`."""
         return [await self.solve(workflow, question, scope=scope)]
@@ -127,3 +134,27 @@ class Method(Solver, Protocol):
     def propose_pruning(self, workflow: Workflow) -> Rewiring | None:
         """The rewiring that removes the least helpful agent; None, as by default, if none can be removed."""
         return None
+
+
+async def explore_samples(
+    solve: Callable[[Scope], Awaitable[Trajectory]], blank: Trajectory, samples: int, *, scope: Scope
+) -> list[Trajectory]:
+    """Runs of one question side by side.
+
+    A run that the calls of its task do not suffice for ends as an error, and the finished ones are kept.
+
+    Args:
+        solve: runs the question at a place.
+        blank: a trajectory without steps, for runs that end so.
+
+    Raises:
+        The first error of another kind, in the order of the runs.
+    """
+
+    async def run(place: Scope) -> Trajectory:
+        try:
+            return await solve(place)
+        except TaskBudgetError as error:
+            return blank.replace(sample=place.sample).as_failed(str(error))
+
+    return await gather_all(run(scope.at(sample=number)) for number in range(samples))

@@ -2,14 +2,13 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from selfwire.core.budget import Budget, get_error_cost
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import (
     BudgetError,
     ConfigError,
@@ -17,53 +16,33 @@ from selfwire.core.errors import (
     ModelError,
     OutageError,
     SelfwireError,
+    StoppedError,
     TaskBudgetError,
     format_error,
 )
-from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Solver
-from selfwire.runtime.journal import CallResult, Journal
-from selfwire.runtime.ledger import Ledger
+from selfwire.graphs.rollout_context import RolloutContext, TaskReservations
+from selfwire.graphs.trajectory_notes import keep_trajectories
+from selfwire.runtime.journal import CallResult
+from selfwire.runtime.ledger import SHARE_USED_UP
 from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config, trace_step, untraced
 
 NEW_OBJECTS = 20_000
 """New objects after which the garbage collector runs."""
-JUDGED = Budget(calls=2)
-"""Budget of a judge per answer: it is called again if its reply is not a score."""
+JUDGE_NODE = "environment.judge"
+"""Node of the calls of a model that grades; they are not part of a task's cost."""
 
 Progress = Callable[[Trajectory], None]
 RolloutFn = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
 """Puts a question to a team, once or several times; the trajectories differ by their `sample`."""
 Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
 """Takes a task's graded trajectories as soon as they are ready."""
-
-
-@dataclass(frozen=True)
-class RolloutContext:
-    """Environment, journal and limits of rollouts.
-
-    Attributes:
-        calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
-        capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
-        keep_errors_below: share of the trajectories that may end as infrastructure errors before all are refused.
-        replays_grades: whether grades are rows of the journal; off where trajectories are kept with their grades.
-        judge: pays for a model that grades, whose calls do not count as the task's; None where `ledger` pays.
-    """
-
-    environment: Environment
-    journal: Journal
-    ledger: Ledger
-    concurrency: int
-    calls_per_task: int
-    keep_errors_below: float
-    capped: bool = False
-    replays_grades: bool = True
-    judge: Ledger | None = None
 
 
 RolloutRunner = Callable[[RolloutContext, RolloutFn, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
@@ -86,23 +65,38 @@ async def collect_rollouts(
     tasks: Sequence[Task],
     scope: Scope,
     progress: Progress,
+    earlier: Mapping[str, Trajectory] = FrozenMap(),
 ) -> list[Trajectory]:
-    """Graded trajectories, in the order of the tasks.
+    """Graded trajectories, in the order of the tasks; they are kept in the journal too, even if the phase stops.
+
+    Args:
+        earlier: finished trajectories by task, which is not run again then.
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
-        ModelError: too many ended as infrastructure errors to learn from the rest.
+        ModelError: too many ended as errors to learn from the rest.
     """
-    found: dict[str, Sequence[Trajectory]] = {}
+    found: dict[str, Sequence[Trajectory]] = {task: [one] for task, one in earlier.items()}
 
     async def keep(task: Task, some: Sequence[Trajectory]) -> None:
         found[task.id] = some
         for trajectory in some:
             progress(trajectory)
 
-    await stream_rollouts(rollout_context, rollout_fn, workflow, tasks, scope, keep)
-    whole = [trajectory for task in tasks for trajectory in found[task.id]]
-    _refuse_too_many_errors(whole, rollout_context.keep_errors_below, scope.phase)
+    async def keep_in_journal() -> list[Trajectory]:
+        whole = [trajectory for task in tasks for trajectory in found.get(task.id, ())]
+        await keep_trajectories(rollout_context.journal, whole, scope)
+        return whole
+
+    left = [task for task in tasks if task.id not in earlier]
+    try:
+        await stream_rollouts(rollout_context, rollout_fn, workflow, left, scope, keep)
+    except StoppedError:
+        await keep_in_journal()
+        raise
+    whole = await keep_in_journal()
+    if not earlier:  # else only a few were left, and the whole passed before
+        _refuse_too_many_errors(whole, rollout_context, scope.phase)
     return whole
 
 
@@ -160,6 +154,7 @@ async def try_rollout(
 
     async def run() -> Sequence[Trajectory]:
         done = await run_rollout(rollout_fn, workflow, question, scope)
+        done = await _add_cost_of_failures(rollout_context, done, scope)
         if len(done) == 1:
             return [await grade_trajectory(rollout_context, task, done[0], scope)]
         return await asyncio.gather(*(grade_trajectory(rollout_context, task, one, scope) for one in done))
@@ -175,6 +170,21 @@ def make_task_config(workflow: Workflow, scope: Scope) -> RunnableConfig:
     """Trace config of a task; without a tag of the workflow, as a method may run other ones."""
     here = make_trace_config(scope, {"method": workflow.method})
     return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
+
+
+async def _add_cost_of_failures(
+    rollout_context: RolloutContext, done: Sequence[Trajectory], scope: Scope
+) -> Sequence[Trajectory]:
+    """The trajectories, the first failed one with what the journal has of the task's cost beyond that of all."""
+    failed = next((number for number, one in enumerate(done) if one.error is not None), None)
+    if failed is None:
+        return done
+    here: dict[str, str | int] = {"run": scope.run, "iteration": scope.iteration, "phase": scope.phase}
+    paid = await rollout_context.journal.spend_at(**here, task=scope.task)
+    judged = await rollout_context.journal.spend_at(**here, task=scope.task, node=JUDGE_NODE)
+    missing = paid.subtract(judged).subtract(compute_spent(done))
+    one = done[failed]
+    return [*done[:failed], one.replace(overhead=one.overhead + missing), *done[failed + 1 :]]
 
 
 async def run_rollout(
@@ -256,60 +266,6 @@ async def _record_failure(
         return [before.replace(overhead=before.overhead + paid).as_failed(format_error(error))]
 
 
-class TaskReservations:
-    """Reserves the calls of a task before it starts, strictly in the order of the tasks.
-
-    A task waits while earlier ones may still give back unused calls; it is refused once none of them runs. So spending
-    decides which task is refused, and timing does not.
-    """
-
-    def __init__(self, rollout_context: RolloutContext) -> None:
-        self.rollout_context, self.running = rollout_context, 0
-        self.turn, self.freed = asyncio.Lock(), asyncio.Event()
-
-    def of(self, place: Scope) -> AbstractAsyncContextManager[None]:
-        """The reservation of a task while it runs; entering it may wait, and raises BudgetError where calls run out."""
-        is_bound = self.rollout_context.capped or self.rollout_context.ledger.budget.calls is not None
-        return self._share(place) if is_bound else nullcontext()
-
-    @asynccontextmanager
-    async def _share(self, place: Scope) -> AsyncIterator[None]:
-        async with self.turn:
-            await self._reserve(place)
-            self.running += 1
-        try:
-            yield
-        finally:
-            self._release(place)
-            self.running -= 1
-            self.freed.set()
-
-    async def _reserve(self, place: Scope) -> None:
-        before = await self.rollout_context.journal.spend_at(
-            run=place.run, iteration=place.iteration, phase=place.phase, task=place.task
-        )
-        share = Budget(calls=self.rollout_context.calls_per_task + (0 if self.rollout_context.capped else before.calls))
-        while True:
-            self.freed.clear()
-            try:
-                self.rollout_context.ledger.reserve_task(place, share, before)
-                if self.rollout_context.judge:
-                    self.rollout_context.judge.reserve_task(place, JUDGED)
-            except BudgetError as error:
-                self._release(place)
-                if not self.running:
-                    aside = f"{self.rollout_context.calls_per_task} calls are set aside for each task before it starts"
-                    raise BudgetError(f"{error}; {aside} (--calls-per-task)") from None
-                await self.freed.wait()
-            else:
-                return
-
-    def _release(self, place: Scope) -> None:
-        for ledger in (self.rollout_context.ledger, self.rollout_context.judge):
-            if ledger:
-                ledger.release_task(place)
-
-
 async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run workers at the same time until all are done, or until one fails, which ends the others.
 
@@ -337,10 +293,17 @@ def compute_spent(trajectories: Sequence[Trajectory]) -> Usage:
     return sum((trajectory.usage for trajectory in trajectories), Usage())
 
 
-def _refuse_too_many_errors(found: Sequence[Trajectory], limit: float, phase: str) -> None:
+def _refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: RolloutContext, phase: str) -> None:
     errors = [trajectory.error for trajectory in found if trajectory.error is not None]
-    if found and errors and len(errors) / len(found) > limit:
+    if not errors or len(errors) / len(found) <= rollout_context.keep_errors_below:
+        return
+    many = f"{len(errors)} of {len(found)} runs of phase {phase!r}"
+    if all(error.startswith(SHARE_USED_UP) for error in errors):
         raise ModelError(
-            f"{len(errors)} of {len(found)} tasks of phase {phase!r} ended as infrastructure errors, the first with: "
-            f"{errors[0]}; nothing was learned from them, resume the run when the cause is mended"
+            f"{many} needed more than the {rollout_context.calls_per_task} calls that are set aside for a task "
+            "(--calls-per-task); nothing was learned from them; a resumed run sets aside as many again"
         )
+    raise ModelError(
+        f"{many} ended as infrastructure errors, the first with: {errors[0]}; nothing was learned from them, resume "
+        "the run when the cause is mended"
+    )

@@ -85,8 +85,12 @@ class EvolutionRun:
         """
         async with track_status(self):
             final = await run_evolution(self.context, self.saver, on_event)
-        await note_status(self, "finished", iteration=final["iteration"], score=_score(final))
+        await self.note_end(final)
         return final
+
+    async def note_end(self, final: EvolutionState) -> None:
+        """Note that the run is finished, with its score on the test tasks."""
+        await note_status(self, "finished", iteration=final["iteration"], score=_score(final))
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.single import SingleAgent, make_single_workflow
-from selfwire.evals.evaluation.table import SystemSummary, compute_gain, summarise_trajectories
+from selfwire.evals.evaluation.table import SystemSummary, compute_difference, summarise_trajectories
 from selfwire.evals.statistics import IntervalEstimate
-from selfwire.graphs.evolution.nodes import EvolutionState, get_trajectories_note
+from selfwire.graphs.evolution.nodes import EvolutionState
 from selfwire.graphs.rollouts import collect_rollouts, grade_answer, to_rollout_fn
+from selfwire.graphs.trajectory_notes import get_trajectories_note
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.runs.evolution import EvolutionRun
-from selfwire.runtime.ledger import enforce_deadline
+from selfwire.runs.lifecycle import track_status
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 
@@ -47,20 +48,22 @@ async def make_report(run: EvolutionRun, final: EvolutionState) -> Report:
     Raises:
         BudgetError, ModelError: as an evolution; what was paid for is not lost.
     """
-    async with enforce_deadline(run.context.ledger):
+    async with track_status(run):
         context, tasks = run.context, run.context.splits.test
         before = summarise_trajectories("seed team", await get_test_trajectories(run, "before", tasks))
         after = summarise_trajectories("evolved team", await get_test_trajectories(run, "after", tasks))
         calls = after.spend.calls / max(after.tasks, 1)
         single = summarise_trajectories("single agent with votes", await run_single_agent(run, tasks, calls))
-        return Report(
+        report = Report(
             before=context.seed_workflow,
             after=Workflow.model_validate(await context.journal.get_body(final["incumbent"])),
             lines=(await measure_trivial_rule(run, tasks), single, before, after),
-            gain=compute_gain(before, after),
-            over_single=compute_gain(single, after),
+            gain=compute_difference(after, before),
+            over_single=compute_difference(after, single),
             critic=await _agreement(run, before, after),
         )
+    await run.note_end(final)
+    return report
 
 
 async def _agreement(run: EvolutionRun, *tested: SystemSummary) -> tuple[int, int]:

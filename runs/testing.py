@@ -23,7 +23,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.langsmith.measures import make_feedback
-from selfwire.graphs.rollouts import RolloutContext, grade_trajectory, run_rollout
+from selfwire.graphs.rollout_context import RolloutContext
+from selfwire.graphs.rollouts import grade_trajectory, run_rollout
 from selfwire.runs.evaluation.lifecycle import validate_request
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import DEFAULT_SHARE, PHASE

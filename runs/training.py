@@ -23,6 +23,7 @@ from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import make_run_name, note_status, track_status
 from selfwire.runs.requests import EvolveRequest
 
+UNTRAINED = "the router is untrained: its weights are random, and so are its choices"
 STATE = "router.safetensors"
 """File in a run's folder with the weights after the last update, optimiser included."""
 
@@ -74,8 +75,11 @@ class OpenTraining:
         )
         async with track_status(self.run):
             workflow = await training.execute(context.seed_workflow, on_update, on_episode)
-        await note_status(self.run, "finished", iteration=self.plan.train.updates)
+        await self._note_end()
         return workflow
+
+    async def _note_end(self, **more: Any) -> None:
+        await note_status(self.run, "finished", iteration=self.plan.train.updates, **more)
 
     async def tested(self, workflow: Workflow) -> list[SystemSummary]:
         """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
@@ -85,12 +89,14 @@ class OpenTraining:
         """
         context = self.run.context
         found = []
-        for name, method, routed in self._ways(workflow):
-            scope = Scope(run=context.run, seed=context.config.seed, phase=f"test-{name}")
-            done = await collect_rollouts(
-                context.rollout_context, to_rollout_fn(method), routed, context.splits.test, scope, lambda one: None
-            )
-            found.append(summarise_trajectories(name, done))
+        async with track_status(self.run):
+            for name, method, routed in self._ways(workflow):
+                scope = Scope(run=context.run, seed=context.config.seed, phase=f"test-{name}")
+                done = await collect_rollouts(
+                    context.rollout_context, to_rollout_fn(method), routed, context.splits.test, scope, lambda one: None
+                )
+                found.append(summarise_trajectories(name, done))
+        await self._note_end(score=found[0].score)
         return found
 
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
@@ -143,6 +149,18 @@ def _open_training(run: EvolutionRun, home: Path | None) -> OpenTraining:
     method, state = run.context.method, get_runs_folder(home) / run.context.run / STATE
     plan = describe_router(method.name).plan(method, run.context.seed_workflow)
     return OpenTraining(replace(run, command="train"), plan, state)
+
+
+def is_untrained(method: Method, workflow: Workflow) -> bool:
+    """Whether runs of a workflow ask a router that was never trained."""
+    router = describe_method(method.name).router
+    if router is None or ROUTER in workflow.memory:
+        return False
+    try:
+        router.plan(method, workflow)
+    except ConfigError:  # no run asks it
+        return False
+    return True
 
 
 def describe_router(method: str) -> RouterTraining[Any]:

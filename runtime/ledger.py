@@ -3,8 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from operator import sub
 from typing import NamedTuple, Self
 
@@ -34,6 +35,11 @@ class ResourceAmount(NamedTuple):
         """This amount minus another one, never below 0."""
         return ResourceAmount(*map(max, (0, 0, 0), map(sub, self, other)))
 
+    @property
+    def usage(self) -> Usage:
+        """The amount as a usage, with all tokens as sent ones."""
+        return Usage(calls=int(self.calls), input_tokens=int(self.tokens), dollars=self.dollars)
+
     def only(self, names: frozenset[str]) -> "ResourceAmount":
         """The named amounts, with the others 0."""
         return ResourceAmount(**{name: getattr(self, name) for name in names})
@@ -54,6 +60,8 @@ async def enforce_deadline(ledger: "Ledger") -> AsyncIterator[None]:
         raise
 
 
+SHARE_USED_UP = "the task has used up the budget reserved for it"
+"""Beginning of the error of a task whose share is used up."""
 ALL = frozenset(ResourceAmount._fields)
 
 
@@ -70,6 +78,17 @@ class Reservation:
         if ledger is None:
             raise ValueError("this reservation was settled before; make another one for another call")
         ledger.settle(self._wanted, cost)
+
+    def extend(self, more: Usage, where: str) -> bool:
+        """Reserve another call's amount beside the first; False where it does not fit."""
+        if self._ledger is None:
+            return False
+        try:
+            self._ledger.reserve(more, where)._ledger = None  # held until this reservation is settled
+        except BudgetError:
+            return False
+        self._wanted = self._wanted.plus(ResourceAmount.of(more))
+        return True
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +129,8 @@ class Ledger:
         self._reserved, self._left = frozenset[str](), ResourceAmount()
         self._clock, self._since = clock, clock() - elapsed
         self._shares: dict[tuple[int, str, str], Ledger] = {}
-        self._under_way: set[asyncio.Future[None]] = set()
+        self._under_way = 0
+        self._waiters: list[Future[None]] = parent._waiters if parent else []
 
     @property
     def spent(self) -> Usage:
@@ -139,9 +159,14 @@ class Ledger:
             self._hold(amount)
         return Reservation(self, amount)
 
+    def is_out_of_time(self) -> bool:
+        """Whether the seconds are used up."""
+        return self.budget.seconds is not None and self._clock() - self._since > self.budget.seconds
+
     def settle(self, wanted: ResourceAmount, cost: Usage) -> None:
         """Give back a reserved amount and add the cost, here and above; `Reservation.settle` calls it."""
         with self._lock:
+            self._wake_waiters()
             self._spent.add(cost)
             taken = ResourceAmount()
             if self._limited:
@@ -154,26 +179,14 @@ class Ledger:
         """The ledger for calls in a scope: that of its task in its phase if it was reserved, else this one."""
         return self._shares.get((scope.iteration, scope.phase, scope.task), self)
 
-    @asynccontextmanager
-    async def track_call(self) -> AsyncIterator[None]:
-        """Track a call under a task's ledger while it runs.
-
-        A refused call ends its task, so it first waits for the task's other calls: they are paid for, and would be
-        cancelled with the task.
-        """
-        loop = asyncio.get_running_loop()
-        ended = loop.create_future()
-        self._under_way.add(ended)
+    @contextmanager
+    def track_call(self) -> Iterator["TrackedCall"]:
+        """Track a call until its reply is recorded: others of this ledger are not refused before it ends."""
+        call = TrackedCall(self)
         try:
-            yield
-        except TaskBudgetError:
-            self._under_way.discard(ended)
-            if others := [one for one in self._under_way if one.get_loop() is loop]:
-                await asyncio.wait(others)
-            raise
+            yield call
         finally:
-            self._under_way.discard(ended)
-            ended.set_result(None)
+            call.end()
 
     def reserve_task(self, scope: Scope, budget: Budget, spent: Usage = ZERO_USAGE) -> "Ledger":
         """Reserve a task's budget before its phase, so that timing does not decide which task is refused.
@@ -201,25 +214,87 @@ class Ledger:
                 task_ledger._left = ResourceAmount()
 
     def _refuse(self, wanted: ResourceAmount, where: str) -> None:
-        if self._limited:
-            self._refuse_here(wanted, where)
-        if self.parent:
-            self.parent._refuse(wanted.only(ALL - self._reserved), where)
+        if refusal := self._find_refusal(wanted, where):
+            raise refusal.error
 
-    def _refuse_here(self, wanted: ResourceAmount, where: str) -> None:
-        calls, tokens, dollars = self._held.plus(ResourceAmount.of(self._spent))
-        seconds = self._clock() - self._since
-        spent = Usage(calls=int(calls), input_tokens=int(tokens), dollars=dollars, seconds=seconds)
-        wanted_usage = Usage(calls=int(wanted.calls), input_tokens=int(wanted.tokens), dollars=wanted.dollars)
+    def _find_refusal(self, wanted: ResourceAmount, where: str) -> "_Refusal | None":
+        """Who refuses an amount, this ledger or one above, and why; None if nobody does."""
+        if self._limited and (error := self._try_to_refuse(wanted, where)):
+            return _Refusal(self, error)
+        return self.parent._find_refusal(wanted.only(ALL - self._reserved), where) if self.parent else None
+
+    def _try_to_refuse(self, wanted: ResourceAmount, where: str) -> BudgetError | None:
+        spent = self._spent.usage.replace(dollars=self._spent.dollars or 0.0, seconds=self._clock() - self._since)
         try:
-            self.budget.refuse(spent, wanted_usage, where)
+            self.budget.refuse(spent, wanted.usage, where, self._held.usage)
         except BudgetError as error:
             if not self._reserved:
-                raise
-            raise TaskBudgetError(f"the task has used up the budget reserved for it: {error}") from None
+                return error
+            return TaskBudgetError(f"{SHARE_USED_UP}: {str(error).partition(';')[0]}")
+        return None
 
     def _hold(self, wanted: ResourceAmount) -> None:
         if self._limited:
             self._held = self._held.plus(wanted)
         if self.parent:
             self.parent._hold(wanted.only(ALL - self._reserved))
+
+    def _get_chain(self) -> Iterator["Ledger"]:
+        """This ledger and those above."""
+        yield self
+        if self.parent:
+            yield from self.parent._get_chain()
+
+    def _wake_waiters(self) -> None:
+        woken = [*self._waiters]
+        self._waiters.clear()
+        for waiting in woken:
+            waiting.set_result(None)
+
+
+class _Refusal(NamedTuple):
+    ledger: Ledger
+    error: BudgetError
+
+
+class TrackedCall:
+    """A call from before its reservation until its reply is recorded; made by `Ledger.track_call`.
+
+    What calls under way hold is not spent, so a call that does not fit waits until they end. A waiting call holds
+    nothing and is not under way itself, so no two calls wait for each other.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._is_under_way = False
+
+    async def reserve(self, wanted: Usage, where: str) -> Reservation:
+        """Reserve as `Ledger.reserve`, after waiting for calls under way where it does not fit beside them.
+
+        Raises:
+            BudgetError: it does not fit though no call is under way any more, or the seconds are over.
+        """
+        while True:
+            with self._ledger._lock:
+                refusal = self._ledger._find_refusal(ResourceAmount.of(wanted), where)
+                if refusal is None or not refusal.ledger._under_way or refusal.ledger.is_out_of_time():
+                    return self._begin(wanted, where)
+                waiting = Future[None]()
+                waiting.set_running_or_notify_cancel()  # a cancelled call leaves it to whoever wakes it
+                self._ledger._waiters.append(waiting)
+            await asyncio.wrap_future(waiting)
+
+    def _begin(self, wanted: Usage, where: str) -> Reservation:
+        reservation = self._ledger.reserve(wanted, where)
+        self._is_under_way = True
+        for ledger in self._ledger._get_chain():
+            ledger._under_way += 1
+        return reservation
+
+    def end(self) -> None:
+        """Say that the call is over."""
+        if self._is_under_way:
+            with self._ledger._lock:
+                for ledger in self._ledger._get_chain():
+                    ledger._under_way -= 1
+                self._ledger._wake_waiters()

@@ -5,8 +5,8 @@ import copy
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -180,9 +180,11 @@ class MeteredModel:
 
         async def call() -> CallResult:
             billed: list[Usage] = []
-            with ledger.reserve(at_most, request.where) as reservation:
+            with await tracked.reserve(at_most, request.where) as reservation:
                 try:
-                    reply = await self._send_with_retries(player, request._replace(messages=messages), billed)
+                    extend = partial(reservation.extend, at_most, request.where)
+                    sent = request._replace(messages=messages)
+                    reply = await self._send_with_retries(player, sent, billed, extend)
                 except ModelError as error:
                     error.cost = sum_usages(billed)
                     raise
@@ -195,12 +197,17 @@ class MeteredModel:
             return CallResult(reply.model_dump_json(), reply.usage)
 
         asked = make_request_key(player.who, request)
-        async with nullcontext() if ledger is self.ledger else ledger.track_call():
+        with ledger.track_call() as tracked:
             result = await self.journal.call_once("model", request.scope, asked, call, at_most)
         return made[0] if made else Reply.model_validate_json(result.text)
 
-    async def _send_with_retries(self, player: RoleModel, request: ModelRequest, billed: list[Usage]) -> Reply:
-        """Try until an attempt succeeds or another one makes no sense; an OutageError needs `policy.probe`."""
+    async def _send_with_retries(
+        self, player: RoleModel, request: ModelRequest, billed: list[Usage], extend: Callable[[], bool]
+    ) -> Reply:
+        """Try until an attempt succeeds or another one makes no sense; an OutageError needs `policy.probe`.
+
+        `extend` reserves another call after one that was billed; it gives False where the budget does not allow it.
+        """
         throttle = get_throttle(
             f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute
         )
@@ -219,7 +226,7 @@ class MeteredModel:
                     await self._note_mode(player, request, search, answer)
                     return to_reply(answer, sum_usages(billed))
                 empty += 1
-                fault, can_retry, wait = "an empty reply", empty == 1, None
+                fault, can_retry, wait = "an empty reply", empty == 1 and extend(), None
             else:
                 if search and search.step_down(answer):
                     continue  # a refused form has cost nothing
@@ -239,7 +246,7 @@ class MeteredModel:
         if isinstance(answer, AIMessage):
             raise ModelError(f"{what}; {way_out}")
         refused = advise_on_refusal(answer, request, search)
-        if not refused and self.policy.probe and not await self._probe(player, request, throttle, billed):
+        if not refused and self.policy.probe and extend() and not await self._probe(player, request, throttle, billed):
             raise OutageError(f"{what}; it does not answer anything else either: {way_out}")
         raise ModelError(f"{what}; {refused or way_out}")
 

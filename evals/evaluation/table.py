@@ -134,7 +134,9 @@ def pair_scores(before: SystemSummary, after: SystemSummary) -> list[tuple[float
 def compute_gain(before: SystemSummary, after: SystemSummary) -> IntervalEstimate | None:
     """Mean of `after` - `before` over the tasks that both finished, with Student's interval; None for less than two."""
     pairs = pair_scores(before, after)
-    return compute_paired_interval([b for b, _ in pairs], [a for _, a in pairs]) if len(pairs) > 1 else None
+    if len(pairs) < 2:
+        return None
+    return compute_paired_interval([b for b, _ in pairs], [a for _, a in pairs]).clip(-1, 1)
 
 
 def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalEstimate | None:

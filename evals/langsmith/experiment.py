@@ -27,15 +27,8 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.rows import CAPPED
 from selfwire.evals.langsmith.connection import Uploads, translate_errors
 from selfwire.evals.langsmith.measures import get_failure, make_feedback
-from selfwire.graphs.rollouts import (
-    Keep,
-    RolloutContext,
-    RolloutFn,
-    TaskReservations,
-    grade_trajectory,
-    make_task_config,
-    run_rollout,
-)
+from selfwire.graphs.rollout_context import RolloutContext, TaskReservations
+from selfwire.graphs.rollouts import Keep, RolloutFn, grade_trajectory, make_task_config, run_rollout
 
 ORACLE = "oracle"
 """Name of the trajectory's note that labels of its task were used to answer it."""

@@ -207,8 +207,8 @@ def summarise_results(results: Sequence[SeedResult]) -> list[tuple[str, Interval
     """Per contestant: share solved, and the trained head's gain over it, paired over seeds; with intervals."""
 
     def summarise(name: str) -> tuple[str, IntervalEstimate, IntervalEstimate | None]:
-        solved = compute_student_interval([one.solved[name] for one in results])
+        solved = compute_student_interval([one.solved[name] for one in results]).clip(0, 1)
         gains = [one.solved["trained"] - one.solved[name] for one in results]
-        return name, solved, None if name == "trained" else compute_student_interval(gains)
+        return name, solved, None if name == "trained" else compute_student_interval(gains).clip(-1, 1)
 
     return [summarise(name) for name in results[0].solved]

@@ -121,7 +121,7 @@ def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:
 
 
 def format_round(notes: Mapping[str, Any], *, nearest: bool) -> list[str]:
-    """A round for people, below its title: edges with scores, order, density, tokens, who failed, the manager's word.
+    """A round for people, below its title: edges with scores, order, needs and offers, failures, the manager's word.
 
     Args:
         nearest: whether the nearest pair without an edge is named.
@@ -134,6 +134,10 @@ def format_round(notes: Mapping[str, Any], *, nearest: bool) -> list[str]:
     ]
     if nearest and graph["best_rejected"]:
         lines.append(f"  nearest pair without an edge: {_edge(graph['best_rejected'])}")
+    lines += [
+        f"  {worker} needs: {named['query'] or 'nothing'}; offers: {named['key'] or 'nothing'}"
+        for worker, named in notes["needs"].items()
+    ]
     lines += [f"  {worker} failed, and the round went on without it: {why}" for worker, why in notes["failed"].items()]
     if managed:
         word, why = "complete" if managed["complete"] else "not complete", managed["why"]

@@ -10,7 +10,7 @@ from selfwire.core.task import Splits
 from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.rollouts import RolloutContext
+from selfwire.graphs.rollout_context import RolloutContext
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary

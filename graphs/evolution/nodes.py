@@ -17,6 +17,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.gate import GateDecision, decide
 from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, compute_spent, grade_trajectory, to_rollout_fn
+from selfwire.graphs.trajectory_notes import get_sample_name, get_trajectories_note, load_trajectories
 
 ELAPSED = "elapsed"
 """Name of the journal's note with the run's seconds of wall time."""
@@ -32,7 +33,10 @@ class EvolutionState(TypedDict, total=False):
         evolved: applied and refused rewirings and notes of this iteration, by hash.
         verdict: the gate's decision.
         equals: candidates in a row that were accepted with an equal score and more calls.
-        train: mean train score of this iteration, None if every task ended as an error.
+        train: mean train score of the incumbent in this iteration, None if every task ended as an error.
+        errors: train runs of this iteration that ended as errors.
+        fault: the first of these errors, "" if there is none.
+        score: mean gate score of the saved workflow; None if it was not compared.
         test: the final report.
     """
 
@@ -44,6 +48,9 @@ class EvolutionState(TypedDict, total=False):
     verdict: dict[str, Any]
     equals: int
     train: float | None
+    errors: int
+    fault: str
+    score: float | None
     test: dict[str, Any]
 
 
@@ -69,7 +76,13 @@ class EvolutionNodes:
 
         found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), explore)
         kept = await self.context.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
-        return {"trajectories": [kept[get_sample_name(t)] for t in found], "train": compute_mean_score(found)}
+        errors = _sum_errors(found)
+        return {
+            "trajectories": [kept[get_sample_name(t)] for t in found],
+            "train": compute_mean_score(found),
+            "errors": errors["errors"],
+            "fault": errors["fault"],
+        }
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
         """Let the method rewrite the incumbent."""
@@ -108,13 +121,15 @@ class EvolutionNodes:
         facts = {
             "gate": state["verdict"],
             "why": state["verdict"]["why"],
-            "score": state["train"],
+            "score": state.get("score"),
+            "parent_score": state["train"],
             "spend": self.context.journal.spend().model_dump(mode="json"),
             **{name: evolved[name] for name in ("applied", "refused", "notes")},
         }
         await self._save(workflow, step=state["iteration"] + 1, facts=facts)
         verdict = {name: state["verdict"][name] for name in ("accepted", "why")}
-        self._report("save", state["iteration"], score=state["train"], **verdict)
+        errors = {"errors": state.get("errors", 0), "fault": state.get("fault", "")}  # older checkpoints lack them
+        self._report("save", state["iteration"], score=state["train"], **errors, **verdict)
         return {"iteration": state["iteration"] + 1}
 
     async def test(self, state: EvolutionState) -> EvolutionState:
@@ -153,7 +168,7 @@ class EvolutionNodes:
         verdict = self._decide(before, after, state["equals"])
         candidate = await self.context.method.learn_held_out(candidate, after)
         if verdict.accepted:
-            return await self._conclude(verdict, candidate)
+            return await self._conclude(verdict, candidate, after)
         kept = self.context.method.carry_over_memory(incumbent, candidate)
         removal = self.context.method.propose_pruning(kept) if verdict.try_pruning else None
         if removal is not None:
@@ -162,13 +177,25 @@ class EvolutionNodes:
             pruned = self._decide(before, after, state["equals"])
             if pruned.accepted:
                 smaller = self.context.method.carry_over_memory(smaller, kept).with_lineage(incumbent, [removal])
-                return await self._conclude(pruned.replace(why=f"{pruned.why}; {removal.why}"), smaller, removal)
-        return await self._conclude(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []))
+                pruned = pruned.replace(why=f"{pruned.why}; {removal.why}")
+                return await self._conclude(pruned, smaller, after, removal)
+        return await self._conclude(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []), before)
 
-    async def _conclude(self, verdict: GateDecision, kept: Workflow, removal: Rewiring | None = None) -> EvolutionState:
-        """The update of an iteration; a removal that replaced the candidate counts as its rewiring."""
+    async def _conclude(
+        self,
+        verdict: GateDecision,
+        kept: Workflow,
+        gated: Sequence[Trajectory] = (),
+        removal: Rewiring | None = None,
+    ) -> EvolutionState:
+        """The update of an iteration; a removal that replaced the candidate counts as its rewiring.
+
+        Args:
+            gated: the kept workflow's runs on gate tasks.
+        """
         update: EvolutionState = {
             "incumbent": await self._put(kept),
+            "score": compute_mean_score(gated),
             "verdict": verdict.model_dump(mode="json"),
             "equals": verdict.patience_used,
         }
@@ -203,36 +230,25 @@ class EvolutionNodes:
         earlier: Mapping[str, Trajectory] = FrozenMap(),
     ) -> list[Trajectory]:
         """Trajectories in the order of the tasks; finished ones, by task, are not run again."""
-        done, rollout_context = list(earlier.values()), self.context.rollout_context
+        done, side = list(earlier.values()), scope.run.partition("/")[2]
+        rollout_context, samples = self.context.rollout_context, self.context.method.samples if rollout_fn else 1
+        rollout_context = replace(rollout_context, calls_per_task=samples * rollout_context.calls_per_task)
 
         def progress(trajectory: Trajectory) -> None:
             done.append(trajectory)
             asked = len({one.question.id for one in done})
-            self._report(scope.phase, scope.iteration, done=asked, total=len(tasks), score=compute_mean_score(done))
+            event = {"side": side, "done": asked, "total": len(tasks), "score": compute_mean_score(done)}
+            self._report(scope.phase, scope.iteration, **event, **_sum_errors(done))
 
         rollout_fn = rollout_fn or to_rollout_fn(self.context.method)
-        if earlier:
-            rollout_context = replace(
-                rollout_context, keep_errors_below=1.0
-            )  # a few are left, and the whole passed before
-        left = [task for task in tasks if task.id not in earlier]
-        new = await collect_rollouts(rollout_context, rollout_fn, workflow, left, scope, progress)
-        at = {task.id: place for place, task in enumerate(tasks)}
-        found = sorted([*earlier.values(), *new], key=lambda one: at[one.question.id])
-        await self._keep(found, scope)
-        return found
+        try:
+            return await collect_rollouts(rollout_context, rollout_fn, workflow, tasks, scope, progress, earlier)
+        finally:
+            await self.context.journal.put_note(ELAPSED, self.context.ledger.spent.seconds)  # for a budget after a kill
 
     async def _load_graded(self, scope: Scope) -> dict[str, Trajectory]:
-        side = scope.run.partition("/")[2]
-        bodies = await self.context.journal.get_note(get_trajectories_note(scope.iteration, scope.phase, side)) or {}
-        found = [Trajectory.model_validate(await self.context.journal.get_body(body)) for body in bodies.values()]
+        found = await load_trajectories(self.context.journal, scope)
         return {one.question.id: one for one in found if one.feedback is not None}
-
-    async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
-        bodies = {get_sample_name(t): await self.context.journal.put_body(t.model_dump(mode="json")) for t in found}
-        side = scope.run.partition("/")[2]
-        await self.context.journal.put_note(get_trajectories_note(scope.iteration, scope.phase, side), bodies)
-        await self.context.journal.put_note(ELAPSED, self.context.ledger.spent.seconds)  # for a budget after a kill
 
     def _report(self, phase: str, iteration: int, **event: Any) -> None:
         spend = self.context.ledger.spent.model_dump(mode="json")
@@ -252,23 +268,15 @@ class EvolutionNodes:
         )
 
 
-def get_sample_name(done: Trajectory) -> str:
-    """Name of a trajectory within its phase: its task's id, and which of several samples it is."""
-    return f"{done.question.id}#{done.sample}" if done.sample else done.question.id
-
-
-def get_trajectories_note(iteration: int, phase: str, side: str = "") -> str:
-    """Name of the journal's note that lists a phase's trajectories, as hashes by task.
-
-    The side of a comparison is incumbent, candidate or pruned, before or after, and "" elsewhere.
-    """
-    return f"trajectories/{iteration}/{phase}/{side}"
-
-
 def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
     """Mean score over graded trajectories; None if none was graded."""
     scores = [trajectory.feedback.score for trajectory in trajectories if trajectory.feedback]
     return float(np.mean(scores)) if scores else None
+
+
+def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
+    faults = [trajectory.error for trajectory in trajectories if trajectory.error is not None]
+    return {"errors": len(faults), "fault": faults[0] if faults else ""}
 
 
 def _draw_batch(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:

@@ -1,6 +1,5 @@
 """EvoMAS as a method: what evaluations and the outer evolution call. It never receives a task."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from selfwire.graphs.evomas.actions import EvomasActions
 from selfwire.graphs.evomas.stage import make_layered_topology
 from selfwire.graphs.evomas.state import EvomasState
 from selfwire.graphs.evomas.state_graph import build_state_graph
-from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
+from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader, explore_samples
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.run_end import run_to_end
@@ -77,10 +76,19 @@ class Evomas(EvomasActions, Method):
         )
         return _build_result(EvomasState(final), workflow, question, scope)
 
+    @property
+    def samples(self) -> int:
+        """Episodes of a train question."""
+        return self.config.samples
+
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
         """Run `samples` times; the runs differ by what is drawn."""
-        places = [scope.at(sample=number) for number in range(self.config.samples)]
-        return await asyncio.gather(*(self.solve(workflow, question, scope=place) for place in places))
+
+        async def run(place: Scope) -> Trajectory:
+            return await self.solve(workflow, question, scope=place)
+
+        blank = Trajectory(question=question, workflow=workflow.fingerprint)
+        return await explore_samples(run, blank, self.samples, scope=scope)
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader

@@ -15,10 +15,9 @@ from selfwire.evolvers.experience import library as experience
 from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.initial_team import METHOD, make_initial_workflow
 from selfwire.evolvers.hera.profile import Brief
-from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hera.actions import HeraActions, make_notes
 from selfwire.graphs.hera.state_graph import learn
-from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
+from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader, explore_samples
 from selfwire.graphs.prompts import load_prompts
 
 LEARNED = (experience.MEMORY, blame.MEMORY, mutation.MEMORY)
@@ -51,6 +50,11 @@ class Hera(HeraActions, Method):
         done = await self.execute(workflow, question, plan.topology, self.config.temperature, scope=scope)
         return done.replace(overhead=brief.usage + usage, notes=make_notes(brief, plan))
 
+    @property
+    def samples(self) -> int:
+        """G, the size of a group."""
+        return self.config.group
+
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
         """A group: one profile and one retrieval, then G plans and teams side by side.
 
@@ -58,10 +62,12 @@ class Hera(HeraActions, Method):
         words), `repairs` and `default`. Where a model fails to plan, only that member ends as an error.
         """
         brief = await self.make_brief(workflow, question, scope=scope)
-        return await gather_all(
-            self.rollout(workflow, question, brief, scope=scope.at(sample=sample))
-            for sample in range(self.config.group)
-        )
+
+        async def run(place: Scope) -> Trajectory:
+            return await self.rollout(workflow, question, brief, scope=place)
+
+        blank = Trajectory(question=question, workflow=workflow.fingerprint)
+        return await explore_samples(run, blank, self.samples, scope=scope)
 
     async def rollout(self, workflow: Workflow, question: Question, brief: Brief, *, scope: Scope) -> Trajectory:
         """One member of a group; the first carries the cost of the brief."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
@@ -15,7 +15,8 @@ from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import read_weights, write_atomically
-from selfwire.graphs.rollouts import RolloutContext, RolloutFn, collect_rollouts
+from selfwire.graphs.rollout_context import RolloutContext
+from selfwire.graphs.rollouts import RolloutFn, collect_rollouts
 from selfwire.graphs.trained_router.heads import load_weights, with_weights
 from selfwire.graphs.trained_router.learning import to_router_episode, update_router
 
@@ -95,7 +96,9 @@ class Training:
         wanted = batch_tasks(self.train.batch, self.config.samples, len(self.tasks))
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
-        found = await collect_rollouts(self.rollout_context, self.rollout_fn, workflow, tasks, scope, on_episode)
+        shares = self.rollout_context.calls_per_task * self.config.samples
+        rollout_context = replace(self.rollout_context, calls_per_task=shares)
+        found = await collect_rollouts(rollout_context, self.rollout_fn, workflow, tasks, scope, on_episode)
         episodes = [episode for one in found if (episode := to_router_episode(one)) is not None]
         if not episodes and any(one.error is None for one in found):
             raise ConfigError("the runs left their router nothing to choose; train with a team that branches")

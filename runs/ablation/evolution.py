@@ -14,7 +14,7 @@ from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.table import pair_scores, summarise_trajectories
 from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
-from selfwire.graphs.evolution.nodes import get_trajectories_note
+from selfwire.graphs.trajectory_notes import get_trajectories_note
 from selfwire.runs.ablation.plan import NAME, Study
 from selfwire.runs.ablation.rows import EvolutionRow
 from selfwire.runs.controls import count_edits

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from selfwire.core.values import format_count
 from selfwire.evals.evaluation.table import Column, format_difference
 from selfwire.evals.evaluation.table import build_table as build_columns
 from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_paired_interval, compute_sd
@@ -100,12 +101,12 @@ def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
 
 
 def _sizes(study: Study, seeds: int) -> str:
-    sizes = study.sizes
+    sizes, title = study.sizes, f"{study.method} on {study.benchmark}, {format_count(seeds, 'seed')} per variant"
     if not study.evolves:
-        return f"{study.method} on {study.benchmark}, {seeds} seeds per variant, {sizes.test} test tasks each."
+        return f"{title}, {format_count(sizes.test, 'test task')} each."
     return (
-        f"{study.method} on {study.benchmark}, {seeds} seeds per variant, {study.iterations} iterations of "
-        f"{study.batch} train tasks, {study.gate_tasks} gate tasks per comparison, splits {sizes.train}/{sizes.gate}/"
+        f"{title}, {format_count(study.iterations, 'iteration')} of {format_count(study.batch, 'train task')}, "
+        f"{format_count(study.gate_tasks, 'gate task')} per comparison, splits {sizes.train}/{sizes.gate}/"
         f"{sizes.test} (train/gate/test), scores on the test split."
     )
 
@@ -116,12 +117,14 @@ def compute_difference(less: Sequence[Row], more: Sequence[Row]) -> IntervalEsti
     shared = sorted(set(first) & set(second))
     if len(shared) < 2:
         return None
-    return compute_paired_interval([first[seed] for seed in shared], [second[seed] for seed in shared])
+    return compute_paired_interval([first[seed] for seed in shared], [second[seed] for seed in shared]).clip(-1, 1)
 
 
 def compute_gain(rows: Sequence[EvolutionRow]) -> IntervalEstimate | None:
     """Mean of after − before over seeds, with its interval; None with fewer than two."""
-    return compute_paired_interval([row.before for row in rows], [row.after for row in rows]) if len(rows) > 1 else None
+    if len(rows) < 2:
+        return None
+    return compute_paired_interval([row.before for row in rows], [row.after for row in rows]).clip(-1, 1)
 
 
 def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> str:

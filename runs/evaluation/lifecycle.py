@@ -11,6 +11,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.evaluation.rows import ResultsFile
 from selfwire.graphs.evolution.nodes import ELAPSED
+from selfwire.graphs.method_protocol import Method
 from selfwire.runs.evaluation.contamination import ContaminatedTasks, find_contaminated_tasks
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
@@ -28,6 +29,7 @@ from selfwire.runs.folders import JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.run_record import load_request, with_limits
+from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -189,9 +191,16 @@ def validate_request(request: EvaluationRequest, home: Path | None) -> Evaluatio
             workflows = {
                 entry.name: run_sync(load_system_workflow(entry, factory, bench, library)) for entry in request.entries
             }
+        untrained = [
+            entry.name
+            for entry in request.entries
+            if not (request.evolving and entry.name in request.evolving.names)
+            and isinstance(method := factory.solver(workflows[entry.name].workflow.method, entry.config), Method)
+            and is_untrained(method, workflows[entry.name].workflow)
+        ]
     known = find_contaminated_tasks(workflows.values(), request, home)
     bench, tasks = load_request_tasks(request, known)
-    notices = (*notices, *_cautions(request, tasks, known))
+    notices = (*notices, *(f"{name}: {UNTRAINED}" for name in untrained), *_cautions(request, tasks, known))
     return EvaluationPlan(request, home, embedder, notices, bench, tasks, workflows, known)
 
 

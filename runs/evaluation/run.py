@@ -18,13 +18,13 @@ from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, make_task_row
 from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.evals.graders import GradedEnvironment
-from selfwire.evals.judge import PLACE as JUDGES
 from selfwire.graphs.evolution.nodes import ELAPSED
-from selfwire.graphs.rollouts import RolloutContext, RolloutRunner, freeze_gc, run_together, stream_rollouts
+from selfwire.graphs.rollout_context import RolloutContext
+from selfwire.graphs.rollouts import JUDGE_NODE, RolloutRunner, freeze_gc, run_together, stream_rollouts
 from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow, System, make_trivial_system
-from selfwire.runs.lifecycle import note_status, track_status
+from selfwire.runs.lifecycle import note_status, to_stop_status, track_status
 from selfwire.runs.run_record import compute_code_hash, get_version
 from selfwire.runtime.journal import Journal, body_hash
 from selfwire.runtime.ledger import Ledger, ResourceAmount
@@ -133,9 +133,13 @@ class Evaluation:
         """
         for one in self.evolutions:
             before = one.spent
+            run_sync(note_status(self, f"evolving {one.entry.name}"))
             try:
                 if not one.is_finished:
                     one.run(compute_left(self.request.budget, self.ledger.spent, before), partial(on_event, one))
+            except BaseException as error:
+                run_sync(note_status(self, to_stop_status(error)))
+                raise
             finally:
                 self.ledger.settle(ResourceAmount(), one.spent.subtract(before))
             self.workflows[one.entry.name] = one.result(self.run)
@@ -249,7 +253,7 @@ class Evaluation:
         spent = done.usage
         if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
             here: dict[str, str | int] = {"run": scope.run, "iteration": 0, "phase": PHASE, "task": task.id}
-            judged = await self.journal.spend_at(**here, node=JUDGES)
+            judged = await self.journal.spend_at(**here, node=JUDGE_NODE)
             spent = (await self.journal.spend_at(**here)).subtract(judged)
         body = done.model_dump_json(exclude_defaults=True)
         row = make_task_row(one.name, task.question, done, spent, body_hash(body))

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from selfwire.cli.output import format_spend
-from selfwire.cli.progress import EvaluationProgress
+from selfwire.cli.progress import EvaluationProgress, EvolutionProgress
 from selfwire.core.usage import Usage
 
 
@@ -37,3 +37,27 @@ def test_a_spend_below_a_cent_is_not_told_as_nothing() -> None:
     assert [one.split("tokens, ")[1] for one in told] == [
         "price unknown", "$0.00", "under $0.01", "$0.01", "$1,234.50"
     ]  # fmt: skip
+
+
+def evolution_lines(*events: dict[str, Any], tests: bool = False) -> str:
+    lines = io.StringIO()
+    with EvolutionProgress(2, Console(file=lines, width=400), tests=tests) as progress:
+        for one in events:
+            progress({"spend": Usage(), "score": 0.5, **one})
+    return lines.getvalue()
+
+
+def test_errors_of_tasks_are_named_in_the_lines_of_an_evolution() -> None:
+    saved = {"phase": "save", "accepted": True, "why": "unchanged", "errors": 2, "fault": "ModelError: no answer"}
+    tested = {"phase": "test", "iteration": 0, "done": 4, "total": 4, "errors": 1, "fault": "it is down"}
+    lines = evolution_lines({**saved, "iteration": 0}, {**tested, "side": "before"}, {**tested, "side": "after"})
+    assert "train 0.50 (2 errors: ModelError: no answer), accepted: unchanged" in lines
+    assert "tested the team before on 4 tasks: mean score 0.50 (1 error: it is down)" in lines
+    assert "tested the evolved team on 4 tasks" in lines
+
+
+def test_the_time_left_ends_with_the_last_iteration_and_tests_come_after_it() -> None:
+    saved = {"phase": "save", "accepted": True, "why": "unchanged"}
+    lines = evolution_lines({"phase": "rollout", "iteration": 0}, {**saved, "iteration": 0}, {**saved, "iteration": 1})
+    assert " 0 s left" not in lines.splitlines()[-1]
+    assert "left before the tests" in f"{EvolutionProgress(2, Console(), tests=True)._format_left(7.2)}"

@@ -1,5 +1,6 @@
 """`selfwire run`: what a budget stops is not lost."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.cli.exit_codes import STOPPED
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 
 QUESTION = "Who am I?"
 
@@ -15,7 +17,7 @@ def ran(home: Path, *arguments: str) -> Result:
     return CliRunner().invoke(build(), ["run", *arguments], env={"SELFWIRE_HOME": str(home)})
 
 
-@pytest.mark.parametrize(("method", "calls"), [("tacomas", 9), ("dytopo", 5)])
+@pytest.mark.parametrize(("method", "calls"), [("tacomas", 7), ("dytopo", 5)])
 def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: Path, method: str, calls: int) -> None:
     result = ran(tmp_path, method, QUESTION, "--budget-calls", str(calls))
     assert result.exit_code == STOPPED
@@ -32,7 +34,7 @@ def test_a_run_that_is_stopped_before_there_is_an_answer_says_so(tmp_path: Path,
 
 
 def test_show_tells_the_rounds_of_a_run_that_is_stopped(tmp_path: Path) -> None:
-    result = ran(tmp_path, "tacomas", QUESTION, "--budget-calls", "9", "--show")
+    result = ran(tmp_path, "tacomas", QUESTION, "--budget-calls", "7", "--show")
     assert result.exit_code == STOPPED
     assert "round 1: " in result.stdout
     assert "ended: stopped; the answer is that of round 1" in result.stdout
@@ -54,3 +56,32 @@ def test_a_server_that_cannot_be_reached_stops_a_run_and_is_named(
 
 async def at_once(seconds: float) -> None:
     """Sleeps for no time at all."""
+
+
+def asked_of_the_archive(home: Path, method: str, *more: str) -> Result:
+    [task] = load_benchmark("archive", size=20).splits(0, train=1, gate=0, test=0).train
+    result = ran(home, method, task.input, "--benchmark", "archive", "--show", *more)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.mark.parametrize("method", ["tacomas", "dytopo"])
+def test_the_answer_and_the_cost_are_printed_once(tmp_path: Path, method: str) -> None:
+    result = asked_of_the_archive(tmp_path, method)
+    assert "\nanswer\n" not in result.stdout
+    assert "spent:" not in result.stdout
+    assert "calls, " in result.stderr
+    assert "untrained" not in result.stdout
+
+
+def test_show_names_the_needs_and_offers_of_dytopo(tmp_path: Path) -> None:
+    assert re.search(r"^  Analyst needs: \S.*; offers: \S", asked_of_the_archive(tmp_path, "dytopo").stdout, re.M)
+
+
+def test_an_untrained_router_is_called_so(tmp_path: Path) -> None:
+    assert "the router is untrained" in asked_of_the_archive(tmp_path, "evomas").stdout
+    assert "untrained" not in asked_of_the_archive(tmp_path, "evomas", "--set", "adapter=fixed").stdout
+
+
+def test_a_run_without_an_answer_prints_its_cost(tmp_path: Path) -> None:
+    assert re.search(r"^1 calls, [\d,]+ tokens", ran(tmp_path, "hiva", QUESTION, "--budget-calls", "1").stderr, re.M)

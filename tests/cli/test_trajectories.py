@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfwire.cli.trajectories import show_trajectory
+from selfwire.cli.trajectories import list_trajectories, show_trajectory
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, Trajectory
 
@@ -37,3 +37,20 @@ def test_a_message_is_printed_once_per_stage(capsys: pytest.CaptureFixture[str])
 def test_what_runs_once_has_no_rounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert "round" not in shown(capsys, step("a", 0, output="x"), step("b", 0, output="y"))
     assert "round 2" in shown(capsys, step("a", 0, output="x"), step("a", 1, output="y"))
+
+
+def test_a_question_that_messages_repeat_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    passages = "Who?\nPassage: Ann was born in Rome."
+    asked = Question(id="q", input=passages)
+    steps = (step("a", 0, ("state", f"Objective: {passages}\nPlan: look"), output="x"),)
+    show_trajectory(Trajectory(question=asked, workflow="w", steps=steps, answer="Ann"))
+    lines = capsys.readouterr().out
+    assert lines.count("born in Rome") == 1
+    assert "Objective: (the question, as above)" in lines
+    assert "Plan: look" in lines
+
+
+def test_a_list_of_tasks_names_their_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Trajectory(question=Question(id="q", input="Who?"), workflow="w").as_failed("ModelError: it is down")
+    list_trajectories([("0/rollout", failed)])
+    assert "ModelError: it is down" in capsys.readouterr().out

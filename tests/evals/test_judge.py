@@ -20,6 +20,7 @@ from selfwire.evals import judge
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.evaluation.rows import read_results
 from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, read_rubric
+from selfwire.graphs.rollouts import JUDGE_NODE
 from selfwire.runs.models import make_metered_model
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal, Row
@@ -163,7 +164,7 @@ def written(folder: Path) -> Path:
 def judge_calls(home: Path) -> list[Row]:
     [run] = (home / "runs").iterdir()
     with closing(Journal.open_read_only(run / "journal.sqlite")) as journal:
-        return run_sync(journal.rows(node=judge.PLACE))
+        return run_sync(journal.rows(node=JUDGE_NODE))
 
 
 EVAL = "eval single --tasks 4"

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.graphs.evolution.nodes import get_trajectories_note
+from selfwire.graphs.trajectory_notes import get_trajectories_note
 from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
 from tests import kills

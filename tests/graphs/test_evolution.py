@@ -22,9 +22,10 @@ from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.evolution.config import EvolutionConfig, EvolutionContext
 from selfwire.graphs.evolution.graph import Event, build, count_failed_tests, run_evolution
-from selfwire.graphs.evolution.nodes import EvolutionNodes, get_trajectories_note
-from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
-from selfwire.runtime.journal import Journal
+from selfwire.graphs.evolution.nodes import EvolutionNodes
+from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader, explore_samples
+from selfwire.graphs.trajectory_notes import get_trajectories_note, load_trajectories
+from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import open_library
 
@@ -275,9 +276,11 @@ async def test_what_was_spent_decides_which_task_is_refused() -> None:
     method = Spending()
     made = context(method, budget=Budget(calls=7), calls_per_task=3, batch=8)
     method.ledgers.append(made.ledger)
-    with pytest.raises(BudgetError, match=r"6 of 7 calls spent and up to 3 more needed"):
+    with pytest.raises(BudgetError, match=r"7 of 7 calls spent and up to 1 more needed"):
         await evolved(made)
-    assert len(method.seen) == 3  # one after another towards the end, as each may need three calls
+    assert len(method.seen) == 3  # one after another towards the end; the fourth has the one call that is left
+    kept = await made.journal.get_note("trajectories/0/rollout/")
+    assert len(kept) == 3  # the finished ones can be looked at
 
 
 async def test_a_share_is_no_limit_on_what_a_budget_can_pay() -> None:
@@ -350,3 +353,86 @@ async def test_a_stop_between_writes_and_checkpoint_is_no_end(at: int) -> None:
     assert final["iteration"] == 2
     assert "test" in final
     assert await made.library.load("w") == await undisturbed.library.load("w")
+
+
+async def test_a_task_has_what_is_left_of_a_budget_that_is_smaller_than_a_share() -> None:
+    method = Spending()
+    made = context(method, budget=Budget(calls=2), calls_per_task=60, batch=1)
+    method.ledgers.append(made.ledger)
+    with pytest.raises(BudgetError, match=r"2 of 2 calls spent and up to 1 more needed; raise the limit on calls"):
+        await evolved(made)
+    assert len(method.seen) == 1
+
+
+async def test_a_version_has_its_own_score_and_that_of_the_one_that_it_was_made_from() -> None:
+    made = context(Scripted(skill=lambda number: {0: 0.0, 1: 1.0, 2: 0.5}[number]), iterations=2)
+    await evolved(made)
+    versions = (await made.library.history("w")).versions
+    assert [one.facts.get("score") for one in versions] == [None, 1.0, 1.0]  # the third is the second again
+    assert [one.facts.get("parent_score") for one in versions] == [None, 0.0, 1.0]
+
+
+async def test_a_version_that_was_not_compared_has_no_score_of_its_own() -> None:
+    made = context(Scripted(skill=lambda number: 1.0), gate="off", iterations=1)
+    await evolved(made)
+    facts = (await made.library.history("w")).versions[-1].facts
+    assert (facts["score"], facts["parent_score"]) == (None, 1.0)
+
+
+async def test_events_name_the_errors_of_tasks_and_the_side_that_is_tested() -> None:
+    events: list[Event] = []
+    method = Scripted(fails=lambda phase, task: task in {"train0", "test2"})
+    await evolved(context(method, iterations=1, batch=8), events)
+    [saved] = [one for one in events if one["phase"] == "save"]
+    assert (saved["errors"], saved["fault"]) == (1, "provider down")
+    tested = [one for one in events if one["phase"] == "test" and one["done"] == one["total"]]
+    assert [(one["side"], one["errors"]) for one in tested] == [("before", 1), ("after", 1)]
+
+
+@dataclass(frozen=True)
+class Grouped(Spending):
+    """Asks a question twice; the second run needs more calls than are left."""
+
+    samples: int = 2
+
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        async def run(place: Scope) -> Trajectory:
+            for _ in range(1 if place.sample == 0 else 9):
+                request = {"sample": place.sample, "number": _}
+                await self.journals[0].call_once("model", place, request, lambda: self.pay(place), attempt=_)
+            return await Scripted.solve(self, workflow, question, scope=place)
+
+        blank = Trajectory(question=question, workflow=workflow.fingerprint)
+        return await explore_samples(run, blank, self.samples, scope=scope)
+
+    async def pay(self, place: Scope) -> CallResult:
+        with self.ledgers[0].get_task_ledger(place).reserve(Usage(calls=1), "a call") as hold:
+            hold.settle(Usage(calls=1))
+        return CallResult("{}", Usage(calls=1))
+
+    journals: list[Journal] = field(default_factory=list)
+
+
+async def test_a_cap_that_strikes_within_a_group_keeps_its_finished_runs_and_counts_every_call() -> None:
+    method = Grouped()
+    made = context(method, budget=Budget(calls=1000), calls_per_task=4, iterations=1, batch=2, gate="off")
+    method.ledgers.append(made.ledger)
+    method.journals.append(made.journal)
+    events: list[Event] = []
+    await evolved(made, events)
+    kept = await load_trajectories(made.journal, Scope(run="r", iteration=0, phase="rollout"))
+    assert [(one.sample, one.feedback is not None) for one in kept] == [(0, True), (1, False)] * 2
+    failed = [one for one in kept if one.error]
+    assert all(one.error and one.error.startswith("the task has used up the budget reserved for it") for one in failed)
+    assert [one.usage.calls for one in failed] == [7, 7]  # 4 for each of two runs, of which the first took one
+    [saved] = [one for one in events if one["phase"] == "save"]
+    assert (saved["errors"], saved["score"]) == (2, 0.0)
+
+
+async def test_runs_that_all_need_more_than_their_share_stop_the_run_and_name_the_option() -> None:
+    method = Spending()
+    made = context(method, budget=Budget(calls=1000), calls_per_task=1, iterations=1, batch=8)
+    method.ledgers.append(made.ledger)
+    with pytest.raises(ModelError, match=r"8 of 8 runs .* needed more than the 1 calls .*--calls-per-task"):
+        await evolved(made)
+    assert len(await load_trajectories(made.journal, Scope(run="r", iteration=0, phase="rollout"))) == 8

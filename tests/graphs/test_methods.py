@@ -24,7 +24,8 @@ from selfwire.evals.benchmarks.archive import archive
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import EvolveResult, Method
 from selfwire.graphs.method_registry import make_method
-from selfwire.graphs.rollouts import RolloutContext, collect_rollouts, grade_trajectory
+from selfwire.graphs.rollout_context import RolloutContext
+from selfwire.graphs.rollouts import collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal

@@ -27,7 +27,7 @@ from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evomas.chooser import make_chooser
-from selfwire.graphs.rollouts import RolloutContext
+from selfwire.graphs.rollout_context import RolloutContext
 from selfwire.graphs.trained_router.training import Training
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal

@@ -1,3 +1,5 @@
+import asyncio
+import random
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,7 +22,9 @@ CALL = Usage(calls=1, input_tokens=60, output_tokens=40)
 def test_a_hold_counts_until_it_is_settled_with_the_real_cost() -> None:
     ledger = Ledger(Budget(tokens=150))
     hold = ledger.reserve(CALL, "rollout")
-    with pytest.raises(BudgetError, match="in 'gate': 100 of 150 tokens spent and up to 100 more"):
+    with pytest.raises(
+        BudgetError, match="in 'gate': 0 of 150 tokens spent, 100 held by calls and tasks under way, and up to 100 more"
+    ):
         ledger.reserve(CALL, "gate")
     hold.settle(Usage(calls=1, input_tokens=50))
     ledger.reserve(CALL, "gate").settle(CALL)
@@ -179,3 +183,75 @@ def often_switching() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
+
+
+async def call(ledger: Ledger, wanted: Usage, cost: Usage) -> None:
+    with ledger.track_call() as tracked, await tracked.reserve(wanted, "a call") as hold:
+        await asyncio.sleep(0)
+        hold.settle(cost)
+
+
+async def test_a_call_waits_for_those_under_way_and_has_what_they_give_back() -> None:
+    ledger, cheap = Ledger(Budget(tokens=250)), Usage(calls=1, input_tokens=30)
+    await asyncio.gather(*(call(ledger, CALL, cheap) for _ in range(5)))
+    assert ledger.spent.tokens == 150
+    await call(ledger, CALL, cheap)
+    with pytest.raises(BudgetError, match=r"180 of 250 tokens spent and up to 100 more needed"):
+        await call(ledger, CALL, cheap)
+
+
+async def test_a_reservation_that_no_call_made_is_not_waited_for() -> None:
+    ledger = Ledger(Budget(calls=1))
+    with ledger.reserve(CALL, "everything"), pytest.raises(BudgetError, match="0 of 1 calls spent, 1 held"):
+        async with asyncio.timeout(10):
+            await call(ledger, CALL, CALL)
+
+
+async def test_a_waiting_call_that_is_cancelled_leaves_the_others_alone() -> None:
+    ledger = Ledger(Budget(calls=1))
+    with ledger.track_call() as tracked:
+        hold = await tracked.reserve(CALL, "a")
+        waiting = asyncio.create_task(call(ledger, CALL, CALL))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        hold.settle(Usage())
+    await call(ledger, CALL, CALL)
+    assert ledger.spent.calls == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_nested_budgets_never_wait_for_each_other_and_no_limit_is_exceeded(seed: int) -> None:
+    draw = random.Random(seed)
+    run = Ledger(Budget(calls=60, tokens=3_000, dollars=0.5))
+    refused: list[BudgetError] = []
+
+    async def ask(task: str) -> None:
+        cost = Usage(calls=1, input_tokens=draw.randint(0, 60), output_tokens=40, dollars=draw.choice([0.0, 0.01]))
+        wanted = cost.replace(output_tokens=draw.randint(40, 400), dollars=0.02)
+        try:
+            with run.get_task_ledger(scope(task)).track_call() as tracked:
+                with await tracked.reserve(wanted, task) as hold:
+                    for _ in range(draw.randint(0, 4)):
+                        await asyncio.sleep(0)
+                    hold.settle(cost if draw.random() < 0.8 else Usage())
+        except BudgetError as error:
+            refused.append(error)
+
+    async def work(task: str) -> None:
+        try:
+            run.reserve_task(scope(task), Budget(calls=5))
+        except BudgetError as error:
+            refused.append(error)
+            return
+        for _ in range(3):
+            await asyncio.gather(*(ask(task) for _ in range(draw.randint(1, 4))))
+        run.release_task(scope(task))
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(work(f"t{number}") for number in range(16)))
+    spent = run.spent
+    assert (spent.calls <= 60, spent.tokens <= 3_000, (spent.dollars or 0) <= 0.5) == (True, True, True)
+    assert refused
+    run.reserve(Usage(calls=60 - spent.calls, input_tokens=3_000 - spent.tokens), "rest")  # nothing is left held

@@ -2,23 +2,27 @@
 
 import asyncio
 import json
+import re
+from itertools import count
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
 
 from selfwire.core.budget import Budget
-from selfwire.core.chat import Reply
+from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.messages import to_reply
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.provider_errors import redact_error
 from selfwire.runtime.throttle import get_throttle
-from tests.runtime.wired import ASKED, KEY, QUICK, metered, until
+from tests.runtime.wired import ASKED, KEY, PRICES, QUICK, metered, until
 from tests.wire.server import WireServer, broken, cut_off, hanging, rate_limited, refused, saying, text
 
 
@@ -187,3 +191,37 @@ def test_half_a_character_in_a_reply_or_a_fault_is_replaced_so_that_both_can_be_
 def test_a_key_that_stands_for_none_masks_nothing() -> None:
     assert redact_error(ValueError("next exit"), "x", "") == "ValueError: next exit"
     assert redact_error(ValueError("bad key 0123-abcd"), "0123-abcd") == "ValueError: bad key ***"
+
+
+async def test_what_calls_under_way_hold_is_not_spent(wire_server: WireServer) -> None:
+    wire_server.delay = 0.02
+    limit, journal, longest = 12_000, Journal.memory(), 2_000
+    chat = make_chat_model("openai:local", base_url=wire_server.url, api_key=KEY, max_tokens=longest)
+    model = MeteredModel(chat, policy=QUICK, prices=PRICES, ledger=Ledger(Budget(tokens=limit)), journal=journal)
+    refused: list[str] = []
+
+    async def work(number: int) -> None:
+        for visit in count():
+            await model.generate([ChatMessage.user("hello? " * 40)], scope=Scope(task=f"t{number}", visit=visit))
+
+    async def work_until_refused(number: int) -> None:
+        with pytest.raises(BudgetError) as error:
+            await work(number)
+        refused.append(str(error.value))
+
+    async with asyncio.timeout(120):
+        await asyncio.gather(*(work_until_refused(number) for number in range(32)))
+    spent = model.ledger.spent
+    assert limit - longest - 500 < spent.tokens <= limit
+    assert spent.calls == len(wire_server.asked)
+    assert journal.unknown() == (0, 0)
+    told = [re.search(r": (\d+),\d\d\d of 12,000 tokens spent and up to 2,\d\d\d more", why) for why in refused]
+    assert all(one and int(one[1]) >= 9 for one in told), refused
+
+
+async def test_an_empty_reply_is_not_asked_again_beyond_a_budget(wire_server: WireServer) -> None:
+    wire_server.always = saying("")
+    model = metered(wire_server, ledger=Ledger(Budget(calls=1)))
+    with pytest.raises(ModelError, match="an empty reply"):
+        await model.generate(ASKED, scope=Scope())
+    assert len(wire_server.asked) == model.ledger.spent.calls == 1

@@ -16,7 +16,7 @@ from selfwire.evals.baselines.single import make_single_workflow
 from selfwire.evals.langsmith.connection import open_local_client
 from selfwire.evals.langsmith.datasets import TaskSet, make_local_examples
 from selfwire.evals.langsmith.experiment import Experiment
-from selfwire.graphs.rollouts import RolloutContext
+from selfwire.graphs.rollout_context import RolloutContext
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 

@@ -81,6 +81,7 @@ def compare(
     targets: Targets = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
     against: Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")] = "",
     tasks: options.Tasks = None,
     split: options.Split = "test",

@@ -10,7 +10,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_new_limits
+from selfwire.cli.limits import Limits, parse_new_limits, refuse_without_resume
 from selfwire.cli.option_groups import Grading, Models, Results, select_group
 from selfwire.cli.options import ConfigFields, Home, load_from_anywhere, parse_config_fields, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
@@ -45,6 +45,7 @@ def evaluate(
     target: options.Target = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
     tasks: options.Tasks = None,
     split: options.Split = "test",
     seed: options.Seed = 0,
@@ -105,9 +106,12 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
     if markdown := given.get("markdown"):
         refuse_unwritable(markdown)
     if given["resume"] is not None:
-        with resume_evaluation(given["resume"], folder, limits=parse_new_limits(ctx)) as run:
+        with resume_evaluation(
+            given["resume"], folder, limits=parse_new_limits(ctx), retry_failed=given["retry_failed"]
+        ) as run:
             _run_and_report(run, folder, given)
         return
+    refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
     if given["dry_run"]:
         typer.echo(estimate_evaluation(request, folder).text)

@@ -8,7 +8,7 @@ import typer
 
 from selfwire.cli import option_groups, options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_new_limits
+from selfwire.cli.limits import Limits, parse_new_limits, refuse_without_resume
 from selfwire.cli.measures import TRAIN
 from selfwire.cli.options import load_from_anywhere, parse_config_fields, refuse_unused, to_local_folder
 from selfwire.cli.progress import EvolutionProgress
@@ -56,6 +56,7 @@ def evolve(
     method: Method = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
     models: option_groups.Models,
     iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
@@ -81,9 +82,10 @@ def evolve(
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
     folder = to_local_folder(home)
     if resume is not None:
-        with resume_evolution(resume, folder, limits=parse_new_limits(ctx)) as run:
+        with resume_evolution(resume, folder, limits=parse_new_limits(ctx), retry_failed=retry_failed) as run:
             _run_and_report(run, home)
         return
+    refuse_without_resume(ctx)
     if gate == "off":
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     if method is None or benchmark is None:

@@ -155,6 +155,10 @@ async def load_with_insights(library: WorkflowLibrary, ref: str) -> Workflow:
     if not describe_method(workflow.method).learns_insights:
         names = ", ".join(one.name for one in installed_methods() if one.learns_insights)
         raise ConfigError(f"{ref!r} belongs to {workflow.method}, which learns no insights; methods that do: {names}")
+    try:
+        get_library(workflow)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{ref!r} holds insights that cannot be read: {error}") from None
     return workflow
 
 

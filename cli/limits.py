@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import options
-from selfwire.cli.options import list_given_options, to_option
+from selfwire.cli.options import list_given_options, refuse_unused, to_option
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
 
-BESIDE = ("resume", "home", "workers", "markdown")
+BESIDE = ("resume", "retry_failed", "home", "workers", "markdown")
 """Options that a run does not remember, as its results do not depend on them."""
 
 
@@ -45,3 +45,12 @@ def parse_new_limits(ctx: typer.Context) -> dict[str, float]:
             f"only {', '.join(map(to_option, LIMITS.values()))} can"
         )
     return {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given}
+
+
+def refuse_without_resume(ctx: typer.Context) -> None:
+    """Refuse what only a resumed run heeds.
+
+    Raises:
+        ConfigError: it is given.
+    """
+    refuse_unused(ctx, ["retry_failed"], "a new run has no replies on record; give --resume RUN too")

@@ -48,6 +48,9 @@ Target = Annotated[
 ]
 Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
 Resume = Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="With --resume: ask again for replies that were of no use.")
+]
 Tasks = Annotated[
     int | None,
     typer.Option(

@@ -9,14 +9,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from selfwire.core import drawing
 from selfwire.core.edits import format_rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
-from selfwire.core.values import format_value, to_plain_json
+from selfwire.core.values import format_value, mask_controls, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_diff import WorkflowDiff
 from selfwire.evals.evaluation.table import Table
@@ -30,10 +32,23 @@ PARENT_SCORE = "parent_score"
 """Fact of a version: the mean train score of the one that it was made from."""
 
 
+class MaskingConsole(Console):
+    """A console that shows control characters of texts, which models may have written, as escapes."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text ready to print."""
+        return super().render_str(mask_controls(text), **options)
+
+
 def make_console() -> Console:
-    """Where commands write; texts are shown as they are, without markup."""
+    """Where commands write; texts are shown without markup, and as they are but for control characters."""
     width = None if sys.stdout.isatty() else PIPED_WIDTH
-    return Console(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
+    return MaskingConsole(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
+
+
+def print_answer(answer: str | None) -> None:
+    """Print an answer: as it is for other programs, and with control characters masked in a terminal."""
+    typer.echo(mask_controls(answer or "") if sys.stdout.isatty() else answer)
 
 
 def get_command_line() -> str:

@@ -9,7 +9,7 @@ from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
 from selfwire.cli.option_groups import Models
 from selfwire.cli.options import ConfigFields, Home, RouterName, parse_config_fields
-from selfwire.cli.output import format_spend
+from selfwire.cli.output import format_spend, print_answer
 from selfwire.cli.run_details import show_notes, show_plan
 from selfwire.cli.trajectories import show_steps
 from selfwire.core.budget import Budget
@@ -27,7 +27,7 @@ from selfwire.graphs.method_registry import make_method
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.training import UNTRAINED, is_untrained
-from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method
+from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.embedding_cache import CachedEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
@@ -76,7 +76,7 @@ def run(
         reached = error.partial_result if isinstance(error, StoppedError) else None
         if reached is not None:
             _show(solver, team, reached, show)
-            typer.echo(reached.answer)
+            print_answer(reached.answer)
         best = "; the answer is the best until then" if reached else ", before there was any answer"
         why = str(error).replace(" and resume the run", "").replace(", then resume", ", then try again")
         typer.echo(f"stopped{best}: {why}", err=True)
@@ -84,7 +84,7 @@ def run(
         raise typer.Exit(STOPPED) from None
     _show(solver, team, done, show)
     if done.answer is not None:
-        typer.echo(done.answer)
+        print_answer(done.answer)
     _print_spend(ledger, offline=names.is_offline)
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
@@ -109,6 +109,7 @@ def _load_team(method: Method, workflow: str, toolbox: Toolbox, home: str | None
     with open_library(home, create=False) as library:
         loaded = run_sync(library.load(workflow))
     refuse_other_method(loaded, method.name, f"workflow {workflow!r}")
+    refuse_unreadable_memory(method, loaded, f"workflow {workflow!r}")
     advice = "; lend the tools with --benchmark or --corpus"
     refuse_missing_tools(loaded, toolbox, f"workflow {workflow!r}", advice)
     return loaded

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_new_limits
+from selfwire.cli.limits import Limits, parse_new_limits, refuse_without_resume
 from selfwire.cli.option_groups import Grading, Models
 from selfwire.cli.options import (
     ConfigFields,
@@ -22,10 +23,11 @@ from selfwire.cli.options import (
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, to_plain_json
 from selfwire.evals.evaluation.table import ERRORS, SOLVED, Column, SystemSummary, build_table
-from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study, summarise_results
+from selfwire.evals.studies.errands import ErrandStudy, SeedResult, summarise_results
 from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.learning_test import run_learning_test
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
@@ -42,7 +44,7 @@ COLUMNS = (
 DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
-STUDY_ONLY = ("seeds", "sparse", "workers")
+STUDY_ONLY = ("seeds", "sparse", "workers", "out")
 """Parameters of the learning test only."""
 SHARED = ("method", "family", "updates", "batch", "embedder")
 """Parameters that the learning test and a training on a benchmark share."""
@@ -55,6 +57,7 @@ def train(
     benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
     resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
     models: Models,
     updates: Annotated[
@@ -77,6 +80,9 @@ def train(
     seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
     sparse: Annotated[bool, typer.Option("--sparse", help="With --family: about 1 % of chance runs succeed.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
+    out: Annotated[
+        Path | None, typer.Option(help="With --family: JSONL of results; what is in it is not run again.")
+    ] = None,
     home: Home = None,
 ) -> None:
     """Train a router by the rewards of its runs; --resume continues a training that stopped."""
@@ -88,9 +94,10 @@ def train(
         return
     folder = to_local_folder(home)
     if resume is not None:
-        with resume_training(resume, folder, limits=parse_new_limits(ctx)) as training:
+        with resume_training(resume, folder, limits=parse_new_limits(ctx), retry_failed=retry_failed) as training:
             _run_and_report(training, home)
         return
+    refuse_without_resume(ctx)
     with start_training(parse_request(ctx.params, models, grading, limits), folder) as training:
         _run_and_report(training, home)
 
@@ -199,8 +206,11 @@ def _run_learning_test(given: dict[str, Any]) -> None:
         updates=given["updates"] or STUDY.updates,
         batch=given["batch"],
     )
-    typer.echo(f"{given['seeds']} seeds of {study.updates} updates, embedder {embedder}; some minutes", err=True)
-    results = run_study(study, range(given["seeds"]), given["workers"])
+
+    def tell(line: str) -> None:
+        typer.echo(line, err=True)
+
+    results = run_learning_test(study, given["seeds"], given["workers"], given["out"], tell)
     output.make_console().print(format_learning_test(study, results, output.get_command_line()))
 
 

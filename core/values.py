@@ -102,11 +102,17 @@ def format_value(value: object) -> str:
     return value if isinstance(value, str) else to_canonical_json(to_plain_json(value))
 
 
+def mask_controls(text: str) -> str:
+    r"""The text with control characters, by which a terminal can be misled, as escapes such as \x1b; not \n and \t."""
+    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def replace_surrogates(text: str) -> str:
     """The text with surrogates, which no file can hold, joined to characters or replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

@@ -17,6 +17,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from selfwire.core.errors import ConfigError, JournalError
 
+LOCKED = 60
+"""Seconds for which a file that another program has locked is waited for."""
+
 
 class StrictSerializer(JsonPlusSerializer):
     """LangGraph's serializer for files that somebody else may have written: it never makes objects of unknown types.
@@ -83,7 +86,18 @@ class Threaded(BaseCheckpointSaver[Any]):
 
 
 class ThreadedSqliteSaver(Threaded, SqliteSaver):
-    """LangGraph's SQLite saver for sync and async runs."""
+    """LangGraph's SQLite saver for sync and async runs; raises JournalError where the file cannot be used."""
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """A cursor, whose transaction is committed."""
+        try:
+            with super().cursor(transaction) as cursor:
+                yield cursor
+        except sqlite3.Error as error:
+            raise JournalError(
+                f"checkpoints cannot be used: {error}; end what locks their file or make room, then resume"
+            ) from None
 
     def close(self) -> None:
         """Close the file once no thread uses it: a cancelled run leaves its last write to a thread."""
@@ -95,7 +109,7 @@ def sqlite_saver(path: Path) -> ThreadedSqliteSaver:
     """Open (or create, readable by its owner only) a saver's file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    return ThreadedSqliteSaver(sqlite3.connect(path, check_same_thread=False), serde=StrictSerializer())
+    return ThreadedSqliteSaver(sqlite3.connect(path, timeout=LOCKED, check_same_thread=False), serde=StrictSerializer())
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class Method(Solver, Protocol):
         """Check that what a saved workflow has learned can be used, by default nothing.
 
         Raises:
-            ConfigError, LibraryError: it cannot.
+            ConfigError, LibraryError, ValueError, TypeError, AttributeError: it cannot.
         """
         return
 

@@ -3,7 +3,6 @@
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -24,9 +23,7 @@ NOTHING = "There is no solution to choose from yet."
 
 
 class Choice(ReplySchema):
-    """The chosen solution."""
-
-    MAX_TOKENS: ClassVar[int] = 600
+    """The Ensemble's reply."""
 
     thought: str = Field(description="How the solutions compare.")
     solution_letter: str = Field(description="The letter of the chosen solution.")

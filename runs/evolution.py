@@ -27,7 +27,7 @@ from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_s
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import load_request, with_limits
-from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method
+from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -166,12 +166,18 @@ def start_evolution(
 
 
 def resume_evolution(
-    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None, command: str = "evolve"
+    run: str,
+    home: Path | None = None,
+    *,
+    limits: Mapping[str, float] | None = None,
+    retry_failed: bool = False,
+    command: str = "evolve",
 ) -> AbstractContextManager[EvolutionRun]:
     """A run that stopped early, with everything that it has paid for.
 
     Args:
         limits: of the budget, by name, in place of those of the run; kept for the next time.
+        retry_failed: whether replies on record that were of no use are asked for again.
 
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
@@ -179,7 +185,7 @@ def resume_evolution(
     """
     path = get_run_folder(home, run) / JOURNAL
     request = with_limits(load_request(path, EvolveRequest, command), limits or {})
-    return EvolutionPlan(request, home, *load_models_embedder(request.models)).resume(path)
+    return EvolutionPlan(request, home, *load_models_embedder(request.models)).resume(path, retry_failed=retry_failed)
 
 
 def validate_request(request: EvolveRequest, home: Path | None) -> ValidatedEvolution:
@@ -228,7 +234,7 @@ def _seed(method: Method, request: EvolveRequest, bench: Benchmark, library: Wor
     what = f"seed team {request.seed_team!r}"
     refuse_other_method(workflow, method.name, what)
     workflow = method.prepare_workflow(workflow)
-    method.check_learned(workflow)
+    refuse_unreadable_memory(method, workflow, what)
     refuse_missing_tools(workflow, bench.toolbox, what, f", which {bench.name} lacks; lend other tools")
     return workflow
 

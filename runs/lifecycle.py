@@ -98,13 +98,18 @@ class RunPlan(ABC, Generic[AnyRun]):
             yield opened
 
     @contextmanager
-    def resume(self, path: Path) -> Iterator[AnyRun]:
+    def resume(self, path: Path, *, retry_failed: bool = False) -> Iterator[AnyRun]:
         """A run that stopped early, with everything that it has paid for; keeps the request, whose limits may be new.
+
+        Args:
+            retry_failed: whether replies on record that were of no use are asked for again.
 
         Raises:
             JournalError: another process holds the run, or config, code or corpus have changed.
         """
         with closing(Journal.open(path, self._hashes)) as journal, self.open(journal) as opened:
+            if retry_failed:
+                journal.retry_failed()
             run_sync(self._note_request(journal))
             yield opened
 

@@ -138,10 +138,10 @@ def start_training(
 
 @contextmanager
 def resume_training(
-    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
+    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None, retry_failed: bool = False
 ) -> Iterator[OpenTraining]:
     """A training that stopped; arguments and errors as for `evolution.resume_evolution`."""
-    with resume_evolution(run, home, limits=limits, command="train") as opened:
+    with resume_evolution(run, home, limits=limits, retry_failed=retry_failed, command="train") as opened:
         yield _open_training(opened, home)
 
 

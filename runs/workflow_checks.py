@@ -2,8 +2,11 @@
 
 from collections.abc import Collection
 
-from selfwire.core.errors import ConfigError
+from pydantic import ValidationError
+
+from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.workflow import Workflow
+from selfwire.graphs.method_protocol import Method
 
 
 def refuse_other_method(workflow: Workflow, method: str, what: str) -> None:
@@ -17,6 +20,24 @@ def refuse_other_method(workflow: Workflow, method: str, what: str) -> None:
     """
     if workflow.method != method:
         raise ConfigError(f"{what} belongs to {workflow.method}, not to {method}")
+
+
+def refuse_unreadable_memory(method: Method, workflow: Workflow, what: str) -> None:
+    """Refuse a workflow that has learned something that its method cannot use.
+
+    Args:
+        what: the workflow in the message.
+
+    Raises:
+        ConfigError, LibraryError: the method cannot read or use it.
+    """
+    try:
+        method.check_learned(workflow)
+    except (ValueError, TypeError, AttributeError) as error:
+        why = format_first_fault(error, "memory") if isinstance(error, ValidationError) else str(error)
+        raise ConfigError(
+            f"{what} has learned what {method.name} cannot read ({why}); take another version, or empty its memory"
+        ) from None
 
 
 def refuse_missing_tools(workflow: Workflow, tools: Collection[str], what: str, advice: str) -> None:

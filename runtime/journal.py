@@ -75,6 +75,7 @@ class Journal:
         self._lease = lease
         self._lock = threading.Lock()
         self._settled: set[str] = set()
+        self._retryable: set[str] = set()
         self._open: dict[str, int] = {}
         self._busy: dict[str, list[Future[None]]] = {}
         self._spend = UsageAccumulator()
@@ -99,12 +100,12 @@ class Journal:
         `facts` are hashes of what must be the same on resume: config, code, corpus, embedder.
         Raises JournalError if the file exists or cannot be made.
         """
-        lease = None
-        if path != MEMORY:
-            create_journal(Path(path))
-            lease = Lease(Path(path))
-        connection = create_tables(str(path), {**(facts or {}), "run": run})
-        return cls(connection, name=str(path), run=run, lease=lease)
+        facts = {**(facts or {}), "run": run}
+        if path == MEMORY:
+            return cls(create_tables(MEMORY, facts), name=MEMORY, run=run, lease=None)
+        create_journal(Path(path), facts)
+        lease = Lease(Path(path))
+        return cls(open_as_holder(str(path)), name=str(path), run=run, lease=lease)
 
     @classmethod
     def open(cls, path: Path | str, facts: Mapping[str, str] | None = None) -> Self:
@@ -144,8 +145,7 @@ class Journal:
             at_most: its highest cost, for rows that never settle.
             attempt: counts deliberate repetitions of the same request at the same place.
         """
-        digest = hashlib.sha256(to_canonical_json(request).encode()).hexdigest()[:32]
-        key = hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32]
+        key, digest = _make_key(kind, scope, request, attempt)
         while other := self._get_running_call(key):
             await asyncio.wrap_future(other)
         try:
@@ -207,6 +207,23 @@ class Journal:
     def _count(self, usage: Usage) -> None:
         with self._lock:
             self._spend.add(usage)
+
+    def retry_failed(self) -> None:
+        """Let `reopen` have the calls made again that were settled until now."""
+        self._retryable = {*self._settled}
+
+    async def reopen(self, kind: Kind, scope: Scope, request: Any) -> bool:
+        """Have a settled call made again, whose reply was of no use; its cost stays counted.
+
+        False for calls that were settled since `retry_failed`, and always without it.
+        """
+        key, _ = _make_key(kind, scope, request)
+        if key not in self._retryable:
+            return False
+        self._retryable.discard(key)
+        await self._write((sql.FAIL, ("its reply was of no use", key)))
+        self._settled.discard(key)
+        return True
 
     def spend(self) -> Usage:
         """The sum of all rows, billed failures included; only its seconds depend on the order of calls."""
@@ -292,6 +309,12 @@ class Journal:
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
+
+
+def _make_key(kind: Kind, scope: Scope, request: Any, attempt: int = 0) -> tuple[str, str]:
+    """The key of a call, and the hash of its request."""
+    digest = hashlib.sha256(to_canonical_json(request).encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32], digest
 
 
 def body_hash(text: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from selfwire.core.errors import JournalError
+from selfwire.runtime.drafts import make_draft, place_draft
 
 APPLICATION_ID = 0x73776A6C  # "swjl"
 SCHEMA = 1
@@ -34,13 +35,21 @@ COMMIT;
 """
 
 
-def create_journal(path: Path) -> None:
-    """Create an empty file with mode 0600; raises JournalError if it exists or cannot be created."""
+def create_journal(path: Path, facts: Mapping[str, str]) -> None:
+    """Create a file with mode 0600 and its tables; nobody sees it before it is whole.
+
+    Raises:
+        JournalError: it exists, or cannot be created.
+    """
+    exists = JournalError(f"run file {path} exists already; resume that run or name another")
+    if path.exists():
+        raise exists
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        raise JournalError(f"run file {path} exists already; resume that run or name another") from None
+        with make_draft(path) as draft:
+            create_tables(str(draft), facts).close()
+            if not place_draft(draft, path):
+                raise exists
     except OSError as error:
         raise JournalError(f"run file {path} cannot be made: {error}; choose another folder") from None
 

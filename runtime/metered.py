@@ -164,12 +164,20 @@ class MeteredModel:
         try:
             return await parse_reply(schema, second), usage
         except ValueError as error:
+            if await self._reopen(request, reasked):
+                return await self.generate_structured(schema, messages, scope=scope, role=role, temperature=temperature)
             invalid = ReplyError(
                 f"{self._player(role).who.name} gave no valid {schema.__name__} at {reasked.where}, nor when asked "
-                f"again: {list_faults(error)}; try another model for role {role!r}, or structured='prompt'"
+                f"again: {list_faults(error)}; try another model for role {role!r}, or structured='prompt'; resuming "
+                "the run with --retry-failed asks again"
             )
             invalid.cost = usage
             raise invalid from None
+
+    async def _reopen(self, *requests: ModelRequest) -> bool:
+        """Have calls on record made again if failed ones shall be retried; whether any will be."""
+        keys = [(one.scope, make_request_key(self._player(one.role).who, one)) for one in requests]
+        return any([await self.journal.reopen("model", scope, key) for scope, key in keys])
 
     async def _send(self, request: ModelRequest) -> Reply:
         player = self._player(request.role)

@@ -20,6 +20,10 @@ class Recorder(Protocol):
         """Set a note about the run."""
         ...
 
+    async def reopen(self, kind: Kind, scope: Scope, request: object) -> bool:
+        """Have a recorded call made again, if failed ones shall be retried; see `Journal.reopen`."""
+        ...
+
 
 class NullRecorder:
     """Makes every call and records nothing: for long-lived processes, in which questions may be repeated."""
@@ -32,3 +36,7 @@ class NullRecorder:
 
     async def put_note(self, name: str, value: object) -> None:
         """Note nothing."""
+
+    async def reopen(self, kind: Kind, scope: Scope, request: object) -> bool:
+        """Nothing is recorded."""
+        return False

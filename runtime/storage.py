@@ -1,11 +1,11 @@
 """Opening the LangGraph store that keeps saved workflows: SQLite by default, Postgres by URL, or memory."""
 
 import asyncio
+import json
 import os
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
 
 from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.runtime.drafts import make_draft, place_draft
 
 SCHEMA = 1
 """Version of the format, in the header of a SQLite file and in every entry."""
@@ -67,7 +68,7 @@ def open_sqlite(path: Path) -> ThreadedStore:
         with store.lock:  # a cancelled run leaves its last write to a thread
             connection.close()
 
-    return ThreadedStore(store, str(path), (sqlite3.Error,), release)
+    return ThreadedStore(store, str(path), (sqlite3.Error, json.JSONDecodeError), release)
 
 
 def refuse_foreign(path: Path) -> None:
@@ -93,28 +94,12 @@ def refuse_foreign(path: Path) -> None:
 def _create(path: Path) -> None:
     """Create the whole file under another name, then link it: of two processes one wins, and none sees half a file."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".library-", suffix=".sqlite")
-    os.close(handle)
-    draft = Path(name)
-    try:
+    with make_draft(path) as draft:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
             SqliteStore(connection).setup()
-        _place(draft, path)
-    finally:
-        draft.unlink()
-
-
-def _place(draft: Path, path: Path) -> None:
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links: copy, unless another process was faster
-        with suppress(FileExistsError), path.open("xb") as file:
-            path.chmod(0o600)
-            file.write(draft.read_bytes())
+        place_draft(draft, path)
 
 
 def open_postgres(url: str) -> ThreadedStore:

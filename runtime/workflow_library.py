@@ -135,7 +135,7 @@ class WorkflowLibrary:
         item = await self._get(("heads",), name)
         if item is None:
             raise await self._missing_error(name)
-        return await self.version(name, item.value["version"])
+        return await self.version(name, self._read(item, "version"))
 
     async def version(self, name: str, version: str) -> Version:
         """The version called `run.step`, a tag, or a step or run; raises LibraryError if none or several match."""
@@ -195,9 +195,9 @@ class WorkflowLibrary:
         rollbacks = await self._all(("rollbacks", name))
         return History(
             name=name,
-            head=head.value["version"],
+            head=self._read(head, "version"),
             versions=tuple(sorted(versions, key=lambda v: v.age)),
-            rollbacks=tuple(Rollback(**item.value["rollback"]) for item in sorted(rollbacks, key=lambda i: i.key)),
+            rollbacks=tuple(map(self._rollback, sorted(rollbacks, key=lambda item: item.key))),
             tags=await self.tags(name),
         )
 
@@ -222,7 +222,7 @@ class WorkflowLibrary:
 
     async def tags(self, name: str) -> dict[str, str]:
         """Versions by tag."""
-        return {item.key: item.value["version"] for item in await self._all(("tags", name))}
+        return {item.key: self._read(item, "version") for item in await self._all(("tags", name))}
 
     async def _get(self, namespace: tuple[str, ...], key: str) -> Item | None:
         item = await self.store.aget((_ROOT, *namespace), key) if all(map(_is_id, namespace)) else None
@@ -237,10 +237,24 @@ class WorkflowLibrary:
                 return [self._check_schema(item) for item in found]
 
     def _check_schema(self, item: AnyItem) -> AnyItem:
-        schema = item.value.get("schema")
+        value: Any = item.value
+        if not isinstance(value, dict):
+            raise LibraryError(f"entry {item.key!r} in library {self.where} is corrupt: it is no JSON object")
+        schema = value.get("schema")
         if schema != SCHEMA:
             raise LibraryError(f"library {self.where} has an entry of schema {schema}; this selfwire reads {SCHEMA}")
         return item
+
+    def _read(self, item: Item, field: str) -> str:
+        if isinstance(value := item.value.get(field), str):
+            return value
+        raise LibraryError(f"entry {item.key!r} in library {self.where} is corrupt: it has no text {field!r}")
+
+    def _rollback(self, item: Item) -> Rollback:
+        try:
+            return Rollback.model_validate(item.value["rollback"])
+        except (ValidationError, KeyError) as error:
+            raise LibraryError(f"rollback {item.key!r} in library {self.where} is corrupt: {error}") from None
 
     def _version(self, item: Item) -> Version:
         try:

@@ -1,10 +1,8 @@
 """Does the router learn? The trained head against choosers without learning, on held-out errands, over seeds."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import as_completed
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +28,7 @@ from selfwire.evals.studies.errand_runs import (
 )
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
 from selfwire.evolvers.trained_router.decisions import Episode
+from selfwire.runtime.child_processes import open_process_pool
 from selfwire.runtime.embeddings import load_embedder
 
 if TYPE_CHECKING:
@@ -77,13 +76,17 @@ class SeedResult(FrozenModel):
     curve: Curve
 
 
-def run_study(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> list[SeedResult]:
-    """Run the study for each seed, in processes of one thread; the results do not depend on their number."""
-    if workers == 1:
-        return [run_seed(study, seed) for seed in seeds]
-    # a fork would inherit torch's threads
-    with ProcessPoolExecutor(max_workers=workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(partial(run_seed, study), seeds))
+def run_study(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> Generator[SeedResult, None, None]:
+    """Run the study for each seed, in processes of one thread; yields results as they come.
+
+    They do not depend on the number of processes, which end where the iteration is left.
+    """
+    if workers == 1 or len(seeds) < 2:
+        yield from (run_seed(study, seed) for seed in seeds)
+        return
+    with open_process_pool(workers) as pool:
+        for done in as_completed([pool.submit(run_seed, study, seed) for seed in seeds]):
+            yield done.result()
 
 
 def run_seed(study: ErrandStudy, seed: int) -> SeedResult:

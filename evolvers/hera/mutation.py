@@ -120,8 +120,15 @@ def propose_joining(candidate: Candidate, score: float) -> Rewiring | None:
 
 
 def get_mutated(workflow: Workflow) -> tuple[str, ...]:
-    """Questions that had their second group."""
-    return tuple(workflow.memory.get(MEMORY, ()))
+    """Questions that had their second group.
+
+    Raises:
+        ValueError: the workflow's memory holds something else.
+    """
+    kept = workflow.memory.get(MEMORY, ())
+    if not isinstance(kept, tuple) or not all(isinstance(one, str) for one in kept):
+        raise ValueError(f"{MEMORY}: a list of texts belongs here, not {kept!r}")
+    return kept
 
 
 def with_mutated(workflow: Workflow, questions: Sequence[str]) -> Workflow:

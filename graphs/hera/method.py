@@ -37,6 +37,10 @@ class Hera(HeraActions, Method):
         """The pool around the default chain, without insights."""
         return make_initial_workflow(load_prompts("evolvers", METHOD), tools=tools)
 
+    def check_learned(self, workflow: Workflow) -> None:
+        """Read everything that the workflow has learned; raises as `Method.check_learned`."""
+        experience.get_library(workflow), blame.get_buffers(workflow), mutation.get_mutated(workflow)
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Characterise, retrieve, plan once at the temperature of evaluations, execute.
 

@@ -8,6 +8,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.initial_team import METHOD, adopt_workflow, make_initial_workflow
+from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.repair import propose_least_helpful_removal
 from selfwire.evolvers.hiva.updates import carry_over_learning, make_weight_sample, refit_weights
 from selfwire.graphs.hiva.actions import HivaActions
@@ -32,6 +33,10 @@ class Hiva(HivaActions, Method):
     def prepare_workflow(self, workflow: Workflow) -> Workflow:
         """An existing team with the config's caps, and without tools in "w/o Tool"."""
         return adopt_workflow(workflow, self.config)
+
+    def check_learned(self, workflow: Workflow) -> None:
+        """Read everything that the workflow has learned; raises as `Method.check_learned`."""
+        HivaMemory.of(workflow)
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader

@@ -13,7 +13,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.initial_team import METHOD, make_initial_workflow
-from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
+from selfwire.evolvers.tacomas.lessons import MEMORY, get_lessons, with_lessons
 from selfwire.evolvers.tacomas.rounds import compute_figures, count_agreement, find_best_round
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
@@ -37,6 +37,10 @@ class Tacomas(TacomasActions, Method):
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The initial team of five."""
         return make_initial_workflow(load_prompts("evolvers", METHOD), tools=tools, config=self.config)
+
+    def check_learned(self, workflow: Workflow) -> None:
+        """Read everything that the workflow has learned; raises as `Method.check_learned`."""
+        get_lessons(workflow)
 
     async def solve(
         self, workflow: Workflow, question: Question, *, scope: Scope, graph_config: RunnableConfig | None = DETACHED

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 
 from selfwire.graphs.variants import FULL, RANDOM
@@ -13,6 +12,7 @@ from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
+from selfwire.runtime.child_processes import open_process_pool
 
 
 def run_ablation(
@@ -84,7 +84,7 @@ def _run(
     waiting = sorted(todo, key=lambda one: one[1])
     running: set[Future[Row]] = set()
     faults: list[BaseException] = []
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with open_process_pool(workers) as pool:
         while running or (waiting and not faults):
             ready = [] if faults else [one for one in waiting if one[0] != RANDOM or (FULL, one[1]) in rows]
             for name, seed in ready[: workers - len(running)]:

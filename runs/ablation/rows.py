@@ -12,11 +12,20 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel
 
 
-class Row(FrozenModel):
-    """The result of one run of a study.
+class StudyRow(FrozenModel):
+    """A result of a study.
 
     Args:
         study: fingerprint of everything that the rows of a study share, the code among it.
+    """
+
+    study: str
+
+
+class Row(StudyRow):
+    """The result of one run of a study.
+
+    Args:
         after: mean score over the test tasks that count.
         compared: how many those are.
         errors: test runs that ended as infrastructure errors.
@@ -25,7 +34,6 @@ class Row(FrozenModel):
         paths: fingerprints of the steps of the teams, by phase.
     """
 
-    study: str
     variant: str
     seed: int = Field(ge=0)
     after: float = Field(ge=0, le=1)
@@ -80,7 +88,7 @@ class EvaluationRow(Row):
     rounds: float | None = Field(ge=0)
 
 
-AnyRow = TypeVar("AnyRow", bound=Row)
+AnyRow = TypeVar("AnyRow", bound=StudyRow)
 
 
 def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
@@ -102,7 +110,7 @@ def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
     return [_row(path, number, line, study, schema) for number, line in enumerate(whole.splitlines(), start=1)]
 
 
-def append_row(path: Path, row: Row) -> None:
+def append_row(path: Path, row: StudyRow) -> None:
     """Add a row as one line."""
     with _usable(path), path.open("a", encoding="utf-8") as file:
         file.write(row.model_dump_json() + "\n")

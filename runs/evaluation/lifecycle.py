@@ -51,6 +51,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
     Attributes:
         known: the tasks that these have learned from.
         out: file of results; one in the run's folder if None.
+        retry_failed: whether a resumed run asks again for replies that were of no use.
     """
 
     request: EvaluationRequest
@@ -59,6 +60,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
     workflows: Mapping[str, LoadedWorkflow]
     known: ContaminatedTasks
     out: Path | None = None
+    retry_failed: bool = False
 
     @property
     def corpus(self) -> list[object]:
@@ -105,6 +107,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
                 embedder=self.embedder.name,
                 out=Path(out) if out else folder / RESULTS,
                 notices=self.notices,
+                retry_failed=self.retry_failed,
             )
         finally:
             run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
@@ -129,12 +132,13 @@ def start_evaluation(
 
 
 def resume_evaluation(
-    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
+    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None, retry_failed: bool = False
 ) -> AbstractContextManager[Evaluation]:
     """A run that stopped early, with everything that it has paid for; it repeats tasks that ended as errors.
 
     Args:
         limits: of the budget, by name, in place of those of the run; kept for the next time.
+        retry_failed: whether replies on record that were of no use are asked for again.
 
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
@@ -142,7 +146,8 @@ def resume_evaluation(
     """
     path = get_run_folder(home, run) / JOURNAL
     merge_leftover_shards(run, home)
-    return _load_plan(path, home, limits or {}).resume(path)
+    plan = replace(_load_plan(path, home, limits or {}), retry_failed=retry_failed)
+    return plan.resume(path, retry_failed=retry_failed)
 
 
 @contextmanager
@@ -155,13 +160,14 @@ def open_shard(shard: Shard) -> Iterator[Evaluation]:
     whole, name = _load_plan(shard.whole, shard.home, {}), shard.name
     plan = replace(
         whole,
+        retry_failed=shard.retry_failed,
         request=whole.request.alone(name),
         workflows={name: whole.workflows[name]},
         out=shard.own.with_name(RESULTS),
     )
     plan.create_journal(shard.own, shard.run).close()
     shard.copy_from_run()
-    with plan.resume(shard.own) as run:
+    with plan.resume(shard.own, retry_failed=shard.retry_failed) as run:
         yield run
 
 

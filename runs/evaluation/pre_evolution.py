@@ -101,18 +101,19 @@ class Evolution:
     def _read(self) -> AbstractContextManager[Journal | None]:
         return closing(Journal.open_read_only(self.path)) if self.path.exists() else nullcontext()
 
-    def run(self, budget: Budget, on_event: Callable[[Event], None]) -> None:
+    def run(self, budget: Budget, on_event: Callable[[Event], None], *, retry_failed: bool = False) -> None:
         """Evolve, or resume the evolution.
 
         Args:
             budget: the limits of the evolution, its cost so far included.
+            retry_failed: as for `resume_evolution`.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
         limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
         with (
-            evolution.resume_evolution(RUN, self.home, limits=limits)
+            evolution.resume_evolution(RUN, self.home, limits=limits, retry_failed=retry_failed)
             if self.path.exists()
             else evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
         ) as opened:

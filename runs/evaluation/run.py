@@ -60,6 +60,7 @@ class Evaluation:
         evolutions: of contestants that are evolved first.
         judge: pays for the calls of a model that grades; None if none does.
         notices: what the user should know.
+        retry_failed: whether replies on record that were of no use are asked for again.
         get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
     """
 
@@ -75,6 +76,7 @@ class Evaluation:
     out: Path
     judge: Ledger | None = None
     notices: tuple[str, ...] = ()
+    retry_failed: bool = False
     get_rollout_runner: Callable[[System], RolloutRunner] = lambda one: stream_rollouts
     _noted: float = field(default=-math.inf, init=False)
 
@@ -136,7 +138,8 @@ class Evaluation:
             run_sync(note_status(self, f"evolving {one.entry.name}"))
             try:
                 if not one.is_finished:
-                    one.run(compute_left(self.request.budget, self.ledger.spent, before), partial(on_event, one))
+                    left = compute_left(self.request.budget, self.ledger.spent, before)
+                    one.run(left, partial(on_event, one), retry_failed=self.retry_failed)
             except BaseException as error:
                 run_sync(note_status(self, to_stop_status(error)))
                 raise

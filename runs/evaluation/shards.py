@@ -13,11 +13,16 @@ from selfwire.runtime.lease import Lease
 
 @dataclass(frozen=True)
 class Shard:
-    """One system of a run."""
+    """One system of a run.
+
+    Attributes:
+        retry_failed: whether replies on record that were of no use are asked for again.
+    """
 
     run: str
     name: str
     home: Path | None
+    retry_failed: bool = False
 
     @property
     def whole(self) -> Path:

@@ -23,7 +23,7 @@ from selfwire.graphs.method_protocol import Method, Solver
 from selfwire.graphs.method_registry import describe_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.runs.evaluation.request import SystemSpec
-from selfwire.runs.workflow_checks import refuse_missing_tools
+from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_unreadable_memory
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
@@ -101,7 +101,7 @@ async def load_system_workflow(
         ) from None
     solver = factory.solver(saved.workflow.method, entry.config)
     if isinstance(solver, Method):
-        solver.check_learned(saved.workflow)
+        refuse_unreadable_memory(solver, saved.workflow, f"workflow {entry.target!r}")
     advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
     refuse_missing_tools(saved.workflow, bench.toolbox, f"workflow {entry.target!r}", advice)
     return saved

@@ -6,13 +6,11 @@ The rows are the same however many processes there are, and a run can be resumed
 import math
 import multiprocessing
 import os
-import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -27,6 +25,7 @@ from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.evaluation.run import Evaluation, Event, note_workflows
 from selfwire.runs.evaluation.shards import Shard
 from selfwire.runs.lifecycle import note_status, to_stop_status
+from selfwire.runtime.child_processes import open_process_pool
 from selfwire.runtime.ledger import ResourceAmount
 from selfwire.runtime.sync import run_sync
 
@@ -74,7 +73,7 @@ def run_in_processes(
     Raises:
         OutageError, ModelError: a contestant stopped; what all have done is kept, and the run can be resumed.
     """
-    todo = [Shard(run.run, name, home) for name in run_sync(_unfinished(run))]
+    todo = [Shard(run.run, name, home, run.retry_failed) for name in run_sync(_unfinished(run))]
     run_sync(note_status(run, "running"))
     try:
         with closing(_run_shards(todo, workers, on_event)) as worked:
@@ -112,7 +111,7 @@ def _run_shards(
     context = multiprocessing.get_context("spawn")
     events: EventQueue = context.SimpleQueue()
     faults: list[BaseException] = []
-    with _pool(workers, events) as pool:
+    with open_process_pool(workers, _listen, events) as pool:
         running = {pool.submit(run_alone, shard): shard for shard in todo}
         while running:
             ended, _ = wait(running, PAUSE, FIRST_COMPLETED)
@@ -130,36 +129,13 @@ def _run_shards(
         raise faults[0]
 
 
-@contextmanager
-def _pool(workers: int, events: EventQueue) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end with this block; an error ends them at once, which journals survive."""
-    before = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(events,)) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in set(multiprocessing.active_children()) - before:
-                process.terminate()
-            raise
-
-
 _listeners: list[EventQueue] = []
 """Queues for events, in a worker process; a process can only inherit a queue when it starts."""
 
 
-def _begin(events: EventQueue) -> None:
-    """Leave Ctrl-C to the parent process, and end with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _listen(events: EventQueue) -> None:
+    """Begin a worker process."""
     _listeners.append(events)
-
-    def follow() -> None:
-        if parent := multiprocessing.parent_process():
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
 
 
 def run_alone(shard: Shard) -> Usage:

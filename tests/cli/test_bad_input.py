@@ -2,19 +2,31 @@
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
+from selfwire.cli.error_handling import format_in_one_line
+from selfwire.cli.exit_codes import WRONG
+from selfwire.cli.output import make_console
+from selfwire.evals.baselines.single import make_single_workflow
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.method_registry import make_method
 from selfwire.runs.evolution import start_evolution
 from selfwire.runs.folders import JOURNAL
 from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 
 EVOLVE = ("evolve", "hiva", "--benchmark", "archive")
@@ -314,3 +326,54 @@ def test_a_seed_team_of_another_method_or_with_tools_that_are_not_there(home: Pa
     file.write_text(json.dumps(workflow.model_dump(mode="json")))
     given = ("evolve", "hiva", "--benchmark", str(home / "tasks.jsonl"), *SMALL, "--seed-team", str(file))
     assert "which" in refused(home, *given)
+
+
+@pytest.mark.parametrize("garbage", [5, "x", [1, 2], {"a": 1}], ids=str)
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("hiva", "hiva"), ("hera", "experience"), ("hera", "failures"), ("hera", "mutated"), ("tacomas", "lessons")],
+)
+def test_a_workflow_file_with_garbage_for_memory_is_refused_in_words(
+    tmp_path: Path, method: str, name: str, garbage: object
+) -> None:
+    made = make_method(method, model=MeteredModel(OfflineChat()), toolbox={}, embedder=HashingEmbedder(), config={})
+    file = tmp_path / "team.json"
+    file.write_text(made.make_initial_workflow(()).with_memory(**{name: garbage}).model_dump_json())
+    evolve = f"evolve {method} --benchmark archive --seed-team {file} --train 2 --gate-size 2 --test 0"
+    for command in (f"run {method} Who? --workflow {file}", evolve, f"eval {file} --benchmark archive --tasks 2"):
+        called = CliRunner().invoke(build(), command.split(), env={"SELFWIRE_HOME": str(tmp_path / "home")})
+        assert (called.exit_code, called.stdout) == (WRONG, ""), command
+        assert f"has learned what {method} cannot read" in called.stderr, command
+
+
+@pytest.mark.parametrize("garbage", ["[1, 2]", "null", "7", '{"schema": 1}', "{", '{"schema": 1, "version": 5}'])
+def test_library_values_that_are_no_versions_are_errors_in_words(tmp_path: Path, garbage: str) -> None:
+    with open_library(tmp_path) as library:
+        run_sync(library.save("team", make_single_workflow(()), run="r", step=0))
+    with closing(sqlite3.connect(tmp_path / "library.sqlite")) as file:
+        file.execute("UPDATE store SET value = ?", (garbage,))
+        file.commit()
+    for command in (["show", "team"], ["history", "team"], ["rollback", "team", "0"]):
+        called = CliRunner().invoke(build(), [*command, "--home", str(tmp_path)])
+        assert called.exit_code == WRONG, called.output
+        assert "library" in called.stderr
+        assert not isinstance(called.exception, ValueError | AttributeError)
+
+
+def test_control_characters_are_shown_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    make_console().print("red \x1b[31m text\twith\x07 bell")
+    table = Table("insight")
+    table.add_row("clear \x1b[2J\r all")
+    make_console().print(table)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert r"red \x1b[31m text" in shown
+    assert r"clear \x1b[2J\x0d all" in shown
+    assert r"\x1b[2J" in format_in_one_line(ValueError("clear \x1b[2J all"))
+
+
+@pytest.mark.parametrize("command", ["evolve hiva", "eval hiva", "compare hiva single", "train evomas"])
+def test_only_a_resumed_run_has_replies_to_ask_for_again(tmp_path: Path, command: str) -> None:
+    told = refused(tmp_path, *command.split(), "--benchmark", "archive", "--retry-failed")
+    assert "--retry-failed would do nothing: a new run has no replies on record" in told

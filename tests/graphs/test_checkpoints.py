@@ -1,7 +1,9 @@
 """Savers under whole method graphs, called in both forms."""
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +76,21 @@ def test_a_checkpoint_that_is_no_msgpack_is_an_error_in_words() -> None:
     for data in (("msgpack", b"\xc1"), ("pickle", b""), ("json", b"{"), ("msgpack", b"")):
         with pytest.raises(JournalError, match="cannot be read"):
             StrictSerializer().loads_typed(data)
+
+
+def test_a_file_that_another_program_has_locked_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoints.sqlite"
+    saver = sqlite_saver(path)
+    with closing(saver), saver.cursor() as cursor:  # makes the tables
+        assert cursor.execute("PRAGMA busy_timeout").fetchone()[0] >= 60_000
+
+
+def test_a_file_that_stays_locked_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfwire.graphs.checkpoints.LOCKED", 0.05)
+    path = tmp_path / "checkpoints.sqlite"
+    with closing(sqlite_saver(path)) as saver:
+        saver.setup()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(JournalError, match="checkpoints cannot be used: database is locked"):
+                saver.delete_thread("t")

@@ -1,5 +1,6 @@
 """What belongs to a part of a run is copied from journal to journal, once."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import CallResult, Journal
-from selfwire.runtime.journal_file import copy_rows
+from selfwire.runtime.journal_file import copy_rows, read_header
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
 
@@ -51,3 +52,21 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     (tmp_path / "part.sqlite").write_bytes(b"x" * 4096)
     with pytest.raises(JournalError, match="is not a journal of selfwire"):
         copy_rows(tmp_path / "part.sqlite", tmp_path / "whole.sqlite", runs=[], notes=[])
+
+
+def test_a_journal_can_be_read_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen = tmp_path / "run" / "journal.sqlite", list[str]()
+    place = os.link
+
+    def watch(draft: Path, name: Path) -> None:
+        seen.append("before" if path.exists() else "nothing")
+        place(draft, name)
+        seen.append(read_header(path).facts["run"])
+
+    monkeypatch.setattr("os.link", watch)
+    Journal.create(path, run="r").close()
+    assert seen == ["nothing", "r"]
+    assert [one.name for one in path.parent.iterdir() if one.name.startswith(".")] == []
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(JournalError, match="exists already"):
+        Journal.create(path, run="r")

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import re
+from contextlib import closing
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from langchain_core.messages import AIMessage
 
 from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage, Reply
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskBudgetError
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
@@ -22,7 +24,7 @@ from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.provider_errors import redact_error
 from selfwire.runtime.throttle import get_throttle
-from tests.runtime.wired import ASKED, KEY, PRICES, QUICK, metered, until
+from tests.runtime.wired import ASKED, KEY, PRICES, QUICK, Verdict, metered, until
 from tests.wire.server import WireServer, broken, cut_off, hanging, rate_limited, refused, saying, text
 
 
@@ -225,3 +227,41 @@ async def test_an_empty_reply_is_not_asked_again_beyond_a_budget(wire_server: Wi
     with pytest.raises(ModelError, match="an empty reply"):
         await model.generate(ASKED, scope=Scope())
     assert len(wire_server.asked) == model.ledger.spent.calls == 1
+
+
+async def test_replies_of_no_use_are_asked_for_again_only_where_a_resumed_run_is_told_so(
+    wire_server: WireServer, tmp_path: Path
+) -> None:
+    path, where = tmp_path / "journal.sqlite", Scope(phase="rollout", task="t1")
+
+    async def ask(journal: Journal) -> Verdict:
+        with closing(journal):
+            return (await metered(wire_server, journal=journal).generate_structured(Verdict, ASKED, scope=where))[0]
+
+    wire_server.always = saying("[" * 1000)
+    with pytest.raises(ReplyError, match="--retry-failed"):
+        await ask(Journal.create(path, run="r"))
+    asked = len(wire_server.asked)
+    assert asked == 2
+
+    wire_server.always = saying('{"good": true, "reasons": []}')
+    with pytest.raises(ReplyError):
+        await ask(Journal.open(path))
+    assert len(wire_server.asked) == asked  # what is on record is replayed
+
+    wire_server.always = saying("[" * 1000)
+    again = Journal.open(path)
+    again.retry_failed()
+    with pytest.raises(ReplyError):
+        await ask(again)
+    assert len(wire_server.asked) == asked + 2  # once, and not for ever
+
+    wire_server.always = saying('{"good": true, "reasons": []}')
+    mended = Journal.open(path)
+    mended.retry_failed()
+    assert (await ask(mended)).good
+    assert len(wire_server.asked) == asked + 3
+    with closing(Journal.open(path)) as journal:
+        assert journal.spend().calls == asked + 3  # everything that was paid for
+    assert (await ask(Journal.open(path))).good
+    assert len(wire_server.asked) == asked + 3

@@ -8,13 +8,15 @@ from typing import Any, TypeVar
 from selfwire.core.agent import Agent
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError
+from selfwire.core.excerpt import excerpt
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 
 TRACE_LENGTH = 12_000
 STEP_LENGTH = 2_000
-RESULT_LENGTH = 400
+LEAST = 400  # characters of a step or a result, however many there are
+ARGUMENTS_LENGTH = 400
 
 _T = TypeVar("_T")
 
@@ -27,20 +29,37 @@ def shorten(text: str, length: int) -> str:
     return f"{text[:half]} ... {text[-half:]}"
 
 
-def format_step(step: Step, length: int = STEP_LENGTH) -> str:
-    """One agent's work: its tool uses and its output."""
+def format_step(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> str:
+    """One agent's work: its tool uses and its output, each cut to what concerns the output or `about`."""
+    subject = f"{about}\n{step.output}"
     uses = [
-        f"tool {use.name}({shorten(str(dict(use.arguments or {})), RESULT_LENGTH)}) -> "
-        f"{'error: ' if use.error else ''}{shorten(use.result, RESULT_LENGTH)}"
+        f"tool {use.name}({shorten(str(dict(use.arguments or {})), ARGUMENTS_LENGTH)}) -> "
+        f"{'error: ' if use.error else ''}{excerpt(use.result, max(length // 2 // len(step.tools), LEAST), subject)}"
         for use in step.tools
     ]
-    return "\n".join([*(shorten(use, length) for use in uses), shorten(step.output, length)])
+    return "\n".join([*uses, excerpt(step.output, length, about)])
 
 
-def format_trace(trajectory: Trajectory) -> str:
-    """The team's work, one `[node]` block per step, shortened evenly to fit."""
-    share = max(STEP_LENGTH // 5, min(STEP_LENGTH, TRACE_LENGTH // max(len(trajectory.steps), 1)))
-    return "\n".join(f"[{step.node}] {format_step(step, share)}" for step in trajectory.steps)
+def format_inbox(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> str:
+    """What an agent was handed beside the task, one `From node:` block per message, shortened evenly to fit."""
+    share = max(length // max(len(step.inbox), 1), LEAST)
+    blocks = [f"From {message.source}:\n{excerpt(message.text, share, about)}" for message in step.inbox]
+    return "\n\n".join(blocks) or "(nothing but the task)"
+
+
+def format_trace(trajectory: Trajectory, *, answer: str = "") -> str:
+    """The team's work, one `[node]` block per step, shortened evenly to fit.
+
+    Args:
+        answer: stands for an output that is the final answer, in prompts that have that already.
+    """
+    share = max(LEAST, min(STEP_LENGTH, TRACE_LENGTH // max(len(trajectory.steps), 1)))
+    final = trajectory.answer or ""
+    shown = [
+        step.replace(output=answer) if answer and step.output == final and step is trajectory.steps[-1] else step
+        for step in trajectory.steps
+    ]
+    return "\n".join(f"[{step.node}] {format_step(step, share, about=final)}" for step in shown)
 
 
 def render_agents(agents: Sequence[Agent]) -> str:

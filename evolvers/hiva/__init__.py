@@ -43,10 +43,13 @@ Departures from the paper (a test is named after each):
          make everything near everything.
     D16  A source that lost its last successor is joined to the sink again.
     D17  A cycle is undone at its newest edge; in one that no known edit made, at an edge against the order.
-    D18  The parser is not asked about praise, which concerns neither prompts nor topology.
+    D18  Who writes a gradient says in the same reply what it concerns; the paper parses it in a call of its own. Praise
+         concerns neither prompts nor topology.
     D19  Lessons on agents and edges that the batch's own rewirings removed are set aside until the next update: if
          the gate rejects the rewirings, the kept workflow learns from the whole batch.
     D20  omega moves half way to the best fit, and only where the fit's correlation is 2.5/sqrt(n) or more and the move
          beats the omega before; an indicator that is equal in all tasks keeps its share. The maximum itself follows
          noise, and a constant indicator, of correlation 0, would win over all those below 0.
+    D21  A task is characterised only where its concepts decide something: before a run in which the bandit has two arms
+         at some node, and before f_G may offer ADD_PARALLEL. Without concepts, beliefs move by r alone.
 """

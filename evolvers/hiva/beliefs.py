@@ -24,10 +24,13 @@ class Belief(FrozenModel):
 
 
 class Observation(FrozenModel):
-    """One run of a selected agent: the reward r, and KM, the overlap of its concepts with the task's."""
+    """One run of a selected agent: the reward r, and KM, the overlap of its concepts with the task's.
+
+    Without a match, as the task was not characterised, only r moves the belief (D21).
+    """
 
     reward: int = Field(ge=0, le=1)
-    match: float = Field(default=0.0, ge=0, le=1)
+    match: float | None = Field(default=0.0, ge=0, le=1)
 
 
 def decay_belief(belief: Belief, *, decay: float, iterations: int) -> Belief:
@@ -48,9 +51,10 @@ def update_belief(
         iterations: dt, iterations since the last update (D9).
     """
     old = decay_belief(belief, decay=decay, iterations=iterations)
+    matches = [o.match for o in observations if o.match is not None]
     return Belief(
-        alpha=old.alpha + sum(o.reward + match_weight * o.match for o in observations),
-        beta=old.beta + sum(1 - o.reward + match_weight * (1 - o.match) for o in observations),
+        alpha=old.alpha + sum(o.reward for o in observations) + match_weight * sum(matches),
+        beta=old.beta + sum(1 - o.reward for o in observations) + match_weight * sum(1 - m for m in matches),
     )
 
 

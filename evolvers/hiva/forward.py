@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ToolSpec
+from selfwire.core.excerpt import excerpt
 from selfwire.core.protocols import Embedder, InstructionWriter
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -23,12 +24,14 @@ from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_na
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_step
+from selfwire.evolvers.trace_text import format_inbox, format_step, render_lines
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
 """Node of the scope in which a task is characterised, no node's id. The phase stays, so that the task's budget pays."""
 INPUT_LENGTH = 6_000
+TASK_LENGTH = 3_000
+"""Characters of a task by which its sort shows: how it begins and ends."""
 
 
 async def characterize_task(
@@ -47,9 +50,9 @@ async def characterize_task(
         TaskProfile,
         "profile",
         scope=scope.at(task=question.id, node=PROFILE),
-        task=question.input,
-        tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools),
-        known_concepts="\n".join(HivaMemory.of(workflow).get_familiar_concepts(SHOWN_CONCEPTS)),
+        task=excerpt(question.input, TASK_LENGTH),
+        tools=render_lines([f"{tool.name}: {tool.description}" for tool in tools]),
+        known_concepts=render_lines(HivaMemory.of(workflow).get_familiar_concepts(SHOWN_CONCEPTS)),
     )
     if profile is None:
         return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), usage
@@ -109,15 +112,14 @@ def make_instructor(workflow: Workflow, meta_model: PromptedModel) -> Instructio
     async def instruct(question: Question, step: Step, successor: Agent, scope: Scope) -> tuple[str, Usage]:
         if successor.id == aggregator:
             return step.output, Usage()
-        received = "\n\n".join(message.text for message in step.inbox) or question.input
         reply, usage = await meta_model.ask_or(
             Instruction(instruction=""),
             Instruction,
             "instruction",
             scope=scope,
             task=question.input,
-            input=received[:INPUT_LENGTH],
-            output=format_step(step, INPUT_LENGTH),
+            input=format_inbox(step, INPUT_LENGTH, about=step.output),
+            output=format_step(step, INPUT_LENGTH, about=successor.prompt),
             successor=successor.prompt,
         )
         return reply.instruction.strip() or step.output, usage

@@ -1,19 +1,21 @@
 """The textual loss, its gradient at the aggregator, and the backward pass (Sec. 3.1-3.3, Alg. 1, App. D.4)."""
 
 from collections.abc import Awaitable, Sequence
-from typing import Literal
 
-from selfwire.core.budget import add_cost_on_error, get_error_cost
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError, ReplyError
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
+from selfwire.evolvers.hiva.schemas import AgentGradient, Concern, GlobalGradient, SelfCriticism, Sentiment
 from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_step, format_trace, gather_all
+from selfwire.evolvers.trace_text import format_inbox, format_step, format_trace, gather_all, render_lines
+
+TASK_LENGTH = 4_000
 
 
 class Gradient(FrozenModel):
@@ -24,7 +26,7 @@ class Gradient(FrozenModel):
         tool: how its use of tools should change; "" if it should not.
         overall: what its predecessors and the team around it should change.
         sentiment: the model's judgement of the agent's contribution.
-        concerns: the parser's verdict; gates f_P and f_G.
+        concerns: the critic's own verdict on what has to change; gates f_P and f_G (D18).
     """
 
     task: str
@@ -34,7 +36,7 @@ class Gradient(FrozenModel):
     tool: str = ""
     overall: str = ""
     sentiment: Sentiment
-    concerns: Literal["semantics", "topology", "both", "none"] = "none"
+    concerns: Concern = "none"
 
     @property
     def reward(self) -> int:
@@ -44,7 +46,8 @@ class Gradient(FrozenModel):
     @property
     def text(self) -> str:
         """The gradient for people and models, one line per part that is not empty."""
-        parts = (("role", self.system_prompt), ("tools", self.tool), ("team", self.overall))
+        team = "" if self.overall.strip() == self.system_prompt.strip() else self.overall
+        parts = (("role", self.system_prompt), ("tools", self.tool), ("team", team))
         return "\n".join(f"{name}: {part.strip()}" for name, part in parts if part.strip())
 
 
@@ -98,18 +101,17 @@ async def compute_loss(
 
 
 async def _diagnose(trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, scope: Scope) -> Loss:
-    feedback = trajectory.feedback
     asked, usage = await meta_model.ask(
         GlobalGradient,
         "global_gradient",
         scope=scope,
         task=trajectory.question.input,
         answer=trajectory.answer or "",
-        trace=format_trace(trajectory),
-        feedback=f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "",
+        trace=format_trace(trajectory, answer="(the final answer above)"),
+        feedback=_render_feedback(trajectory),
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
-    return await _make_loss(trajectory, workflow, asked.feedback, asked.sentiment, usage, meta_model, scope)
+    return _make_loss(trajectory, workflow, asked.feedback, asked.sentiment, usage)
 
 
 async def _criticise(trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, scope: Scope) -> Loss:
@@ -119,35 +121,32 @@ async def _criticise(trajectory: Trajectory, workflow: Workflow, meta_model: Pro
         scope=scope,
         task=trajectory.question.input,
         answer=trajectory.answer or "",
-        trace=format_trace(trajectory),
+        trace=format_trace(trajectory, answer="(the final answer above)"),
     )
     if asked.good_enough:
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
-    return await _make_loss(trajectory, workflow, criticism, "critical", usage, meta_model, scope)
+    return _make_loss(trajectory, workflow, criticism, asked.sentiment, usage)
 
 
-async def _make_loss(
-    trajectory: Trajectory,
-    workflow: Workflow,
-    feedback: str,
-    sentiment: Sentiment,
-    spent: Usage,
-    meta_model: PromptedModel,
-    scope: Scope,
-) -> Loss:
-    sink = workflow.topology.sink
-    found = Gradient(
+def _make_loss(trajectory: Trajectory, workflow: Workflow, feedback: str, sentiment: Sentiment, usage: Usage) -> Loss:
+    """The loss with its gradient at the aggregator, whose own prompt it concerns only where it is critical."""
+    sink, critical = workflow.topology.sink, sentiment == "critical"
+    gradient = Gradient(
         task=trajectory.question.id,
         node=sink,
         agent=workflow.agent_at(sink).id,
-        system_prompt=feedback if sentiment == "critical" else "",
+        system_prompt=feedback if critical else "",
         overall=feedback,
         sentiment=sentiment,
+        concerns="semantics" if critical else "none",
     )
-    with add_cost_on_error(spent):
-        gradient, usage = await _parse(found, meta_model, scope)
-    return Loss(solved=False, gradient=gradient, usage=spent + usage)
+    return Loss(solved=False, gradient=gradient, usage=usage)
+
+
+def _render_feedback(trajectory: Trajectory) -> str:
+    feedback = trajectory.feedback
+    return f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "(nothing)"
 
 
 def count_agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
@@ -207,18 +206,21 @@ async def _localise(
     meta_model: PromptedModel,
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
-    agent, place = workflow.agent_at(step.node), _place(scope, trajectory, "backward").at(node=step.node)
+    """The gradient at one node; praise concerns nothing (D18)."""
+    agent, said = workflow.agent_at(step.node), "\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received)
     asked, usage = await meta_model.ask(
         AgentGradient,
         "agent_gradient",
-        scope=place,
-        task=trajectory.question.input,
+        scope=_place(scope, trajectory, "backward").at(node=step.node),
+        task=excerpt(trajectory.question.input, TASK_LENGTH, f"{step.output}\n{said}"),
         role=agent.prompt,
-        tools="\n".join(agent.tools),
-        output=format_step(step),
-        successor_feedback="\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received),
+        tools=render_lines(agent.tools),
+        input=format_inbox(step, about=step.output),
+        output=format_step(step, about=trajectory.answer or ""),
+        feedback=_render_feedback(trajectory),
+        successor_feedback=said,
     )
-    found = Gradient(
+    gradient = Gradient(
         task=trajectory.question.id,
         node=step.node,
         agent=agent.id,
@@ -226,20 +228,9 @@ async def _localise(
         tool=asked.tool_feedback,
         overall=asked.overall_feedback,
         sentiment=asked.sentiment,
+        concerns="none" if asked.sentiment == "positive" else asked.concerns,
     )
-    with add_cost_on_error(usage):
-        gradient, more = await _parse(found, meta_model, place)
-    return gradient, usage + more
-
-
-async def _parse(gradient: Gradient, meta_model: PromptedModel, scope: Scope) -> tuple[Gradient, Usage]:
-    """The textual gradient parser; praise concerns nothing (D18), as does an invalid reply."""
-    if gradient.sentiment == "positive" or not gradient.text:
-        return gradient, Usage()
-    default = ParsedGradient(concerns=gradient.concerns)
-    place = scope.at(phase=f"{scope.phase}/parse")
-    verdict, usage = await meta_model.ask_or(default, ParsedGradient, "parse", scope=place, gradient=gradient.text)
-    return gradient.replace(concerns=verdict.concerns), usage
+    return gradient, usage
 
 
 def _place(scope: Scope, trajectory: Trajectory, phase: str) -> Scope:

@@ -13,6 +13,7 @@ from selfwire.evolvers.hiva.memory import MEMORY_KEY, HivaMemory
 
 METHOD = "hiva"
 SOURCE, AGGREGATOR = "source", "aggregator"
+TOOLS = " Use your tools where they help."  # said to a source that holds some
 
 
 def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Workflow:
@@ -21,12 +22,12 @@ def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config:
     The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
     """
     held = tuple(tools) if config.tools else ()
-    source, aggregator = (prompts.text(name).strip() for name in (SOURCE, AGGREGATOR))
+    source, aggregator = prompts.text(SOURCE, tools=TOOLS if held else ""), prompts.text(AGGREGATOR)
     workflow = Workflow(
         method=METHOD,
         agents=(
-            Agent(id=SOURCE, role="Works on the task.", prompt=source, tools=held),
-            Agent(id=AGGREGATOR, role="Gives the team's answer.", prompt=aggregator, kind="aggregator"),
+            Agent(id=SOURCE, role="Works on the task.", prompt=source.strip(), tools=held),
+            Agent(id=AGGREGATOR, role="Gives the team's answer.", prompt=aggregator.strip(), kind="aggregator"),
         ),
         topology=make_chain(SOURCE, AGGREGATOR, caps=_caps(config)),
     )

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from selfwire.core.protocols import Router, RouterInput
 from selfwire.core.scope import Scope
+from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Routing
 from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
@@ -82,6 +83,11 @@ def make_kabb_router(workflow: Workflow, learned: HivaMemory, match: TaskMatch, 
 def route_to_all(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
     """The router without KABB: every successor is activated (App. F.1)."""
     return Routing(chosen=successors, why="every successor is activated")
+
+
+def has_choice(topology: Topology) -> bool:
+    """Whether the bandit has anything to choose: two arms at some node."""
+    return any(len([s for s in some if s != topology.sink]) > 1 for some in topology.successors.values())
 
 
 def make_router(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Router:

@@ -61,7 +61,7 @@ class TrajectoryLesson(FrozenModel):
         rewards: r in {0, 1} of each agent that ran and was judged.
         edges: the (source, target) pairs of nodes that were used.
         receivers: agent by node, for the nodes that ran.
-        matches: KM of the agents, in [0, 1].
+        matches: KM of the agents, in [0, 1]; none where the task was not characterised.
         concepts: of the task; None where it was not characterised.
         left_out: candidates that the mismatch limit left out.
     """
@@ -171,7 +171,7 @@ class HivaMemory(FrozenModel):
         seen: dict[Id, list[Observation]] = {agent: [] for agent in self.beliefs}
         for outcome in outcomes:
             for agent, reward in outcome.rewards.items():
-                observed = Observation(reward=reward, match=outcome.matches.get(agent, 0.0))
+                observed = Observation(reward=reward, match=outcome.matches.get(agent))
                 seen.setdefault(agent, []).append(observed)
         return {
             agent: update_belief(self.belief(agent), observed, decay=config.decay, match_weight=config.match_weight)

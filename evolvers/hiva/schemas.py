@@ -1,4 +1,7 @@
-"""What HiVA asks a model for: one schema per step, with the paper's fields (App. A)."""
+"""What HiVA asks a model for: one schema per step, with the paper's fields (App. A).
+
+Docstrings and descriptions of schemas are part of the prompts.
+"""
 
 from typing import Literal
 
@@ -7,54 +10,56 @@ from pydantic import Field
 from selfwire.core.reply_schema import ReplySchema
 
 Sentiment = Literal["positive", "neutral", "critical"]
+Concern = Literal["semantics", "topology", "both", "none"]
 
 
 class Instruction(ReplySchema):
-    """What an agent tells a chosen successor to do (Fig. 6)."""
+    """What the next agent is told to do."""
 
-    instruction: str = Field(description="What the successor should do, with all context that it needs.")
+    instruction: str = Field(description="What it should do, with all findings that it needs; at most 200 words.")
 
 
 class TaskProfile(ReplySchema):
-    """What a task is about (App. D.3), and whether its parts can be worked on side by side."""
+    """What a task is about, and whether its parts can be worked on side by side."""
 
     main_concept: str = Field(description="The most specific concept that names this sort of task.")
-    broader: list[str] = Field(description="Concepts above the main one, nearest first, no root.", max_length=5)
-    concepts: list[str] = Field(description="Further concepts and skills that the task needs.", max_length=12)
+    broader: list[str] = Field(description="Concepts above the main one, nearest first, at most five.", max_length=5)
+    concepts: list[str] = Field(description="Further concepts and skills that it needs, at most twelve.", max_length=12)
     required_tools: list[str] = Field(description="Names of offered tools that the task cannot be solved without.")
     parallelizability: float = Field(ge=0, le=1, description="0: strictly one step after another; 1: fully parallel.")
 
 
 class GlobalGradient(ReplySchema):
-    """The aggregator's diagnosis of the environment's feedback (Fig. 7)."""
+    """A diagnosis of a team's answer."""
 
-    feedback: str = Field(description="What was wrong or right with the final answer, and what to change.")
-    sentiment: Sentiment = Field(description="critical if the aggregator itself must change.")
+    feedback: str = Field(description="What was wrong or right, where, and what to change; at most 150 words.")
+    sentiment: Sentiment = Field(
+        description="critical: the agent that gave the answer must change; neutral: the fault lies before it."
+    )
 
 
 class AgentGradient(ReplySchema):
-    """One agent's share of the blame, out of its successors' gradients (Fig. 8)."""
+    """One agent's share of the feedback on its team's answer."""
 
     system_prompt_feedback: str = Field(description="How its role or prompt should change; empty if it should not.")
     tool_feedback: str = Field(description="How its use of tools should change; empty if it should not.")
-    overall_feedback: str = Field(description="What its predecessors and the team around it should change.")
+    overall_feedback: str = Field(
+        description="What the agents before it and the team around it should change; empty if nothing."
+    )
+    concerns: Concern = Field(
+        description="What has to change: semantics (its prompt or use of tools), topology (the team), both or none."
+    )
     sentiment: Sentiment = Field(description="critical if this agent caused or passed on a fault.")
 
 
-class ParsedGradient(ReplySchema):
-    """The textual gradient parser's verdict: what a gradient concerns (Sec. 3.1)."""
-
-    concerns: Literal["semantics", "topology", "both", "none"]
-
-
 class PromptRewrite(ReplySchema):
-    """A rewritten prompt, whole (Fig. 9)."""
+    """An agent's improved prompt."""
 
     prompt: str = Field(min_length=1, description="The whole improved prompt.")
 
 
 class TopologyDecision(ReplySchema):
-    """One change around an agent (Fig. 10)."""
+    """At most one change to the team around an agent."""
 
     operation: Literal["ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR", "NO_CHANGE"]
     description: str = Field(default="", description="For ADD_*: what the new agent is and does, as its prompt.")
@@ -63,7 +68,10 @@ class TopologyDecision(ReplySchema):
 
 
 class SelfCriticism(ReplySchema):
-    """The aggregator's opinion of its own answer, where there is no environment."""
+    """An opinion of one's own answer."""
 
-    criticism: str = Field(description="What is doubtful or missing in the answer; empty if nothing.")
-    good_enough: bool
+    criticism: str = Field(description="What is doubtful or missing, and what to change; empty if nothing.")
+    sentiment: Sentiment = Field(
+        description="critical: the agent that gave the answer must change; neutral: the fault lies before it."
+    )
+    good_enough: bool = Field(description="Whether the answer can stand as it is.")

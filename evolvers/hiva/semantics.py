@@ -1,6 +1,6 @@
 """Semantic evolution f_P: agents' prompts are rewritten from their gradients (Sec. 3.6, App. B.3, Fig. 9)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
@@ -14,7 +14,7 @@ from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import PromptRewrite
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.rewriting import DeclinedProposal, propose_rewrite
-from selfwire.evolvers.trace_text import gather_all, shorten
+from selfwire.evolvers.trace_text import gather_all, render_lines, shorten
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000
@@ -57,8 +57,8 @@ async def _rewrite(
         "rewrite",
         scope=scope.at(phase="rewrite", node=agent.id),
         prompt=agent.prompt,
-        gradients=render_gradients(gradients),
-        tools="\n".join(agent.tools),
+        gradients=render_gradients(gradients, _weigh),
+        tools=render_lines(agent.tools),
         length=str(config.prompt_length),
     )
     if isinstance(reply, ModelError):
@@ -67,17 +67,14 @@ async def _rewrite(
     return propose_rewrite(agent, reply.prompt, length=config.prompt_length, why=why), usage
 
 
-def render_gradients(gradients: Iterable[Gradient]) -> str:
-    """An agent's gradients, one block per task, with the weight of each part; bounded evenly."""
+def render_gradients(gradients: Iterable[Gradient], render: Callable[[Gradient], str]) -> str:
+    """Gradients of an agent or a node, one block per task; bounded evenly."""
     mine = list(gradients)
     share = max(GRADIENTS_LENGTH // max(len(mine), 1), 200)
-    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shorten(_weigh(g), share)}" for g in mine)
+    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shorten(render(g), share)}" for g in mine)
 
 
 def _weigh(gradient: Gradient) -> str:
-    parts = (
-        (f"role (weight {ROLE_WEIGHT})", gradient.system_prompt),
-        (f"tools (weight {TOOL_WEIGHT})", gradient.tool),
-        ("team", gradient.overall if gradient.overall != gradient.system_prompt else ""),
-    )
+    """What concerns the prompt, with the weight of each part."""
+    parts = ((f"role (weight {ROLE_WEIGHT})", gradient.system_prompt), (f"tools (weight {TOOL_WEIGHT})", gradient.tool))
     return "\n".join(f"{name}: {text.strip()}" for name, text in parts if text.strip())

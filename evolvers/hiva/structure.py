@@ -24,7 +24,7 @@ from selfwire.evolvers.operations import (
 )
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.rewriting import DeclinedProposal
-from selfwire.evolvers.trace_text import gather_all, shorten
+from selfwire.evolvers.trace_text import gather_all, render_lines, shorten
 
 Traffic = Mapping[tuple[Id, Id], int]
 """R: how many runs of the batch used an edge."""
@@ -76,6 +76,14 @@ async def evolve_topology(
     return StructureResult(
         workflow=changed, applied=applied, declined=declined, usage=sum_usages(cost for _, cost in found)
     )
+
+
+def list_parallel_tasks(workflow: Workflow, gradients: Sequence[Gradient], config: HivaConfig) -> frozenset[str]:
+    """Tasks whose parallelizability f_G needs: those of a node with feedback on the topology and room in parallel."""
+    if not config.topology_evolution:
+        return frozenset()
+    asking = [g for g in gradients if g.concerns in ("topology", "both") and g.text]
+    return frozenset(g.task for g in asking if "ADD_PARALLEL" in list_legal_operations(workflow, g.node))
 
 
 def list_operations(workflow: Workflow, node: Id, parallel: float, config: HivaConfig) -> tuple[str, ...]:
@@ -158,7 +166,8 @@ async def _decide(
         "decision",
         scope=scope.at(phase="decide", node=node),
         role=workflow.agent_at(node).prompt,
-        gradients=render_gradients(gradients),
+        gradients=render_gradients(gradients, lambda g: g.text),
+        tools=render_lines(workflow.agent_at(node).tools),
         successors="\n".join(f"{t}: {shorten(' '.join(workflow.agent_at(t).prompt.split()), 240)}" for t in targets),
         routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
         parallelizability=f"{parallel:.2f}",

@@ -1,8 +1,9 @@
 """What the nodes of HiVA's graph do with models, tools and an embedder."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
@@ -18,9 +19,8 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import characterize_task, make_instructor, match_task
 from selfwire.evolvers.hiva.initial_team import METHOD
-from selfwire.evolvers.hiva.kabb import TaskMatch, make_router
+from selfwire.evolvers.hiva.kabb import TaskMatch, has_choice, make_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.agent_node import TeamContext
@@ -51,19 +51,28 @@ class HivaActions:
         return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 
     async def solve(
-        self, workflow: Workflow, question: Question, *, scope: Scope, graph_config: RunnableConfig | None = DETACHED
+        self,
+        workflow: Workflow,
+        question: Question,
+        *,
+        scope: Scope,
+        concepts: TaskConcepts | None = None,
+        graph_config: RunnableConfig | None = DETACHED,
     ) -> Trajectory:
-        """Characterise the task, match it with the agents, and run the team once (Alg. 2).
+        """Match the task with the agents where the bandit has a choice, and run the team once (Alg. 2).
 
-        `within` is the config of the team's graph; None makes it part of the running graph, checkpoints included.
+        Args:
+            concepts: of the task, if it has been characterised; otherwise it is characterised where it has to be.
+            graph_config: of the team's graph; None makes it part of the running graph, checkpoints included.
 
         Raises:
             ModelError: the task could not be characterised.
             BudgetError: the run must stop.
         """
-        concepts, overhead, match = None, Usage(), TaskMatch()
-        if self.config.kabb:
-            concepts, overhead = await self.characterize_task(question, workflow, scope)
+        overhead, match = Usage(), TaskMatch()
+        if needs_concepts(workflow, self.config):
+            if concepts is None:
+                concepts, overhead = await self.characterize_task(question, workflow, scope)
             match = await match_task(concepts, workflow, self.embedder)
         act = make_agent_runner(self.model, self.toolbox, temperature=self.config.temperature)
         router = make_router(workflow, match, self.config)
@@ -73,7 +82,7 @@ class HivaActions:
         instruct = make_instructor(workflow, self.meta_model)
         context = TeamContext.of(workflow, question, scope.at(task=question.id), act, router=router, instruct=instruct)
         done = await run_team(workflow.topology, context, config=graph_config)
-        notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
+        notes = make_notes(concepts)
         if learned and (episode := to_team_episode(done, workflow)):
             notes["episode"] = episode.model_dump(mode="json")
         return done.replace(overhead=overhead, notes=notes)
@@ -91,21 +100,31 @@ class HivaActions:
         concepts = get_concepts(trajectory)
         return await match_task(concepts, workflow, self.embedder) if concepts else None
 
-    async def get_parallelizability(
-        self, trajectories: Sequence[Trajectory], workflow: Workflow, scope: Scope
-    ) -> tuple[dict[str, float], Usage]:
-        """Parallelizability by task; a task that was not characterised before it ran is characterised now."""
-        found, spent = {}, Usage()
-        for done in trajectories:
-            concepts = get_concepts(done)
-            if concepts is None and self.config.topology_evolution and get_fault(done) is None:
+    async def note_concepts(
+        self, trajectories: Sequence[Trajectory], tasks: Collection[str], workflow: Workflow, scope: Scope
+    ) -> tuple[tuple[Trajectory, ...], Usage]:
+        """The trajectories, with concepts for those of `tasks` that were not characterised before they ran."""
+        noted, spent = list[Trajectory](), Usage()
+        for trajectory in trajectories:
+            if trajectory.question.id in tasks and get_concepts(trajectory) is None:
                 try:
-                    concepts, usage = await self.characterize_task(done.question, workflow, scope)
+                    concepts, usage = await self.characterize_task(trajectory.question, workflow, scope)
+                    trajectory = trajectory.replace(notes={**trajectory.notes, **make_notes(concepts)})
                 except ModelError as error:  # one task's failure does not stop what the others teach
                     usage = get_error_cost(error)
                 spent += usage
-            found[done.question.id] = concepts.parallelizability if concepts else 0.0
-        return found, spent
+            noted.append(trajectory)
+        return tuple(noted), spent
+
+
+def needs_concepts(workflow: Workflow, config: HivaConfig) -> bool:
+    """Whether the bandit has a choice to make, which goes by the task's concepts (D21)."""
+    return config.kabb and not has_learned_router(workflow, config) and has_choice(workflow.topology)
+
+
+def make_notes(concepts: TaskConcepts | None) -> dict[str, Any]:
+    """Notes of a trajectory on its task."""
+    return {"concepts": concepts.model_dump(mode="json")} if concepts else {}
 
 
 def get_concepts(trajectory: Trajectory) -> TaskConcepts | None:

@@ -7,6 +7,7 @@ from selfwire.evolvers.hiva.initial_team import METHOD
 from selfwire.evolvers.trained_router.config import RouterConfig
 from selfwire.graphs.call_estimates import LOOP, CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
+from selfwire.graphs.hiva.actions import needs_concepts
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.random_edits import RandomEdits
 from selfwire.graphs.hiva.state import HivaContext
@@ -19,8 +20,9 @@ def estimate_calls(config: HivaConfig, team: Workflow, batch: int, added_agents:
     """A turn of every agent with its hand-overs; a backward pass per task, then prompts and decisions."""
     agents = min(len(team.topology.nodes) + added_agents, config.nodes)
     more = max(0, agents - len(team.topology.nodes))
-    question = {"agent": count_turn_calls(team) + LOOP * more, "meta": config.kabb + agents / 2}
-    return CallEstimate(question, learning={"meta": batch * (1 + 2.5 * agents) + 2 * agents})
+    routed = needs_concepts(team, config) or (config.kabb and more > 0)
+    question = {"agent": count_turn_calls(team) + LOOP * more, "meta": routed + agents / 2}
+    return CallEstimate(question, learning={"meta": batch * (2 + agents) + 2 * agents})
 
 
 def with_room(config: HivaConfig, workflow: Workflow) -> HivaConfig:
@@ -70,5 +72,5 @@ DESCRIPTOR = MethodDescriptor(
     router=RouterTraining(plan_router, config={"router": "learned"}),
     fit_config=with_room,
     paper="Tang et al., *HiVA*",
-    departures="D1-D20",
+    departures="D1-D21",
 )

@@ -11,11 +11,11 @@ from selfwire.evolvers.hiva.gradients import Backward, Loss, compute_loss, propa
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
-from selfwire.evolvers.hiva.structure import count_traffic, evolve_topology
+from selfwire.evolvers.hiva.structure import count_traffic, evolve_topology, list_parallel_tasks
 from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
 from selfwire.evolvers.rewriting import DeclinedProposal
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.hiva.actions import HivaActions
+from selfwire.graphs.hiva.actions import HivaActions, get_concepts
 from selfwire.graphs.hiva.state import HivaContext, HivaState, with_prompt_edits
 from selfwire.graphs.run_context import get_run_context
 from selfwire.graphs.run_start import RunStart
@@ -41,18 +41,28 @@ class HivaNodes:
             iteration=0,
             solved=None,
             oracle=False,
+            concepts=None,
+            overhead=Usage(),
             usage=Usage(),
             workflow=workflow,
             scope=scope.at(iteration=HivaMemory.of(workflow).iteration + 1, phase="forward"),
         )
 
+    async def characterize(self, state: HivaState) -> Update:
+        """The concepts of the task, once per question."""
+        concepts, usage = await self.hiva.characterize_task(state.get_question(), state.workflow, state.place)
+        return state.update(concepts=concepts, overhead=usage)
+
     async def forward(self, state: HivaState) -> Update:
         """Run the current team, which may differ from the drawn one by now."""
         workflow = with_prompt_edits(state.workflow, get_run_context(HivaContext))
-        done = await self.hiva.solve(workflow, state.get_question(), scope=state.place, graph_config=None)
+        done = await self.hiva.solve(
+            workflow, state.get_question(), scope=state.place, concepts=state.concepts, graph_config=None
+        )
         if done.answer is None:
             raise TaskError(f"{done.error}; invoke the thread again with None to retry")
-        return state.update(trajectories=[done], answer=done.answer)
+        done = done.replace(overhead=done.overhead + state.overhead)
+        return state.update(trajectories=[done], answer=done.answer, overhead=Usage())
 
     async def environment(self, state: HivaState) -> Update:
         """Have the answer graded; without a grader, and in "w/o Env", the aggregator criticises itself later."""
@@ -113,14 +123,21 @@ class HivaNodes:
 
     async def evolve_topology(self, state: HivaState) -> Update:
         """f_G: one decision per node, applied in reverse topological order."""
-        hiva, done, scope = self.hiva, state.trajectories, state.place
-        shares, usage = await hiva.get_parallelizability(done, state.workflow, scope)
-        used, workflow = count_traffic(done), state.workflow
+        hiva, workflow, scope = self.hiva, state.workflow, state.place
+        tasks = list_parallel_tasks(workflow, state.gradients, hiva.config)
+        done, usage = await hiva.note_concepts(state.trajectories, tasks, workflow, scope)
         found = await evolve_topology(
-            workflow, state.gradients, hiva.meta_model, hiva.config, used=used, parallelizability=shares, scope=scope
+            workflow,
+            state.gradients,
+            hiva.meta_model,
+            hiva.config,
+            used=count_traffic(done),
+            parallelizability={t.question.id: c.parallelizability for t in done if (c := get_concepts(t)) is not None},
+            scope=scope,
         )
         return state.update(
             workflow=found.workflow,
+            trajectories=done,
             reflection=sum_usages([state.reflection, usage, found.usage]),
             applied=[*state.applied, *found.applied],
             declined=[*state.declined, *found.declined],

@@ -9,6 +9,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.rewriting import DeclinedProposal
 from selfwire.graphs.run_context import RunContext, apply_prompt_edits
 from selfwire.graphs.typed_state import State
@@ -32,6 +33,8 @@ class HivaState(State):
         iteration: rounds of evolution done on this question.
         solved: whether every answer of this round was; None where nothing says.
         oracle: whether labels were used on this very question.
+        concepts: of the task; None where it has not been characterised.
+        overhead: cost of characterising it, until a trajectory has it.
     """
 
     workflow: Workflow
@@ -45,6 +48,8 @@ class HivaState(State):
     iteration: int = 0
     solved: bool | None = None
     oracle: bool = False
+    concepts: TaskConcepts | None = None
+    overhead: Usage = Usage()
 
     @property
     def place(self) -> Scope:

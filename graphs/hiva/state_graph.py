@@ -6,6 +6,8 @@
                          |    v END              |      -> evolve_topology -> repair -> update_beliefs
                          +-------- [not solved, rounds left] ------------------------------+
 
+Before forward, `characterize` names the task's concepts, once, where the bandit has a choice to make (D21).
+
 The nodes from loss on are also a graph of their own, in `learn`: the outer evolution runs the forward pass on a whole
 batch and hands in the graded trajectories. The state holds one workflow and one batch, each overwritten.
 """
@@ -20,7 +22,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import count_agreement
 from selfwire.evolvers.hiva.memory import HivaMemory
-from selfwire.graphs.hiva.actions import HivaActions
+from selfwire.graphs.hiva.actions import HivaActions, needs_concepts
 from selfwire.graphs.hiva.nodes import HivaNodes
 from selfwire.graphs.hiva.state import HivaContext, HivaState
 from selfwire.graphs.method_factory import MethodFactory
@@ -41,20 +43,26 @@ def build_state_graph(config: HivaConfig, start: RunStart, provide: MethodFactor
     def environment_or_end(state: HivaState) -> str:
         return "environment" if get_run_context(HivaContext).evolve else END
 
-    def forward_or_end(state: HivaState) -> str:
+    def characterize_or_forward(state: HivaState) -> str:
+        return "characterize" if state.concepts is None and needs_concepts(state.workflow, config) else "forward"
+
+    def run_again_or_end(state: HivaState) -> str:
         left = state.iteration < get_run_context(HivaContext).iterations
-        return "forward" if state.solved is False and left else END
+        return characterize_or_forward(state) if state.solved is False and left else END
 
     unpaid = HivaNodes(provide.method, start)
     graph = MethodGraph(HivaState, make_nodes, HivaContext, start.initial_workflow)
     graph.node("begin", HivaNodes.begin, nodes=unpaid)
     graph.team("forward", HivaNodes.forward, start.initial_workflow.topology, charge=True)
     graph.node("environment", HivaNodes.environment, nodes=unpaid)
-    graph.edges(START, "begin", "forward")
+    graph.node("characterize", HivaNodes.characterize, charge=True)
+    graph.edges(START, "begin")
+    graph.choose("begin", characterize_or_forward, "characterize", "forward")
+    graph.edges("characterize", "forward")
     graph.choose("forward", environment_or_end, "environment", END)
     graph.edges("environment", "loss")
     _add_learning(graph)
-    graph.choose("update_beliefs", forward_or_end, "forward", END)
+    graph.choose("update_beliefs", run_again_or_end, "characterize", "forward", END)
     return graph.graph
 
 

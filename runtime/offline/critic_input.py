@@ -46,7 +46,8 @@ class CriticInput:
     @property
     def missing(self) -> tuple[str, ...]:
         """Skills of which the run shows no sign; at the error rate the first is replaced by any other."""
-        evidence = CriticView(self["task"], self["trace"], self["feedback"], self["role"], self["tools"])
+        shown = "\n".join((self["trace"], self["answer"]))
+        evidence = CriticView(self["task"], shown, self["feedback"], self["role"], self["tools"])
         found = self.family.missing(evidence)
         return (self.any_skill("missing"), *found[1:]) if self.errs("missing") else found
 

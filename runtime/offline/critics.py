@@ -25,7 +25,6 @@ CRITICS: Mapping[str, Critic] = {
     "TaskProfile": gradients.task_profile,
     "GlobalGradient": gradients.global_gradient,
     "AgentGradient": gradients.agent_gradient,
-    "ParsedGradient": gradients.parsed_gradient,
     "PromptRewrite": gradients.prompt_rewrite,
     "TopologyDecision": gradients.topology_decision,
     "SelfCriticism": gradients.self_criticism,

@@ -35,6 +35,7 @@ def task_profile(brief: CriticInput) -> dict[str, Any]:
     """The concepts of the task, by the form of its text."""
     main, *others = brief.family.concepts(brief["task"])
     known = [line.strip(" -") for line in re.split(r"[\n,]", brief["known_concepts"]) if line.strip(" -")]
+    known = [] if known == ["(none)"] else known
     if known and brief.errs("concept"):
         main = brief.pick("concept", known)
     tools = [line.strip(" -") for line in brief["tools"].split("\n") if re.search(brief.family.needs, line, re.I)]
@@ -85,18 +86,9 @@ def agent_gradient(brief: CriticInput) -> dict[str, Any]:
         "system_prompt_feedback": "\n".join(prompt),
         "tool_feedback": "",
         "overall_feedback": "\n".join(team) or "The rest of the team did its part.",
+        "concerns": _concern(brief, bool(prompt), bool(team)),
         "sentiment": "critical" if critical else "neutral" if wanted else "positive",
     }
-
-
-def parsed_gradient(brief: CriticInput) -> dict[str, Any]:
-    """Whether advice concerns prompts, the team, both or neither."""
-    text = brief["gradient"]
-    prompt, team = PROMPT_CUE in text or DROP_CUE in text, TEAM_CUE in text
-    verdict = "both" if prompt and team else "semantics" if prompt else "topology" if team else "none"
-    if brief.errs("parse", share=0.5):
-        verdict = brief.pick("parse", ("semantics", "topology", "both", "none"))
-    return {"concerns": verdict}
 
 
 def prompt_rewrite(brief: CriticInput) -> dict[str, Any]:
@@ -144,7 +136,15 @@ def self_criticism(brief: CriticInput) -> dict[str, Any]:
     if brief.errs("self-criticism"):
         doubtful = not doubtful
     advice = "\n".join(TEAM_CUE + brief.phrase(skill) for skill in missing)
-    return {"criticism": advice or "The answer is not supported." if doubtful else "", "good_enough": not doubtful}
+    criticism = advice or "The answer is not supported." if doubtful else ""
+    return {"criticism": criticism, "sentiment": "neutral" if doubtful else "positive", "good_enough": not doubtful}
+
+
+def _concern(brief: CriticInput, prompt: bool, team: bool) -> str:
+    """Whether advice concerns prompts, the team, both or neither."""
+    if brief.errs("parse", share=0.5):
+        return brief.pick("parse", ("semantics", "topology", "both", "none"))
+    return "both" if prompt and team else "semantics" if prompt else "topology" if team else "none"
 
 
 def _without_tool_uses(lines: list[str]) -> list[str]:

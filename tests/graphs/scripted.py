@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.topology import TopologyLimits, make_chain
+from selfwire.core.topology import Edge, Node, TopologyLimits, make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import hiva
 from selfwire.graphs.method_graph import Graph
@@ -24,12 +24,11 @@ SCRIPT: dict[str, dict[str, Any]] = {
     "GlobalGradient": {"feedback": "nobody checked the answer", "sentiment": "critical"},
     "AgentGradient": {
         "system_prompt_feedback": "be exact", "tool_feedback": "", "overall_feedback": "add a checker",
-        "sentiment": "critical",
+        "concerns": "both", "sentiment": "critical",
     },
-    "ParsedGradient": {"concerns": "both"},
     "PromptRewrite": {"prompt": "You work exactly."},
     "TopologyDecision": {"operation": "ADD_SERIAL", "description": "You check what others found.", "reason": "doubt"},
-    "SelfCriticism": {"criticism": "it may be wrong", "good_enough": False},
+    "SelfCriticism": {"criticism": "it may be wrong", "sentiment": "critical", "good_enough": False},
     "Instruction": {"instruction": "Check this."},
 }  # fmt: skip
 
@@ -133,3 +132,11 @@ def trio() -> Workflow:
         agents=tuple(Agent(id=name, prompt=f"You are the {name}.") for name in names),
         topology=make_chain(*names, caps=TopologyLimits(nodes=12, successors=5)),  # those of HivaConfig()
     )
+
+
+def fork() -> Workflow:
+    """source -> checker and doubter -> aggregator."""
+    names = ("source", "checker", "doubter", "aggregator")
+    middle = [Edge(source=a, target=b) for one in names[1:3] for a, b in (("source", one), (one, "aggregator"))]
+    topology = trio().topology.replace(nodes=[Node(id=name, agent=name) for name in names], edges=middle)
+    return trio().replace(agents=[Agent(id=name, prompt=f"You are the {name}.") for name in names], topology=topology)

@@ -21,7 +21,7 @@ from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_factory import MethodFactory
 from tests.graphs.grading import no_grade
-from tests.graphs.scripted import AGGREGATOR, ASKED, EVOLVE, SOURCE, ScriptedChat, built, on, trio
+from tests.graphs.scripted import AGGREGATOR, ASKED, EVOLVE, SOURCE, ScriptedChat, built, fork, on, trio
 
 FORMS = pytest.mark.parametrize("form", ["sync", "async"])
 
@@ -188,9 +188,24 @@ async def test_a_team_without_an_answer_is_an_error_that_can_be_retried(
     assert (await run(form, graph, {"question": "And now?"}, on("1")))["answer"] == f"answer {len(model.spoken)}"
 
 
+async def test_d21_a_task_is_characterised_once_and_only_where_the_bandit_has_a_choice() -> None:
+    model = ScriptedChat()
+    result = built(model, initial=trio(), grader=Judge(satisfied_at=99)).compile().invoke(ASKED, context=EVOLVE)
+    assert model.objects.count("TaskProfile") == 1  # f_G weighs ADD_PARALLEL
+    assert result["trajectories"][0]["notes"]["concepts"]["main"] == "riddle"
+    forked = ScriptedChat()
+    context = {**EVOLVE, "iterations": 3}
+    again = built(forked, initial=fork(), grader=Judge(satisfied_at=99)).compile().invoke(ASKED, context=context)
+    assert (forked.objects.count("TaskProfile"), again["iteration"]) == (1, 3)
+    assert forked.objects[0] == "TaskProfile"
+    unrouted = ScriptedChat()
+    built(unrouted, initial=fork(), config=HivaConfig(kabb=False)).compile().invoke(ASKED)
+    assert "TaskProfile" not in unrouted.objects
+
+
 def test_the_result_says_what_the_question_has_cost() -> None:
     graph = built(ScriptedChat()).compile()
-    assert graph.invoke(ASKED)["usage"]["calls"] == 3
+    assert graph.invoke(ASKED)["usage"]["calls"] == 2
     assert graph.invoke(ASKED, context=EVOLVE)["usage"]["calls"] > 6
 
 

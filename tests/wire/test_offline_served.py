@@ -21,13 +21,13 @@ def pair(wire_server: WireServer) -> tuple[MeteredModel, MeteredModel]:
     return MeteredModel(offline), MeteredModel(client)
 
 
-class Concern(ReplySchema, title="ParsedGradient"):
+class Opinion(ReplySchema, title="SelfCriticism"):
     """A schema of another package that declares a known kind."""
 
-    concerns: str
+    criticism: str
 
 
-@pytest.mark.parametrize("schema", [AgentGradient, TopologyDecision, Concern])
+@pytest.mark.parametrize("schema", [AgentGradient, TopologyDecision, Opinion])
 async def test_structured_asks(pair: tuple[MeteredModel, MeteredModel], schema: type[ReplySchema]) -> None:
     direct, wired = [await model.generate_structured(schema, ASKED, scope=Scope(seed=3)) for model in pair]
     assert wired[0] == direct[0]

@@ -84,6 +84,11 @@ def test_zeta_is_the_mean_over_ordered_pairs_and_one_for_a_single_agent() -> Non
     assert team_synergy(["s", "s"], lambda a, b: 9.0) == 1
 
 
+def test_d21_without_a_match_only_the_reward_moves_a_belief() -> None:
+    seen = [Observation(reward=1, match=None), Observation(reward=0, match=None)]
+    assert update_belief(Belief(), seen, decay=1, match_weight=0.5) == Belief(alpha=2, beta=2)
+
+
 def test_synergy_grows_with_the_edge_s_mean() -> None:
     assert update_synergy(1.0, Belief(alpha=3, beta=1), traffic=1, rate=0.1) == pytest.approx(1.075)
     assert update_synergy(1.2, Belief(alpha=1, beta=1), traffic=4, rate=0.05) == pytest.approx(1.3)

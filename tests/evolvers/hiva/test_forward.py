@@ -126,7 +126,7 @@ async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prom
     assert (text, usage) == ("Go on.", ONE_CALL)
     shown = model.shown("Instruction")[0]
     assert model.asked[0][2] == Scope(node="s>a", phase="rollout")
-    assert "<input>\ngiven\n</input>" in shown
+    assert "<input>\nFrom q:\ngiven\n</input>" in shown
     assert "<successor>\nYou do entity lookup.\n</successor>" in shown
     assert "a page" in shown
     assert shown.count("</output>") == 1  # an output cannot close its own section

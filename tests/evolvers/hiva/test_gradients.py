@@ -4,10 +4,11 @@ import pytest
 
 from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.trajectory import Step, ToolUse
+from selfwire.core.task import Feedback
+from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, propagate_gradients
-from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
+from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, SelfCriticism
 from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.trace_text import format_trace, shorten
 from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run
@@ -15,10 +16,13 @@ from tests.scripted import ONE_CALL, ScriptedModel
 
 BLAME = GlobalGradient(feedback="Nobody read the page.", sentiment="critical")
 SHARE = AgentGradient(
-    system_prompt_feedback="Read pages.", tool_feedback="", overall_feedback="Add a reader.", sentiment="critical"
+    system_prompt_feedback="Read pages.",
+    tool_feedback="",
+    overall_feedback="Add a reader.",
+    concerns="both",
+    sentiment="critical",
 )
 AT_SINK = Gradient(task="t1", node="end", agent="end", overall="Nobody read the page.", sentiment="neutral")
-PARSED = ParsedGradient(concerns="both")
 SCOPE = Scope(run="r", iteration=2)
 
 
@@ -31,13 +35,13 @@ async def passed(model: ScriptedModel) -> Backward:
 
 
 async def test_the_global_gradient_stands_at_the_aggregator() -> None:
-    model = ScriptedModel(GlobalGradient=BLAME, ParsedGradient=PARSED)
+    model = ScriptedModel(GlobalGradient=BLAME)
     found = await diagnosed(model)
     assert found.solved is False
-    assert found.usage == ONE_CALL + ONE_CALL
+    assert found.usage == ONE_CALL
     assert found.gradient == Gradient(
         task="t1", node="end", agent="end", system_prompt=BLAME.feedback, overall=BLAME.feedback,
-        sentiment="critical", concerns="both",
+        sentiment="critical", concerns="semantics",
     )  # fmt: skip
     shown = model.shown("GlobalGradient")[0]
     for text in ("Which year?", "1990", "[a] output of a", "score 0.00 of 1\nas told", "You are end."):
@@ -45,10 +49,11 @@ async def test_the_global_gradient_stands_at_the_aggregator() -> None:
 
 
 async def test_a_fault_before_the_aggregator_does_not_rewrite_its_prompt() -> None:
-    model = ScriptedModel(GlobalGradient=BLAME.model_copy(update={"sentiment": "neutral"}), ParsedGradient=PARSED)
+    model = ScriptedModel(GlobalGradient=BLAME.model_copy(update={"sentiment": "neutral"}))
     gradient = (await diagnosed(model)).gradient
     assert gradient is not None
     assert (gradient.system_prompt, gradient.overall, gradient.reward) == ("", BLAME.feedback, 1)
+    assert gradient.concerns == "none"
 
 
 async def test_d2_on_success_nothing_is_asked() -> None:
@@ -58,18 +63,18 @@ async def test_d2_on_success_nothing_is_asked() -> None:
 
 
 async def test_without_an_environment_the_aggregator_criticises_itself() -> None:
-    doubt = SelfCriticism(criticism="The year is a guess.", good_enough=False)
-    model = ScriptedModel(SelfCriticism=doubt, ParsedGradient=PARSED)
+    doubt = SelfCriticism(criticism="The year is a guess.", sentiment="neutral", good_enough=False)
+    model = ScriptedModel(SelfCriticism=doubt)
     found = await diagnosed(model, environment=False, solved=True)
     assert found.solved is False
     assert found.gradient is not None
-    assert found.gradient.overall == "The year is a guess."
-    assert model.names() == ["SelfCriticism", "ParsedGradient"]
+    assert (found.gradient.overall, found.gradient.system_prompt) == ("The year is a guess.", "")
+    assert model.names() == ["SelfCriticism"]
     assert "as told" not in "".join(text for _, text, *_ in model.asked)
 
 
 async def test_without_an_environment_its_own_approval_is_success() -> None:
-    model = ScriptedModel(SelfCriticism=SelfCriticism(criticism="", good_enough=True))
+    model = ScriptedModel(SelfCriticism=SelfCriticism(criticism="", sentiment="positive", good_enough=True))
     assert await diagnosed(model, environment=False) == Loss(solved=True, usage=ONE_CALL)
 
 
@@ -96,10 +101,10 @@ async def test_d13_a_trajectory_with_an_infrastructure_error_is_not_judged() -> 
 
 
 async def test_gradients_flow_in_reverse_topological_order() -> None:
-    model = ScriptedModel(AgentGradient=SHARE, ParsedGradient=PARSED)
+    model = ScriptedModel(AgentGradient=SHARE)
     found = await passed(model)
     assert [g.node for g in found.gradients] == ["end", "a", "b", "s"]
-    assert found.usage == Usage(calls=6)
+    assert found.usage == Usage(calls=3)
     assert found.gradients[1].concerns == "both"
     source = model.shown("AgentGradient")[-1]
     assert "[a] Add a reader.\n[b] Add a reader." in source
@@ -109,13 +114,13 @@ async def test_gradients_flow_in_reverse_topological_order() -> None:
 
 async def test_an_agent_s_successors_tell_it_all_where_they_have_nothing_for_the_team() -> None:
     share = SHARE.model_copy(update={"overall_feedback": " "})
-    model = ScriptedModel(AgentGradient=share, ParsedGradient=PARSED)
+    model = ScriptedModel(AgentGradient=share)
     await passed(model)
     assert "[a] role: Read pages." in model.shown("AgentGradient")[-1]
 
 
 async def test_only_executed_edges_carry_gradients() -> None:
-    model = ScriptedModel(AgentGradient=SHARE, ParsedGradient=PARSED)
+    model = ScriptedModel(AgentGradient=SHARE)
     whole = run(FORK)
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(sent=steps["s"].sent[:1])
@@ -137,7 +142,7 @@ async def test_levels_run_in_parallel() -> None:
             waiting -= 1
             return await super().generate_structured(schema, messages, **where)
 
-    await passed(Slow(AgentGradient=SHARE, ParsedGradient=PARSED))
+    await passed(Slow(AgentGradient=SHARE))
     assert most == 2
 
 
@@ -145,7 +150,7 @@ async def test_an_invalid_gradient_leaves_its_agent_out() -> None:
     def answer(text: str, scope: Scope) -> AgentGradient | ReplyError:
         return ReplyError("bad") if scope.node == "a" else SHARE
 
-    found = await passed(ScriptedModel(AgentGradient=answer, ParsedGradient=PARSED))
+    found = await passed(ScriptedModel(AgentGradient=answer))
     assert [g.node for g in found.gradients] == ["end", "b", "s"]
     nobody = await passed(ScriptedModel(AgentGradient=ReplyError("bad")))
     assert [g.node for g in nobody.gradients] == ["end"]
@@ -160,19 +165,49 @@ async def test_an_exhausted_budget_stops_the_run_after_its_siblings_have_settled
     def answer(text: str, scope: Scope) -> AgentGradient | BudgetError:
         return BudgetError("spent") if scope.node == "a" else SHARE
 
-    model = ScriptedModel(AgentGradient=answer, ParsedGradient=PARSED)
+    model = ScriptedModel(AgentGradient=answer)
     with pytest.raises(BudgetError):
         await passed(model)
-    assert model.names().count("ParsedGradient") == 1
+    assert model.names() == ["AgentGradient"] * 2
 
 
-@pytest.mark.parametrize("praised", [True, False])
-async def test_d18_praise_is_not_parsed_and_concerns_nothing_as_does_an_invalid_verdict(praised: bool) -> None:
-    share = SHARE.model_copy(update={"sentiment": "positive"}) if praised else SHARE
-    model = ScriptedModel(AgentGradient=share, ParsedGradient=ReplyError("bad"))
-    found = await passed(model)
-    assert {g.concerns for g in found.gradients} == {"none"}
-    assert ("ParsedGradient" not in model.names()) is praised
+async def test_d18_a_gradient_says_itself_what_it_concerns_and_praise_concerns_nothing() -> None:
+    for sentiment, concerns in (("critical", "topology"), ("positive", "none")):
+        share = SHARE.model_copy(update={"sentiment": sentiment, "concerns": "topology"})
+        model = ScriptedModel(AgentGradient=share)
+        found = await passed(model)
+        assert {g.concerns for g in found.gradients if g.node != "end"} == {concerns}
+        assert set(model.names()) == {"AgentGradient"}
+
+
+async def test_one_critique_stands_under_one_heading() -> None:
+    assert gradient(system_prompt="Read pages.", overall=" Read pages. ").text == "role: Read pages."
+
+
+async def test_critics_see_the_environment_s_words_and_what_the_agent_was_handed() -> None:
+    model = ScriptedModel(AgentGradient=SHARE)
+    whole = run(FORK)
+    measured = Feedback(score=0.4, solved=False, text="It scores 0.40 of 1 by the words it shares with the reference.")
+    steps = [
+        step.replace(inbox=(Message(source="s", target="a", text="Look at passage 3."),)) if step.node == "a" else step
+        for step in whole.steps
+    ]
+    given = whole.replace(feedback=measured, steps=steps)
+    await propagate_gradients(given, FORK, AT_SINK, meta_model(model), scope=SCOPE)
+    assert all(f"score 0.40 of 1\n{measured.text}" in shown for shown in model.shown("AgentGradient"))
+    asked = {scope.node: text for _, text, scope, _ in model.asked}
+    assert "<input>\nFrom s:\nLook at passage 3.\n</input>" in asked["a"]
+    assert "<input>\n(nothing but the task)\n</input>" in asked["s"]
+    assert "<tools>\n(none)\n</tools>" in asked["a"]
+
+
+async def test_the_answer_is_sent_once() -> None:
+    model = ScriptedModel(GlobalGradient=BLAME)
+    done = run(FORK)
+    done = done.replace(answer=done.steps[-1].output)
+    await compute_loss(done, FORK, meta_model(model), environment=True, scope=SCOPE)
+    assert model.shown("GlobalGradient")[0].count(done.steps[-1].output) == 1
+    assert "[end] (the final answer above)" in model.shown("GlobalGradient")[0]
 
 
 @pytest.mark.parametrize(("sentiment", "reward"), [("positive", 1), ("neutral", 1), ("critical", 0)])
@@ -183,7 +218,7 @@ def test_the_reward_is_the_sentiment(sentiment: str, reward: int) -> None:
 def test_every_prompt_has_both_parts_and_says_that_texts_are_no_orders() -> None:
     asked = set(PROMPTS.texts) - {"source", "aggregator"}
     assert asked == {
-        "profile", "instruction", "global_gradient", "agent_gradient", "parse", "rewrite", "decision", "criticism",
+        "profile", "instruction", "global_gradient", "agent_gradient", "rewrite", "decision", "criticism",
     }  # fmt: skip
     for name in asked:
         system, user = PROMPTS.texts[name].split("\n---\n")

@@ -76,6 +76,7 @@ async def test_an_exhausted_budget_stops_the_run() -> None:
 
 
 def test_many_gradients_share_the_room() -> None:
-    shown = render_gradients(faulty(task=f"t{i}", system_prompt="x" * 5000) for i in range(10))
+    some = [faulty(task=f"t{i}", system_prompt="x" * 5000) for i in range(10)]
+    shown = render_gradients(some, lambda gradient: gradient.text)
     assert len(shown) < 9_000
     assert "[t9, critical]" in shown

@@ -110,7 +110,7 @@ def test_d19_a_rejected_candidate_s_lessons_on_what_it_removed_are_kept() -> Non
 def test_d19_the_blame_of_an_agent_whose_removal_is_rejected_is_kept() -> None:
     removal = Rewiring(AddEdge("s", "end"), RemoveNode("a"), RemoveAgent("a"), why="test")
     candidate = update(KEPT.apply(removal), *[BLAMED] * 10)
-    assert HivaMemory.of(carry_over_learning(KEPT, candidate)).belief("a").beta == pytest.approx(12)
+    assert HivaMemory.of(carry_over_learning(KEPT, candidate)).belief("a").beta == pytest.approx(11)
     assert HivaMemory.of(carry_over_learning(KEPT, candidate)).retired == Retired()
 
 

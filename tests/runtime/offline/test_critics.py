@@ -1,6 +1,5 @@
 """Critics see what the prompt shows them: each section of it, and nothing else, moves their judgement."""
 
-import pytest
 from pydantic import TypeAdapter
 
 from selfwire.evolvers.hiva import schemas
@@ -70,17 +69,12 @@ def test_an_agent_whose_successors_miss_nothing_is_praised() -> None:
     assert replied(schemas.AgentGradient, role="You help.", successor_feedback="fine").sentiment == "positive"
 
 
-@pytest.mark.parametrize(
-    ("gradient", "verdict"),
-    [
-        (f"role: {PROMPT_CUE}x", "semantics"),
-        (f"team: {TEAM_CUE}x", "topology"),
-        (f"role: {PROMPT_CUE}x\nteam: {TEAM_CUE}y", "both"),
-        ("team: fine", "none"),
-    ],
-)
-def test_a_gradient_is_sorted_by_what_it_concerns(gradient: str, verdict: str) -> None:
-    assert replied(schemas.ParsedGradient, gradient=gradient).concerns == verdict
+def test_a_gradient_says_what_it_concerns() -> None:
+    feedback = TEAM_CUE + SPLIT
+    found = [replied(schemas.AgentGradient, seed=s, role="You help.", successor_feedback=feedback) for s in range(40)]
+    pairs = {(bool(g.system_prompt_feedback), TEAM_CUE in g.overall_feedback, g.concerns) for g in found}
+    assert pairs == {(True, False, "semantics"), (False, True, "topology")}
+    assert replied(schemas.AgentGradient, role="You help.", successor_feedback="fine").concerns == "none"
 
 
 def test_a_rewrite_adds_the_advised_instruction_in_one_of_several_wordings() -> None:

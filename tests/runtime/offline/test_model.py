@@ -16,7 +16,7 @@ QUESTION = "Task:\nWho founded Brol Works?\nEnd with a line that starts with 'An
 PAGE = "[1] Brol Works\nBrol Works was founded in 1901 by Ada Tron. It is based in Vask."
 
 
-class Verdict(BaseModel, title="ParsedGradient"):
+class Verdict(BaseModel, title="AgentGradient"):
     concerns: str
 
 
@@ -106,9 +106,10 @@ def test_a_step_goes_wrong_at_the_stated_rate() -> None:
 @pytest.mark.parametrize("method", ["function_calling", "json_schema"])
 async def test_structured_output_is_an_object_of_the_schema(method: Any) -> None:
     structured = faultless().with_structured_output(Verdict, method=method)
-    prompt = "<gradient>role: The prompt should say: Split the question.</gradient>"
-    assert structured.invoke(prompt) == Verdict(concerns="semantics")
-    assert await structured.ainvoke(prompt) == Verdict(concerns="semantics")
+    advice = "The team needs another agent: Split the question."
+    prompt = f"<role>Count and compare.</role><successor_feedback>{advice}</successor_feedback>"
+    assert structured.invoke(prompt) == Verdict(concerns="topology")
+    assert await structured.ainvoke(prompt) == Verdict(concerns="topology")
 
 
 @pytest.mark.parametrize("method", ["function_calling", "json_schema"])
@@ -151,7 +152,7 @@ def test_a_provider_can_stay_down() -> None:
 
 
 def test_truncated_and_malformed_json_do_not_parse() -> None:
-    form = {"type": "json_schema", "json_schema": {"name": "ParsedGradient", "schema": Verdict.model_json_schema()}}
+    form = {"type": "json_schema", "json_schema": {"name": "AgentGradient", "schema": Verdict.model_json_schema()}}
     for faults in (Faults(truncated=1), Faults(malformed=1)):
         broken = faultless(faults=faults).bind(response_format=form).invoke("x").text
         with pytest.raises(json.JSONDecodeError):

@@ -4,17 +4,21 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
+from selfwire.core.excerpt import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.trace_text import format_step, shorten, to_plain_name
+from selfwire.evolvers.trace_text import format_inbox, format_step, to_plain_name
 
 MEMORY = "failures"  # name of the buffers in a workflow's memory
-TEXT_LENGTH = 1200
+TASK_LENGTH = 4_000
+WORK_LENGTH = 2_000
+ANSWER_LENGTH = 600
+SHORT_LENGTH = 1_500
 
 
 class Blame(FrozenModel):
-    """The primary cause of a failure; `place` is that of the trajectory in the batch."""
+    """The primary cause of a failure; `place` is the index of the trajectory in the batch."""
 
     agent: str
     cause: str = ""
@@ -22,26 +26,46 @@ class Blame(FrozenModel):
 
 
 class Failure(FrozenModel):
-    """A failed trajectory in an agent's buffer; `asked` is the question, `cause` is why the agent is to blame."""
+    """A failed trajectory in an agent's buffer.
+
+    Args:
+        asked: the question.
+        received: what the agent was handed; "" in buffers of earlier versions.
+        did: who ran, what the agent did, and the team's answer.
+        cause: why the agent is to blame.
+    """
 
     question: str
     asked: str
+    received: str = ""
     did: str
     feedback: str = ""
     cause: str = ""
 
     @property
+    def case(self) -> str:
+        """The question, what the agent was handed and what it is blamed for, as models read it."""
+        handed = f"it was handed:\n{self.received}\n" if self.received else ""
+        return f"task: {self.asked}\n{handed}blamed for: {self.cause or '(not said)'}"
+
+    @property
     def text(self) -> str:
         """The failure as models read it."""
-        return f"task: {self.asked}\n{self.did}\nfeedback: {self.feedback}\nblamed for: {self.cause or '(not said)'}"
+        return f"{self.case}\nit did:\n{self.did}\nfeedback: {self.feedback}"
 
 
-def resolve_blame(place: int, done: Trajectory, name: str, cause: str) -> Blame | None:
+def render_failures(failures: Sequence[Failure]) -> str:
+    """Failures, oldest first: the last one whole, those before it in short."""
+    short = [excerpt(one.text, SHORT_LENGTH, one.cause) for one in failures[:-1]]
+    return "\n\n".join([*short, *(one.text for one in failures[-1:])]) or "(none)"
+
+
+def resolve_blame(index: int, trajectory: Trajectory, name: str, cause: str) -> Blame | None:
     """The blame for a failed trajectory; None where no agent that ran, and no node of one, has that name."""
-    nodes = {to_plain_name(step.node): step.agent for step in done.steps}
-    agents = {to_plain_name(step.agent): step.agent for step in done.steps}
+    nodes = {to_plain_name(step.node): step.agent for step in trajectory.steps}
+    agents = {to_plain_name(step.agent): step.agent for step in trajectory.steps}
     agent = {**nodes, **agents}.get(to_plain_name(name))
-    return Blame(agent=agent, cause=" ".join(cause.split())[:300], place=place) if agent else None
+    return Blame(agent=agent, cause=" ".join(cause.split())[:300], place=index) if agent else None
 
 
 def choose_blames(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
@@ -52,21 +76,28 @@ def choose_blames(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
     return tuple(last[agent] for agent in order[:most])
 
 
-def render_feedback(done: Trajectory) -> str:
+def render_feedback(trajectory: Trajectory) -> str:
     """The environment's feedback on an answer, with its score, as models read it."""
-    return f"score {done.feedback.score:.2f}: {done.feedback.text}" if done.feedback else "(nothing)"
+    return f"score {trajectory.feedback.score:.2f}: {trajectory.feedback.text}" if trajectory.feedback else "(nothing)"
 
 
-def make_failure(done: Trajectory, blame: Blame) -> Failure:
-    """A failed trajectory for the buffer of the agent that is to blame."""
-    own = "\n".join(f"[{s.node}] {format_step(s, TEXT_LENGTH // 2)}" for s in done.steps if s.agent == blame.agent)
-    others = ", ".join(step.node for step in done.steps)
-    answer = shorten((done.answer or "").strip(), TEXT_LENGTH // 4)
+def make_failure(trajectory: Trajectory, blame: Blame) -> Failure:
+    """A failed trajectory for the buffer of the agent that is to blame.
+
+    Long texts are cut to what concerns the cause, the agent's own words and the answer.
+    """
+    own = [step for step in trajectory.steps if step.agent == blame.agent]
+    answer = (trajectory.answer or "").strip()
+    about = "\n".join([blame.cause, *(step.output for step in own), answer])
+    work = "\n".join(f"[{step.node}] {format_step(step, WORK_LENGTH, about=about)}" for step in own)
+    final = "" if answer in work else f"\nfinal answer: {excerpt(answer, ANSWER_LENGTH)}"
+    ran = ", ".join(step.node for step in trajectory.steps)
     return Failure(
-        question=done.question.id,
-        asked=shorten(done.question.input, TEXT_LENGTH // 2),
-        did=shorten(f"who ran: {others}\n{own}\nfinal answer: {answer}", TEXT_LENGTH),
-        feedback=shorten(render_feedback(done), TEXT_LENGTH // 4),
+        question=trajectory.question.id,
+        asked=excerpt(trajectory.question.input, TASK_LENGTH, about),
+        received="\n\n".join(format_inbox(step, WORK_LENGTH, about=about) for step in own),
+        did=f"who ran: {ran}\n{work}{final}",
+        feedback=excerpt(render_feedback(trajectory), ANSWER_LENGTH),
         cause=blame.cause,
     )
 

@@ -1,5 +1,6 @@
 """Asks the models that judge and coach a team for objects, with a method's prompts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -10,17 +11,26 @@ from selfwire.core.protocols import Model, Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 
+LONG_LINE = 160
+QUOTE_LENGTH = 60
+AS_ABOVE = "[... as above]"
+
 Default = TypeVar("Default")
 Role = Literal["meta", "judge"]
 
 
 @dataclass(frozen=True)
 class PromptedModel:
-    """Asks the meta model and the judge with a method's prompts, every time at the same temperature."""
+    """Asks the meta model and the judge with a method's prompts, every time at the same temperature.
+
+    Attributes:
+        quotes_once: whether a long line that several sections hold is whole in the first one only.
+    """
 
     model: Model
     prompts: Prompts
     temperature: float = 1.0
+    quotes_once: bool = False
 
     async def ask(
         self, schema: type[Schema], name: str, /, *, scope: Scope, by: Role = "meta", **sections: str
@@ -30,7 +40,8 @@ class PromptedModel:
         Raises:
             ReplyError, ModelError, BudgetError: as `Model.generate_structured`.
         """
-        messages = self.prompts.messages(name, **{section: text.strip() for section, text in sections.items()})
+        texts = {section: text.strip() for section, text in sections.items()}
+        messages = self.prompts.messages(name, **(quote_once(texts) if self.quotes_once else texts))
         return await self.model.generate_structured(
             schema, messages, scope=scope, role=by, temperature=self.temperature
         )
@@ -71,3 +82,19 @@ class PromptedModel:
             return await self.ask(schema, name, scope=scope, by=by, **sections)
         except ModelError as error:
             return error, get_error_cost(error)
+
+
+def quote_once(sections: Mapping[str, str]) -> dict[str, str]:
+    """The sections, in which a long line that stood before is cut to its beginning, so that passages are sent once."""
+    seen: set[str] = set()
+
+    def shorten_known(line: str) -> str:
+        bare = line.strip().removeprefix("- ")
+        if len(bare) < LONG_LINE:
+            return line
+        if bare in seen:
+            return f"{line[:QUOTE_LENGTH].rstrip()} {AS_ABOVE}"
+        seen.add(bare)
+        return line
+
+    return {name: "\n".join(map(shorten_known, text.split("\n"))) for name, text in sections.items()}

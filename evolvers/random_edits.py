@@ -1,6 +1,8 @@
 """Random legal edits: the control for edits that a model proposes. Method-free."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,9 +27,27 @@ from selfwire.evolvers.operations import (
 WHY = "drawn at random"
 
 
-def get_edit_count(counts: Sequence[int], scope: Scope) -> int:
-    """Rewirings of the scope's iteration; the last count holds for later iterations too."""
-    return counts[min(scope.iteration, len(counts) - 1)] if counts else 0
+@dataclass(frozen=True)
+class RandomControl:
+    """What methods share whose rewirings are drawn at random; it stands before the method among the bases.
+
+    Attributes:
+        counts: rewirings per iteration; the last one is repeated.
+        instructions: prompts to draw from for newcomers and rewrites.
+    """
+
+    counts: tuple[int, ...] = ()
+    instructions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, method: Any, counts: Sequence[int], instructions: Sequence[str]) -> Self:
+        """The control for a method; further arguments as the attributes."""
+        own = {field.name: getattr(method, field.name) for field in fields(method)}
+        return cls(**own, counts=tuple(counts), instructions=tuple(instructions))
+
+    def get_edit_count(self, scope: Scope) -> int:
+        """Rewirings of the scope's iteration; the last count holds for later iterations too."""
+        return self.counts[min(scope.iteration, len(self.counts) - 1)] if self.counts else 0
 
 
 def edit_at_random(

@@ -47,13 +47,13 @@ def format_inbox(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> s
     return "\n\n".join(blocks) or "(nothing but the task)"
 
 
-def format_trace(trajectory: Trajectory, *, answer: str = "") -> str:
-    """The team's work, one `[node]` block per step, shortened evenly to fit.
+def format_trace(trajectory: Trajectory, *, answer: str = "", length: int = TRACE_LENGTH) -> str:
+    """The team's work, one `[node]` block per step, shortened evenly to about `length` characters.
 
     Args:
         answer: stands for an output that is the final answer, in prompts that have that already.
     """
-    share = max(LEAST, min(STEP_LENGTH, TRACE_LENGTH // max(len(trajectory.steps), 1)))
+    share = max(LEAST, min(STEP_LENGTH, length // max(len(trajectory.steps), 1)))
     final = trajectory.answer or ""
     shown = [
         step.replace(output=answer) if answer and step.output == final and step is trajectory.steps[-1] else step
@@ -63,8 +63,9 @@ def format_trace(trajectory: Trajectory, *, answer: str = "") -> str:
 
 
 def render_agents(agents: Sequence[Agent]) -> str:
-    """Agents and their roles, one per line."""
-    return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
+    """Agents with their roles and tools, one per line."""
+    held = {agent.id: f" (tools: {', '.join(agent.tools)})" if agent.tools else "" for agent in agents}
+    return "\n".join(f"{agent.id}: {agent.role}{held[agent.id]}" for agent in agents)
 
 
 def render_lines(texts: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from selfwire.core.errors import (
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Solver
@@ -182,7 +182,7 @@ async def _add_cost_of_failures(
     here: dict[str, str | int] = {"run": scope.run, "iteration": scope.iteration, "phase": scope.phase}
     paid = await rollout_context.journal.spend_at(**here, task=scope.task)
     judged = await rollout_context.journal.spend_at(**here, task=scope.task, node=JUDGE_NODE)
-    missing = paid.subtract(judged).subtract(compute_spent(done))
+    missing = paid.subtract(judged).subtract(sum_usages(one.usage for one in done))
     one = done[failed]
     return [*done[:failed], one.replace(overhead=one.overhead + missing), *done[failed + 1 :]]
 
@@ -286,11 +286,6 @@ async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
 def _first(failed: BaseExceptionGroup[SelfwireError]) -> SelfwireError:
     one = failed.exceptions[0]
     return _first(one) if isinstance(one, BaseExceptionGroup) else one
-
-
-def compute_spent(trajectories: Sequence[Trajectory]) -> Usage:
-    """Usage of all trajectories."""
-    return sum((trajectory.usage for trajectory in trajectories), Usage())
 
 
 def _refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: RolloutContext, phase: str) -> None:

@@ -32,13 +32,6 @@ INTERNAL = (
 )
 """Numbers in papers and our departures, how replies are mended, words that only the offline model needs, our names."""
 KNOWN: Mapping[str, set[str]] = {
-    # hiva
-    "hiva": {"App.", "Fig.", "Sec."},
-    # hera
-    "hera": {
-        *("Alg.", "App.", "CharacterizeQuery", "GenerateVariant", "IdentifyFailedAgents"),
-        *("loose", "periods of time", "repaired"),
-    },
     # dytopo
     "dytopo": {"equation 1", "strict schemas"},
     # evomas

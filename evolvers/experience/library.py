@@ -173,8 +173,8 @@ def limit_size(library: ExperienceLibrary, size: int) -> ExperienceLibrary:
     excess = len(library) - size
     if excess <= 0:
         return library
-    worst = sorted(range(len(library)), key=lambda place: (library[place].utility, place))[:excess]
-    return tuple(one for place, one in enumerate(library) if place not in worst)
+    worst = sorted(range(len(library)), key=lambda index: (library[index].utility, index))[:excess]
+    return tuple(one for index, one in enumerate(library) if index not in worst)
 
 
 def update_utilities(library: ExperienceLibrary, shown: Mapping[str, tuple[int, int]]) -> ExperienceLibrary:

@@ -23,10 +23,10 @@ async def retrieve_insights(
     order = rank_insights(found)
     cosines = await _cosines([one.text for one in order], embedder)
     taken: list[int] = []
-    for place in range(len(order)):
-        if len(taken) < config.shown and all(cosines[place][other] < config.redundant for other in taken):
-            taken.append(place)
-    return tuple(order[place] for place in taken)
+    for index in range(len(order)):
+        if len(taken) < config.shown and all(cosines[index][other] < config.redundant for other in taken):
+            taken.append(index)
+    return tuple(order[index] for index in taken)
 
 
 async def find_similar(
@@ -54,8 +54,8 @@ async def find_matching(
     if not found:
         return ()
     cosines = (await _cosines([new.text, *(one.text for one in found)], embedder))[0][1:]
-    nearest = sorted(range(len(found)), key=lambda place: (-cosines[place], found[place].id))
-    return tuple(found[place] for place in nearest[: max(config.shown, 1)])
+    nearest = sorted(range(len(found)), key=lambda index: (-cosines[index], found[index].id))
+    return tuple(found[index] for index in nearest[: max(config.shown, 1)])
 
 
 async def _cosines(texts: Sequence[str], embedder: Embedder) -> npt.NDArray[np.float64]:

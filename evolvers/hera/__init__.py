@@ -35,4 +35,6 @@ Departures from the paper (a test is named after each):
         with effects of the temperature.
     D13 Questions are similar if they have the same type, but "other" is no type, or if their summaries are close. The
         words for type and difficulty are left out of that comparison, as sharing them makes any texts close.
+    D14 Nobody is planned with who can do nothing: without a tool to search with there is neither retriever nor rewriter
+        in plans, in the default chain and among the alternatives of a mutation.
 """

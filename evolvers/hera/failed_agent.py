@@ -13,21 +13,21 @@ from selfwire.evolvers.trace_text import format_trace, render_agents, render_top
 
 
 async def identify_failed_agent(
-    place: int, done: Trajectory, workflow: Workflow, orchestrator: PromptedModel, *, scope: Scope
+    index: int, trajectory: Trajectory, workflow: Workflow, orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Blame | None, Usage]:
     """The blame for a failed trajectory; None where the reply names no agent that ran."""
-    ran = list(dict.fromkeys(step.agent for step in done.steps))
-    topology = get_topology(done)
+    ran = list(dict.fromkeys(step.agent for step in trajectory.steps))
+    topology = get_topology(trajectory)
     reply, usage = await orchestrator.ask_or(
         None,
         FailedAgent,
         "blame",
-        scope=scope.at(task=done.question.id, node="blame", sample=done.sample),
+        scope=scope.at(task=trajectory.question.id, node="blame", sample=trajectory.sample),
         catch=ModelError,
-        task=done.question.input,
+        task=trajectory.question.input,
         plan=render_topology(topology) if topology else ", ".join(ran),
         agents=render_agents([workflow.agents_by_id[name] for name in ran if name in workflow.agents_by_id]),
-        trace=format_trace(done),
-        feedback=render_feedback(done),
+        trace=format_trace(trajectory),
+        feedback=render_feedback(trajectory),
     )
-    return resolve_blame(place, done, reply.agent, reply.cause) if reply else None, usage
+    return resolve_blame(index, trajectory, reply.agent, reply.cause) if reply else None, usage

@@ -15,8 +15,8 @@ class Group(FrozenModel):
     """The graded trajectories of one question.
 
     Args:
-        order: places of the trajectories in the batch, the best first.
-        failed: place of the best-ranked failed trajectory; None if all succeeded.
+        order: indices of the trajectories in the batch, the best first.
+        failed: index of the best-ranked failed trajectory; None if all succeeded.
     """
 
     question: str
@@ -25,14 +25,14 @@ class Group(FrozenModel):
     failed: int | None = None
 
 
-def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int]) -> tuple[int, ...]:
-    """Places of the graded trajectories of a group, by score, then by fewer tokens; ties by sample."""
+def rank_trajectories(trajectories: Sequence[Trajectory], indices: Sequence[int]) -> tuple[int, ...]:
+    """Indices of the graded trajectories of a group, by score, then by fewer tokens; ties by sample."""
 
-    def key(place: int) -> tuple[float, int, int]:
-        done = trajectories[place]
-        return -(get_score(done) or 0.0), count_agent_tokens(done), done.sample
+    def key(index: int) -> tuple[float, int, int]:
+        trajectory = trajectories[index]
+        return -(get_score(trajectory) or 0.0), count_agent_tokens(trajectory), trajectory.sample
 
-    return tuple(sorted(places, key=key))
+    return tuple(sorted(indices, key=key))
 
 
 def classify_group(scores: Sequence[float], success_at: float) -> GroupKind:
@@ -44,26 +44,26 @@ def classify_group(scores: Sequence[float], success_at: float) -> GroupKind:
 
 def make_groups(trajectories: Sequence[Trajectory], success_at: float) -> tuple[Group, ...]:
     """The groups of a batch, in the order of their questions; ungraded trajectories are left out."""
-    places: dict[str, list[int]] = {}
-    for place, done in enumerate(trajectories):
-        if get_score(done) is not None:
-            places.setdefault(done.question.id, []).append(place)
-    return tuple(_group(question, found, trajectories, success_at) for question, found in places.items())
+    indices: dict[str, list[int]] = {}
+    for index, trajectory in enumerate(trajectories):
+        if get_score(trajectory) is not None:
+            indices.setdefault(trajectory.question.id, []).append(index)
+    return tuple(_group(question, found, trajectories, success_at) for question, found in indices.items())
 
 
-def _group(question: str, places: Sequence[int], trajectories: Sequence[Trajectory], success_at: float) -> Group:
-    order = rank_trajectories(trajectories, places)
-    scores = [get_score(trajectories[place]) or 0.0 for place in order]
-    failed = next((place for place, one in zip(order, scores, strict=True) if one < success_at), None)
+def _group(question: str, indices: Sequence[int], trajectories: Sequence[Trajectory], success_at: float) -> Group:
+    order = rank_trajectories(trajectories, indices)
+    scores = [get_score(trajectories[index]) or 0.0 for index in order]
+    failed = next((index for index, one in zip(order, scores, strict=True) if one < success_at), None)
     return Group(question=question, order=order, outcome=classify_group(scores, success_at), failed=failed)
 
 
 def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping[str, tuple[int, int]]:
     """(uses, successes) of every insight that graded rollouts were shown, by its id."""
     counted: dict[str, tuple[int, int]] = {}
-    for done in trajectories:
-        if (score := get_score(done)) is not None:
-            for one in done.notes.get("insights", ()):
+    for trajectory in trajectories:
+        if (score := get_score(trajectory)) is not None:
+            for one in trajectory.notes.get("insights", ()):
                 n, s = counted.get(one["id"], (0, 0))
                 counted[one["id"]] = n + 1, s + (score >= success_at)
     return counted

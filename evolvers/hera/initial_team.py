@@ -4,27 +4,28 @@ from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.prompts import Prompts
-from selfwire.core.topology import make_chain
+from selfwire.core.topology import Topology, make_chain
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 
 METHOD = "hera"
 CALCULATOR = "calculator"
+RETRIEVER, REWRITER = "retriever", "query_rewriter"
 
 ROLES = {
     "query_decomposer": "Breaks a question that needs several facts down into simple sub-questions, in order.",
     "query_rewriter": "Rewrites questions so that a search finds what they are about.",
-    "retriever": "Searches the corpus for passages on open questions.",
+    "retriever": "Searches for passages on open questions.",
     "evidence_selector": "Reads passages and picks the facts that answer open questions.",
     "context_validator": "Checks whether the evidence suffices and says what is still missing.",
     "answer_generator": "Writes the answer from the evidence.",
     "reflect_agent": "Looks for mistakes in what was done and says how to mend them.",
     "conclude_agent": "Weighs everything that was found and gives the final answer.",
-    CALCULATOR: "Computes, counts and compares values, dates and periods, and intersects lists.",
+    CALCULATOR: "Does arithmetic, counts, compares values and dates, and finds what lists have in common.",
 }
 ANSWERING = ("answer_generator", "conclude_agent")
 CHAIN = ("query_decomposer", "retriever", "evidence_selector", "answer_generator")
-"""The default chain, which runs where a plan cannot be used."""
+"""The default chain, which runs where a plan cannot be used; the retriever is on it only where it has a search."""
 
 
 def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Workflow:
@@ -34,18 +35,32 @@ def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Work
     """
     computing = tuple(tool for tool in tools if tool == CALCULATOR)
     finding = tuple(tool for tool in tools if tool != CALCULATOR)
-    held = {CALCULATOR: computing, "retriever": finding}
-    return Workflow(
-        method=METHOD,
-        agents=tuple(
-            Agent(
-                id=name,
-                role=role,
-                prompt=prompts.text(f"agent_{name}").strip(),
-                tools=held.get(name, ()),
-                kind="aggregator" if name in ANSWERING else "worker",
-            )
-            for name, role in ROLES.items()
-        ),
-        topology=make_chain(*CHAIN),
+    held = {CALCULATOR: computing, RETRIEVER: finding}
+    agents = tuple(
+        Agent(
+            id=name,
+            role=role,
+            prompt=prompts.text(f"agent_{name}").strip(),
+            tools=held.get(name, ()),
+            kind="aggregator" if name in ANSWERING else "worker",
+        )
+        for name, role in ROLES.items()
     )
+    able = [agent.id for agent in list_able_agents(agents)]
+    return Workflow(method=METHOD, agents=agents, topology=make_chain(*(name for name in CHAIN if name in able)))
+
+
+def list_able_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:
+    """The agents that can do their work: a retriever needs a tool to search with, a rewriter a search (D14)."""
+    finding = {agent.id for agent in agents if set(agent.tools) - {CALCULATOR}}
+    idle = {RETRIEVER} - finding if finding else {RETRIEVER, REWRITER}
+    return tuple(agent for agent in agents if agent.id not in idle)
+
+
+def make_default_topology(workflow: Workflow) -> Topology:
+    """The workflow's own topology; a chain of those that can do their work, where others are on it."""
+    able = {agent.id for agent in list_able_agents(workflow.agents)}
+    ran = [workflow.topology.agents[node] for node in workflow.topology.order()]
+    if able.issuperset(ran):
+        return workflow.topology
+    return make_chain(*dict.fromkeys(agent for agent in ran if agent in able))

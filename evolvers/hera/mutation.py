@@ -12,6 +12,8 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.blame import Blame, render_feedback
+from selfwire.evolvers.hera.initial_team import list_able_agents
+from selfwire.evolvers.hera.reflection import render_plan
 from selfwire.evolvers.hera.rules import to_plain_line
 from selfwire.evolvers.hera.schemas import Mutation
 from selfwire.evolvers.operations import find_free_name
@@ -32,12 +34,13 @@ class Candidate(FrozenModel):
 
 
 async def propose_mutations(
-    done: Trajectory,
+    best: Trajectory,
     topology: Topology,
     blame: Blame,
     workflow: Workflow,
     orchestrator: PromptedModel,
     *,
+    group: Sequence[Trajectory],
     tools: Sequence[str],
     pool: int,
     scope: Scope,
@@ -47,31 +50,34 @@ async def propose_mutations(
     Without a valid reply a seeded draw selects, and no agent is created.
 
     Args:
-        done: the best-ranked trajectory of the group, which failed.
+        best: the best-ranked trajectory of the group, which failed.
+        group: all its trajectories, the best first.
         tools: what a new agent may hold.
         pool: most agents.
     """
-    others = [agent.id for agent in workflow.agents if agent.id != blame.agent]
+    others = [agent for agent in list_able_agents(workflow.agents) if agent.id != blame.agent]
     reply, usage = await orchestrator.ask_or(
         None,
         Mutation,
         "mutate",
         scope=scope.at(node="mutate"),
         catch=ModelError,
-        task=done.question.input,
+        task=best.question.input,
         plan=render_topology(topology),
         agent=blame.agent,
-        agents=render_agents(workflow.agents),
-        trace=format_trace(done),
-        feedback=render_feedback(done),
+        cause=blame.cause or "(not said)",
+        agents=render_agents(others),
+        trace=format_trace(best),
+        feedback=render_feedback(best),
+        tried="\n".join(dict.fromkeys(render_plan(one) for one in group)),
         tools=render_lines(tools),
     )
     found = []
-    names = {to_plain_name(name): name for name in others}
+    names = {to_plain_name(agent.id): agent.id for agent in others}
     alternative = names.get(to_plain_name(reply.alternative), "") if reply else ""
     if not alternative and others:
-        alternative = others[int(scope.at(node="mutate").random("alternative").integers(len(others)))]
-    if alternative in others:
+        alternative = others[int(scope.at(node="mutate").random("alternative").integers(len(others)))].id
+    if alternative:
         why = f"{alternative} in the place of {blame.agent}"
         found.append(Candidate(kind="replace", topology=replace_agent(topology, blame.agent, alternative), why=why))
     newcomer = _create_agent(reply, workflow, tools) if reply and len(workflow.agents) < pool else None

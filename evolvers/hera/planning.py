@@ -16,6 +16,7 @@ from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.experience.library import ExperienceLibrary
 from selfwire.evolvers.experience.profile import Profile
+from selfwire.evolvers.hera.initial_team import list_able_agents, make_default_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
 from selfwire.evolvers.hera.steps import Draft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.operations import find_free_name
@@ -56,7 +57,7 @@ async def sample_topology(
             scope=scope.at(task=question.id, node="plan"),
             task=question.input,
             profile=profile.text,
-            agents=render_agents(workflow.agents),
+            agents=render_agents(list_able_agents(workflow.agents)),
             insights=render_lines([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in insights]),
             limits=f"at most {steps} steps",
         )
@@ -68,7 +69,7 @@ async def sample_topology(
 def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan:
     """A plan's topology, repaired where necessary."""
     repairs: list[str] = []
-    resolved = resolve_steps(reply.execution_order, workflow.agents, repairs)
+    resolved = resolve_steps(reply.execution_order, list_able_agents(workflow.agents), repairs)
     if len(resolved) > steps:
         repairs.append(f"{len(resolved)} steps are more than {steps}; the first {steps} are kept")
         resolved = resolved[:steps]
@@ -85,12 +86,13 @@ def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan
 
 def make_default_plan(workflow: Workflow, *repairs: str) -> Plan:
     """The default chain, and why."""
-    return Plan(topology=workflow.topology, repairs=(*repairs, "the default chain took its place"), default=True)
+    topology = make_default_topology(workflow)
+    return Plan(topology=topology, repairs=(*repairs, "the default chain took its place"), default=True)
 
 
 def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) -> Topology:
     """Nodes and edges with one entry and one sink (D5)."""
-    default = workflow.topology
+    default = make_default_topology(workflow)
     first, last = default.agents[default.entry], default.agents[default.sink]
     answering = {last, *(agent.id for agent in workflow.agents if agent.kind == "aggregator")}
     steps = connect_ends(sort_steps(steps, repairs), first, last, answering, repairs)
@@ -100,8 +102,8 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
     return Topology(
         nodes=tuple(Node(id=node, agent=step.agent) for node, step in zip(nodes, steps, strict=True)),
         edges=tuple(
-            Edge(source=nodes[source], target=nodes[place])
-            for place, step in enumerate(steps)
+            Edge(source=nodes[source], target=nodes[index])
+            for index, step in enumerate(steps)
             for source in sorted(step.after)
         ),
         entry=nodes[0],

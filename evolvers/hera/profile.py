@@ -1,5 +1,6 @@
 """Characterises a question before it is planned for (Alg. 4, line 2)."""
 
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
@@ -10,6 +11,8 @@ from selfwire.evolvers.hera.schemas import QueryProfile
 from selfwire.evolvers.prompted_model import PromptedModel
 
 SUMMARY_LENGTH = 300
+TASK_LENGTH = 3_000
+"""Characters of a question by which its sort shows: how it begins and ends."""
 
 
 class Brief(FrozenModel):
@@ -26,8 +29,8 @@ async def characterize_query(question: Question, orchestrator: PromptedModel, *,
     Raises:
         ModelError: the call failed.
     """
-    place = scope.at(task=question.id, node="characterize")
-    reply, usage = await orchestrator.ask_or(None, QueryProfile, "characterize", scope=place, task=question.input)
+    here, task = scope.at(task=question.id, node="characterize"), excerpt(question.input, TASK_LENGTH)
+    reply, usage = await orchestrator.ask_or(None, QueryProfile, "characterize", scope=here, task=task)
     if reply is None:
         return Profile(), usage
     summary = " ".join(reply.summary.split())[:SUMMARY_LENGTH]

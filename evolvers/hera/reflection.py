@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from selfwire.core.errors import ModelError
+from selfwire.core.excerpt import excerpt
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Topology
@@ -27,9 +28,10 @@ from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations, Operation, Reflection
 from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_step, render_lines, render_topology, shorten
+from selfwire.evolvers.trace_text import format_trace, render_lines, render_topology
 
-STEP_LENGTH = 500
+GROUP_LENGTH = 16_000
+ANSWER_LENGTH = 600
 INSIGHTS = 5  # most insights that one group may teach
 
 
@@ -42,14 +44,18 @@ class Change(FrozenModel):
     why: str = ""
 
 
-def get_profile(done: Trajectory) -> Profile:
+def get_profile(trajectory: Trajectory) -> Profile:
     """The profile noted for a trajectory's question."""
-    return Profile.model_validate(to_plain_json(done.notes["profile"])) if "profile" in done.notes else Profile()
+    return (
+        Profile.model_validate(to_plain_json(trajectory.notes["profile"]))
+        if "profile" in trajectory.notes
+        else Profile()
+    )
 
 
-def get_topology(done: Trajectory) -> Topology | None:
+def get_topology(trajectory: Trajectory) -> Topology | None:
     """The topology that a trajectory ran; None where it was not noted."""
-    noted = done.notes.get("topology")
+    noted = trajectory.notes.get("topology")
     return Topology.model_validate(to_plain_json(noted)) if noted else None
 
 
@@ -67,7 +73,10 @@ async def reflect(
         catch=ModelError,
         task=best.question.input,
         profile=profile.text,
-        group="\n\n".join(render_trajectory(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
+        group="\n\n".join(
+            render_trajectory(trajectories[index], rank, GROUP_LENGTH // len(group.order))
+            for rank, index in enumerate(group.order, 1)
+        ),
     )
     samples = [trajectories[at].sample for at in sorted(group.order)]
     sources = [Source(question=group.question, sample=sample, iteration=iteration) for sample in samples]
@@ -78,16 +87,23 @@ async def reflect(
     return tuple(one for one in insights if one), usage
 
 
-def render_trajectory(done: Trajectory, rank: int) -> str:
-    """One trajectory for comparison: topology, each agent's work, score and tokens."""
-    topology = get_topology(done)
-    plan = render_topology(topology).replace("\n", "; ") if topology else ", ".join(step.node for step in done.steps)
-    steps = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH)}" for step in done.steps)
-    answer = shorten((done.answer or "").strip(), STEP_LENGTH)
+def render_trajectory(trajectory: Trajectory, rank: int, length: int) -> str:
+    """One trajectory for comparison: score and tokens, feedback, topology, each agent's work, in about `length`."""
+    feedback = trajectory.feedback.text if trajectory.feedback else "(nothing)"
     return (
-        f"trajectory {rank}: score {get_score(done) or 0.0:.2f}, {count_agent_tokens(done)} tokens\ntopology: {plan}\n"
-        f"{steps}\nfinal answer: {answer}"
+        f"trajectory {rank}: score {get_score(trajectory) or 0.0:.2f}, {count_agent_tokens(trajectory)} tokens\n"
+        f"feedback: {' '.join(feedback.split())}\ntopology: {render_plan(trajectory)}\n"
+        f"{format_trace(trajectory, answer='(the final answer)', length=length)}\n"
+        f"final answer: {excerpt((trajectory.answer or '').strip(), ANSWER_LENGTH)}"
     )
+
+
+def render_plan(trajectory: Trajectory) -> str:
+    """The topology that a trajectory ran, in one line."""
+    topology = get_topology(trajectory)
+    if topology is None:
+        return ", ".join(step.node for step in trajectory.steps)
+    return render_topology(topology).replace("\n", "; ")
 
 
 async def consolidate_insights(

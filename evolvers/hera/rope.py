@@ -5,21 +5,22 @@ from collections.abc import Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.blame import Blame, Failure, render_feedback
+from selfwire.evolvers.blame import Blame, Failure, render_failures, render_feedback
 from selfwire.evolvers.hera.config import Axis, PromptConfig
 from selfwire.evolvers.hera.rules import Prompt, PromptChange, apply_prompt_diff, to_plain_line
 from selfwire.evolvers.hera.schemas import Contrast, PromptDiff, PromptVariant
 from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_step, render_lines, shorten
+from selfwire.evolvers.trace_text import format_step, render_lines
 
 ADDED = 3  # most instructions of a variant
 PROPOSED = 4  # most rules, and most principles, of one contrast
-STEP_LENGTH = 500
+STEP_LENGTH = 2_000
 
 AXES: dict[Axis, str] = {
     "efficiency": "efficiency: do the same with fewer words, calls and detours",
@@ -81,8 +82,9 @@ async def generate_variant(
         agent=agent.id,
         role=agent.role,
         prompt=agent.prompt,
+        tools=render_lines(agent.tools),
         axis=AXES[axis],
-        failures="\n\n".join(one.text for one in failures),
+        failures=render_failures(failures),
     )
     new = tuple(text for text in map(to_plain_line, reply.instructions[:ADDED]) if text)
     prompt = Prompt.of(agent.prompt)
@@ -106,7 +108,7 @@ async def extract_lesson(
         original: the failed trajectory.
         control: its replay with the original prompt (D12).
         replays: of the variants; those with an infrastructure error teach nothing.
-        failures: the agent's buffer.
+        failures: the agent's buffer, the original last.
     """
     graded = [(varied, done) for varied, done in replays if get_score(done) is not None]
     if not graded:
@@ -126,8 +128,10 @@ async def extract_lesson(
         agent=agent.id,
         role=agent.role,
         prompt=agent.prompt,
+        tools=render_lines(agent.tools),
+        case="\n\n".join(one.case for one in failures[-1:]) or "(none)",
         variants="\n\n".join(results),
-        failures="\n\n".join(one.text for one in failures),
+        failures=render_failures(failures[:-1]),
     )
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
     derived = [*(one.derived_from for one in rules), *(one.derived_from for one in principles)]
@@ -166,7 +170,9 @@ async def integrate_lesson(
     return Rewiring(RewritePrompt(agent.id, after.text), why=why, operation="ROPE", by=agent.id), diff, usage
 
 
-def _result(done: Trajectory, agent: str) -> str:
-    own = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH)}" for step in done.steps if step.agent == agent)
-    answer = shorten((done.answer or "").strip(), STEP_LENGTH)
-    return f"{render_feedback(done)} ({count_agent_tokens(done)} tokens)\n{own}\nfinal answer: {answer}"
+def _result(trajectory: Trajectory, agent: str) -> str:
+    answer = (trajectory.answer or "").strip()
+    steps = [step for step in trajectory.steps if step.agent == agent]
+    own = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH, about=answer)}" for step in steps)
+    final = "" if answer in own else f"\nfinal answer: {excerpt(answer, STEP_LENGTH)}"
+    return f"{render_feedback(trajectory)} ({count_agent_tokens(trajectory)} tokens)\n{own}{final}"

@@ -80,15 +80,15 @@ def _reword(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]
     rules, principles = list(prompt.rules), list(prompt.principles)
     for one in wanted.replaced:
         old, new = to_plain_line(one.old), to_plain_line(one.new)
-        place = next((some for some in (rules, principles) if old in some), None)
-        if place is None or not new or new in (*rules, *principles):
+        lines = next((some for some in (rules, principles) if old in some), None)
+        if lines is None or not new or new in (*rules, *principles):
             left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
             continue
-        reworded = [new if text == old else text for text in place]
-        if place is principles and len(new) > len(old) and _measure_without_rules(prompt, reworded) > length:
+        reworded = [new if text == old else text for text in lines]
+        if lines is principles and len(new) > len(old) and _measure_without_rules(prompt, reworded) > length:
             left_out.append(f"{old} -> {new}: no room for it")
         else:
-            place[:] = reworded
+            lines[:] = reworded
     for text in map(to_plain_line, wanted.deleted):
         if text in rules:
             rules.remove(text)

@@ -1,4 +1,7 @@
-"""What HERA asks a model for: one schema per step, with the paper's fields (App. B)."""
+"""What HERA asks a model for: one schema per step, with the paper's fields (App. B).
+
+Docstrings and descriptions of schemas are part of the prompts.
+"""
 
 from typing import Literal
 
@@ -11,7 +14,7 @@ Operation = Literal["ADD", "MERGE", "PRUNE", "KEEP"]
 
 
 class QueryProfile(ReplySchema):
-    """What sort of question it is (Alg. 4, CharacterizeQuery)."""
+    """What sort of question it is."""
 
     query_type: QueryType
     difficulty: Difficulty
@@ -19,35 +22,35 @@ class QueryProfile(ReplySchema):
 
 
 class PlanStep(ReplySchema):
-    """One step of a plan. Types are loose, as every plan is repaired anyway."""
+    """One step of a plan."""
 
     step: int = Field(description="Its number, from 1.")
-    agent: str = Field(description="Name of an agent.")
+    agent: str = Field(description="Name of an agent, as listed.")
     depends_on: list[int | str] = Field(default=[], description="Numbers of the steps whose outputs it reads.")
     mode: str = Field(default="sequential", description="sequential or parallel.")
 
 
 class TopologyPlan(ReplySchema):
-    """A topology as the orchestrator writes it (App. B, topology sampling)."""
+    """Who takes part, in which order, and who reads whose output."""
 
     query_profile: str = Field(default="", description="What sort of question it is, in one sentence.")
-    selected_agents: list[str] = []
-    execution_order: list[PlanStep]
+    selected_agents: list[str] = Field(default=[], description="Names of the agents that take part.")
+    execution_order: list[PlanStep] = Field(description="The steps, in order; the last one answers.")
 
 
 class NewInsight(ReplySchema):
-    """One thing that a comparison taught."""
+    """One thing that the comparison teaches."""
 
     query_type: str = Field(description="The type of question that it applies to.")
     insight: str = Field(min_length=1, description="What to do for such questions, without names of this one.")
 
 
 class Reflection(ReplySchema):
-    """A group compared (App. B, semantic advantage extraction)."""
+    """What made the difference between good and bad runs."""
 
-    success_factors: list[str] = []
-    failure_modes: list[str] = []
-    insights: list[NewInsight] = []
+    success_factors: list[str] = Field(default=[], description="What only the successful runs did.")
+    failure_modes: list[str] = Field(default=[], description="What went wrong in the others.")
+    insights: list[NewInsight] = Field(default=[], description="At most three.")
 
 
 class LibraryOperation(ReplySchema):
@@ -57,24 +60,24 @@ class LibraryOperation(ReplySchema):
     new_insight: str = Field(description="Its text, as given.")
     target_entry_ids: list[str] = Field(default=[], description="Entries to merge with or to prune.")
     merged_insight: str | None = Field(default=None, description="The combined text, for MERGE.")
-    rationale: str = ""
+    rationale: str = Field(default="", description="Why, in one sentence.")
 
 
 class LibraryOperations(ReplySchema):
-    """Consolidation of the library (App. B, experience library operations)."""
+    """What becomes of the new insights, one operation for each."""
 
     operations: list[LibraryOperation]
 
 
 class FailedAgent(ReplySchema):
-    """Who is the primary cause of a failure (Alg. 1, IdentifyFailedAgents)."""
+    """Who is the primary cause of a failure."""
 
     agent: str = Field(description="Name of one agent that ran.")
     cause: str = Field(default="", description="What it did wrong or left out, in one sentence.")
 
 
 class Mutation(ReplySchema):
-    """Two ways to change a topology that keeps failing (Alg. 6)."""
+    """Two ways to change a topology that keeps failing."""
 
     alternative: str = Field(description="Name of the agent that could take the failed agent's place.")
     name: str = Field(description="Name of a new agent, of one to four words.")
@@ -84,7 +87,7 @@ class Mutation(ReplySchema):
 
 
 class PromptVariant(ReplySchema):
-    """A prompt varied along one axis (Alg. 5, GenerateVariant)."""
+    """A prompt varied in one direction."""
 
     instructions: list[str] = Field(description="One to three instructions that the variant adds to the prompt.")
 
@@ -92,35 +95,35 @@ class PromptVariant(ReplySchema):
 class Rule(ReplySchema):
     """A short-term correction."""
 
-    rule: str
-    derived_from: str = ""
+    rule: str = Field(description="One concrete instruction.")
+    derived_from: str = Field(default="", description="The comparison that supports it.")
 
 
 class Principle(ReplySchema):
     """A long-term strategy."""
 
-    principle: str
-    derived_from: str = ""
+    principle: str = Field(description="One general instruction.")
+    derived_from: str = Field(default="", description="The comparisons that support it.")
 
 
 class Contrast(ReplySchema):
-    """What re-executions with prompt variants show (App. B, contrastive analysis)."""
+    """What an agent should be told, as an experiment with its prompt shows."""
 
-    operational_rules: list[Rule] = []
-    behavioral_principles: list[Principle] = []
+    operational_rules: list[Rule] = Field(default=[], description="Short-term corrections, at most three.")
+    behavioral_principles: list[Principle] = Field(default=[], description="Long-term strategies, at most three.")
 
 
 class Replacement(ReplySchema):
     """An instruction in the place of another one."""
 
-    old: str
-    new: str
+    old: str = Field(description="The line as it stands, without the dash.")
+    new: str = Field(description="The line that takes its place.")
 
 
 class PromptDiff(ReplySchema):
-    """How to integrate proposals into a prompt (App. B, prompt integration)."""
+    """How proposals are integrated into a prompt."""
 
     added_rules: list[str] = []
     added_principles: list[str] = []
-    deleted: list[str] = []
+    deleted: list[str] = Field(default=[], description="Rules as they stand, without the dash.")
     replaced: list[Replacement] = []

@@ -91,11 +91,11 @@ async def compute_loss(
         return Loss(solved=None, error="the environment gave no feedback")
     if environment and trajectory.feedback is not None and trajectory.feedback.solved:
         return Loss(solved=True)
-    place = _place(scope, trajectory, "loss").at(node=workflow.topology.sink)
+    here = _make_scope(scope, trajectory, "loss").at(node=workflow.topology.sink)
     try:
         if environment:
-            return await _diagnose(trajectory, workflow, meta_model, place)
-        return await _criticise(trajectory, workflow, meta_model, place)
+            return await _diagnose(trajectory, workflow, meta_model, here)
+        return await _criticise(trajectory, workflow, meta_model, here)
     except ModelError as failure:
         return Loss(solved=None, usage=get_error_cost(failure), error=f"no gradient at the aggregator: {failure}")
 
@@ -211,7 +211,7 @@ async def _localise(
     asked, usage = await meta_model.ask(
         AgentGradient,
         "agent_gradient",
-        scope=_place(scope, trajectory, "backward").at(node=step.node),
+        scope=_make_scope(scope, trajectory, "backward").at(node=step.node),
         task=excerpt(trajectory.question.input, TASK_LENGTH, f"{step.output}\n{said}"),
         role=agent.prompt,
         tools=render_lines(agent.tools),
@@ -233,5 +233,5 @@ async def _localise(
     return gradient, usage
 
 
-def _place(scope: Scope, trajectory: Trajectory, phase: str) -> Scope:
+def _make_scope(scope: Scope, trajectory: Trajectory, phase: str) -> Scope:
     return scope.at(phase=phase, task=trajectory.question.id, sample=trajectory.sample)

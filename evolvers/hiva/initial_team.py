@@ -13,7 +13,7 @@ from selfwire.evolvers.hiva.memory import MEMORY_KEY, HivaMemory
 
 METHOD = "hiva"
 SOURCE, AGGREGATOR = "source", "aggregator"
-TOOLS = " Use your tools where they help."  # said to a source that holds some
+TOOLS = "Use your tools where they help."  # said to a source that holds some
 
 
 def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Workflow:

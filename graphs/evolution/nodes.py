@@ -12,11 +12,12 @@ from selfwire.core.edits import Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.gate import GateDecision, decide
 from selfwire.graphs.evolution.config import EvolutionContext
-from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, compute_spent, grade_trajectory, to_rollout_fn
+from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, grade_trajectory, to_rollout_fn
 from selfwire.graphs.trajectory_notes import get_sample_name, get_trajectories_note, load_trajectories
 
 ELAPSED = "elapsed"
@@ -145,7 +146,7 @@ class EvolutionNodes:
             report[label] = {
                 "workflow": workflow.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],
-                "usage": compute_spent(found).model_dump(mode="json"),
+                "usage": sum_usages(t.usage for t in found).model_dump(mode="json"),
             }
         return {"test": report}
 

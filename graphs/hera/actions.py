@@ -42,7 +42,7 @@ class HeraActions:
     @cached_property
     def orchestrator(self) -> PromptedModel:
         """The meta model with HERA's prompts."""
-        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature, quotes_once=True)
 
     @cached_property
     def explorer(self) -> PromptedModel:

@@ -44,21 +44,21 @@ class LearningNodes:
     ledger: Ledger | None = None
     grader: TrajectoryGrader | None = None
 
-    async def grade(self, done: Trajectory, scope: Scope) -> Trajectory:
+    async def grade(self, trajectory: Trajectory, scope: Scope) -> Trajectory:
         """The trajectory with the environment's feedback; one without an answer stays as it is."""
         if self.grader is not None:
-            return await self.grader(done, scope)
-        if self.start.grader is None or done.answer is None or done.error is not None:
-            return done
-        return done.with_feedback(await self.start.grader(done.question, done.answer, scope))
+            return await self.grader(trajectory, scope)
+        if self.start.grader is None or trajectory.answer is None or trajectory.error is not None:
+            return trajectory
+        return trajectory.with_feedback(await self.start.grader(trajectory.question, trajectory.answer, scope))
 
     async def rollout(self, state: HeraState) -> Update:
         """Execute the planned runs side by side, and have them graded."""
         done = await gather_all(self._run(one, state.workflow, state.scope) for one in state.planned)
         first = len(state.trajectories)
         tried = [
-            TriedMutation(place=place, candidate=one.candidate)
-            for place, one in enumerate(state.planned, first)
+            TriedMutation(place=index, candidate=one.candidate)
+            for index, one in enumerate(state.planned, first)
             if one.candidate
         ]
         return state.update(planned=(), trajectories=[*state.trajectories, *done], tried=[*state.tried, *tried])
@@ -66,10 +66,10 @@ class LearningNodes:
     async def _run(self, planned: PlannedQuestion, workflow: Workflow, scope: Scope) -> Trajectory:
         newcomer = planned.candidate.newcomer if planned.candidate else None
         agents = {**workflow.agents_by_id, newcomer.id: newcomer} if newcomer else None
-        place = scope.at(task=planned.question.id, sample=planned.sample)
+        here = scope.at(task=planned.question.id, sample=planned.sample)
         heat = self.hera.config.explore_temperature
-        done = await self.hera.execute(workflow, planned.question, planned.topology, heat, scope=place, agents=agents)
-        return await self.grade(done.replace(notes=planned.notes, overhead=planned.overhead), place)
+        done = await self.hera.execute(workflow, planned.question, planned.topology, heat, scope=here, agents=agents)
+        return await self.grade(done.replace(notes=planned.notes, overhead=planned.overhead), here)
 
     async def rank(self, state: HeraState) -> Update:
         """Rank the groups, update utilities of the insights that were shown, take in newcomers that helped."""
@@ -99,15 +99,23 @@ class LearningNodes:
         )
 
     async def _mutate(self, group: Group, state: HeraState) -> tuple[list[PlannedQuestion], Blame | None, Usage]:
-        place = group.order[0]
-        best, workflow, scope = state.trajectories[place], state.workflow, state.scope.at(task=group.question)
+        index = group.order[0]
+        best, workflow, scope = state.trajectories[index], state.workflow, state.scope.at(task=group.question)
         topology = get_topology(best)
-        blame, usage = await identify_failed_agent(place, best, workflow, self.hera.orchestrator, scope=scope)
+        blame, usage = await identify_failed_agent(index, best, workflow, self.hera.orchestrator, scope=scope)
         if blame is None or topology is None:
             return [], blame, usage
         tools, pool = self.hera.get_held_tools(workflow), self.hera.config.pool
         candidates, more = await propose_mutations(
-            best, topology, blame, workflow, self.hera.orchestrator, tools=tools, pool=pool, scope=scope
+            best,
+            topology,
+            blame,
+            workflow,
+            self.hera.orchestrator,
+            group=[state.trajectories[index] for index in group.order],
+            tools=tools,
+            pool=pool,
+            scope=scope,
         )
         sample = 1 + max(state.trajectories[at].sample for at in group.order)
         planned = [
@@ -155,16 +163,16 @@ class LearningNodes:
     async def identify_failed_agent(self, state: HeraState) -> Update:
         """Find who is to blame for the best-ranked failed trajectory of each group."""
         blames = {blame.place: blame for blame in state.blames}
-        places = [group.failed for group in state.groups if group.failed is not None]
+        indices = [group.failed for group in state.groups if group.failed is not None]
         workflow, orchestrator = state.workflow, self.hera.orchestrator
         found = await gather_all(
-            identify_failed_agent(place, state.trajectories[place], workflow, orchestrator, scope=state.scope)
-            for place in places
-            if place not in blames
+            identify_failed_agent(index, state.trajectories[index], workflow, orchestrator, scope=state.scope)
+            for index in indices
+            if index not in blames
         )
         blames |= {blame.place: blame for blame, _ in found if blame}
         return state.update(
-            blames=[blames[place] for place in places if place in blames],
+            blames=[blames[index] for index in indices if index in blames],
             reflection=sum_usages([state.reflection, *(usage for _, usage in found)]),
         )
 
@@ -221,12 +229,12 @@ class LearningNodes:
     ) -> Trajectory:
         topology = get_topology(failed) or state.workflow.topology
         phase = f"{state.scope.phase}/rope {agent.id} {name}"
-        place = state.scope.at(phase=phase, task=failed.question.id, sample=failed.sample)
+        here = state.scope.at(phase=phase, task=failed.question.id, sample=failed.sample)
         agents = {**pool, agent.id: agent}
         done = await self.hera.execute(
-            state.workflow, failed.question, topology, REPLAY_TEMPERATURE, scope=place, agents=agents
+            state.workflow, failed.question, topology, REPLAY_TEMPERATURE, scope=here, agents=agents
         )
-        return await self.grade(done, place)
+        return await self.grade(done, here)
 
     async def consolidate_prompt(self, state: HeraState) -> Update:
         """Pi_C: apply the lessons of the contrasts as prompt diffs."""

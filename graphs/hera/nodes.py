@@ -14,6 +14,7 @@ from selfwire.graphs.hera.actions import make_notes
 from selfwire.graphs.hera.learning import LearningNodes
 from selfwire.graphs.hera.state import EMPTY_STEP, HeraContext, HeraState, PlannedQuestion
 from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
+from selfwire.graphs.run_start import add_usage
 from selfwire.graphs.typed_state import Update
 
 
@@ -74,20 +75,22 @@ class HeraNodes(LearningNodes):
     async def rollout(self, state: HeraState) -> Update:
         """Execute what is planned; with evolution off that is one team, as part of this graph."""
         if get_run_context(HeraContext).evolve:
-            return _answer(state, await super().rollout(state))
+            update = _answer(state, await super().rollout(state))
+            return update | state.update(usage=add_usage(state.usage, Usage(), self.ledger))
         [one] = state.planned
         workflow = apply_prompt_edits(state.workflow, get_run_context(HeraContext))
-        place, heat = state.scope.at(sample=one.sample), self.hera.config.temperature
-        done = await self.hera.execute(workflow, one.question, one.topology, heat, scope=place, graph_config=None)
-        done = done.replace(notes=one.notes, overhead=one.overhead)
+        scope, heat = state.scope.at(sample=one.sample), self.hera.config.temperature
+        done = await self.hera.execute(workflow, one.question, one.topology, heat, scope=scope, graph_config=None)
         if done.answer is None:
             raise TaskError(f"{done.error}; invoke the thread again with None to retry")
-        return state.update(planned=(), trajectories=[done], answer=done.answer)
+        usage = add_usage(state.usage, done.usage, self.ledger)
+        done = done.replace(notes=one.notes, overhead=one.overhead)
+        return state.update(planned=(), trajectories=[done], answer=done.answer, usage=usage)
 
 
 def _answer(state: HeraState, update: Update) -> Update:
     done = state.after(update).trajectories
-    graded = [place for place, one in enumerate(done) if get_score(one) is not None]
+    graded = [index for index, one in enumerate(done) if get_score(one) is not None]
     if not graded:
         why = next((one.error for one in done if one.error), "nothing was graded")
         raise TaskError(f"no run of the group has an answer, the first for: {why}; invoke the thread again with None")

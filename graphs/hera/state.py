@@ -38,7 +38,7 @@ class PlannedQuestion(FrozenModel):
 
 
 class TriedMutation(FrozenModel):
-    """A mutation that was tried, and the place of its trajectory in the batch."""
+    """A mutation that was tried, and the index of its trajectory in the batch."""
 
     place: int = Field(ge=0)
     candidate: Candidate

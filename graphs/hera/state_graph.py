@@ -59,7 +59,7 @@ def build_state_graph(config: HeraConfig, start: RunStart, provide: MethodFactor
     graph.node("characterize", HeraNodes.characterize, charge=True)
     graph.node("retrieve_insights", HeraNodes.retrieve_insights, charge=True)
     graph.node("sample_topologies", HeraNodes.sample_topologies, charge=True)
-    graph.team("rollout", HeraNodes.rollout, start.initial_workflow.topology, charge=True)
+    graph.team("rollout", HeraNodes.rollout, start.initial_workflow.topology)
     graph.edges(START, "begin", "characterize", "retrieve_insights", "sample_topologies", "rollout")
     graph.choose("rollout", rank_or_end, "rank", END)
     _add_learning(graph, config)

@@ -1,7 +1,7 @@
 """What the nodes of HiVA's graph do with models, tools and an embedder."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +48,7 @@ class HivaActions:
     @cached_property
     def meta_model(self) -> PromptedModel:
         """The meta model with HiVA's prompts."""
-        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature, quotes_once=True)
 
     async def solve(
         self,
@@ -79,7 +79,7 @@ class HivaActions:
         if learned := has_learned_router(workflow, self.config):
             routing = await make_learned_router(workflow, question, act, self.embedder)
             act, router = routing.act, routing.router
-        instruct = make_instructor(workflow, self.meta_model)
+        instruct = make_instructor(workflow, replace(self.meta_model, quotes_once=False))  # what it hands over is whole
         context = TeamContext.of(workflow, question, scope.at(task=question.id), act, router=router, instruct=instruct)
         done = await run_team(workflow.topology, context, config=graph_config)
         notes = make_notes(concepts)

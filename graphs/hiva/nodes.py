@@ -18,7 +18,7 @@ from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hiva.actions import HivaActions, get_concepts
 from selfwire.graphs.hiva.state import HivaContext, HivaState, with_prompt_edits
 from selfwire.graphs.run_context import get_run_context
-from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.run_start import RunStart, add_usage
 from selfwire.graphs.typed_state import Update
 from selfwire.runtime.ledger import Ledger
 
@@ -50,34 +50,35 @@ class HivaNodes:
 
     async def characterize(self, state: HivaState) -> Update:
         """The concepts of the task, once per question."""
-        concepts, usage = await self.hiva.characterize_task(state.get_question(), state.workflow, state.place)
+        concepts, usage = await self.hiva.characterize_task(state.get_question(), state.workflow, state.round_scope)
         return state.update(concepts=concepts, overhead=usage)
 
     async def forward(self, state: HivaState) -> Update:
         """Run the current team, which may differ from the drawn one by now."""
         workflow = with_prompt_edits(state.workflow, get_run_context(HivaContext))
         done = await self.hiva.solve(
-            workflow, state.get_question(), scope=state.place, concepts=state.concepts, graph_config=None
+            workflow, state.get_question(), scope=state.round_scope, concepts=state.concepts, graph_config=None
         )
         if done.answer is None:
             raise TaskError(f"{done.error}; invoke the thread again with None to retry")
+        usage = add_usage(state.usage, done.usage, self.ledger)
         done = done.replace(overhead=done.overhead + state.overhead)
-        return state.update(trajectories=[done], answer=done.answer, overhead=Usage())
+        return state.update(trajectories=[done], answer=done.answer, overhead=Usage(), usage=usage)
 
     async def environment(self, state: HivaState) -> Update:
         """Have the answer graded; without a grader, and in "w/o Env", the aggregator criticises itself later."""
         if self.start.grader is None or not self.hiva.config.environment:
             return state.update(solved=None)
         [done] = state.trajectories
-        feedback = await self.start.grader(done.question, done.answer or "", state.place)
+        feedback = await self.start.grader(done.question, done.answer or "", state.round_scope)
         return state.update(trajectories=[done.with_feedback(feedback)], solved=feedback.solved, oracle=True)
 
     async def loss(self, state: HivaState) -> Update:
         """The textual loss of every trajectory, and its gradient at the aggregator."""
-        meta_model, graded, place = self.hiva.meta_model, self.hiva.config.environment, state.place
+        meta_model, graded, scope = self.hiva.meta_model, self.hiva.config.environment, state.round_scope
         losses = await gather_all(
             compute_loss(
-                done, state.workflow, meta_model, environment=graded and done.feedback is not None, scope=place
+                done, state.workflow, meta_model, environment=graded and done.feedback is not None, scope=scope
             )
             for done in state.trajectories
         )
@@ -95,11 +96,11 @@ class HivaNodes:
     async def backward(self, state: HivaState) -> Update:
         """The textual chain rule, in every trajectory that was not solved."""
 
-        async def propagate(done: Trajectory, loss: Loss) -> Backward | None:
+        async def propagate(trajectory: Trajectory, loss: Loss) -> Backward | None:
             if loss.gradient is None:
                 return None
             return await propagate_gradients(
-                done, state.workflow, loss.gradient, self.hiva.meta_model, scope=state.place
+                trajectory, state.workflow, loss.gradient, self.hiva.meta_model, scope=state.round_scope
             )
 
         pairs = zip(state.trajectories, state.losses, strict=True)
@@ -110,7 +111,7 @@ class HivaNodes:
     async def evolve_semantics(self, state: HivaState) -> Update:
         """f_P: one rewrite per agent over all its gradients."""
         found = await evolve_semantics(
-            state.workflow, state.gradients, self.hiva.meta_model, self.hiva.config, scope=state.place
+            state.workflow, state.gradients, self.hiva.meta_model, self.hiva.config, scope=state.round_scope
         )
         now, refused = state.workflow.apply_legal(found.rewirings)
         out = {one.rewiring for one in refused}
@@ -123,7 +124,7 @@ class HivaNodes:
 
     async def evolve_topology(self, state: HivaState) -> Update:
         """f_G: one decision per node, applied in reverse topological order."""
-        hiva, workflow, scope = self.hiva, state.workflow, state.place
+        hiva, workflow, scope = self.hiva, state.workflow, state.round_scope
         tasks = list_parallel_tasks(workflow, state.gradients, hiva.config)
         done, usage = await hiva.note_concepts(state.trajectories, tasks, workflow, scope)
         found = await evolve_topology(
@@ -159,5 +160,5 @@ class HivaNodes:
         if now.fingerprint != state.ran.fingerprint:
             now = now.with_lineage(state.ran, state.applied)
             if self.start.save is not None:
-                await self.start.save(now, state.place, int(get_config()["metadata"]["langgraph_step"]))
+                await self.start.save(now, state.round_scope, int(get_config()["metadata"]["langgraph_step"]))
         return state.update(workflow=now, iteration=state.iteration + 1)

@@ -10,27 +10,14 @@ from selfwire.evolvers.hiva.gradients import Loss
 from selfwire.evolvers.hiva.memory import TrajectoryLesson
 from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
-from selfwire.evolvers.random_edits import edit_at_random, get_edit_count
+from selfwire.evolvers.random_edits import RandomControl, edit_at_random
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_protocol import EvolveResult, TrajectoryGrader
 
 
 @dataclass(frozen=True)
-class RandomEdits(Hiva):
-    """HiVA whose rewirings are drawn at random; its runs, its router's learning and its gate stay.
-
-    Attributes:
-        counts: rewirings per iteration; the last one is repeated.
-        instructions: prompts to draw from for newcomers and rewrites.
-    """
-
-    counts: tuple[int, ...] = ()
-    instructions: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, hiva: Hiva, counts: Sequence[int], instructions: Sequence[str]) -> "RandomEdits":
-        """The control for a method; further arguments as the attributes."""
-        return cls(hiva.model, hiva.toolbox, hiva.embedder, hiva.config, tuple(counts), tuple(instructions))
+class RandomEdits(RandomControl, Hiva):
+    """HiVA whose rewirings are drawn at random; its runs, its router's learning and its gate stay."""
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
@@ -39,7 +26,7 @@ class RandomEdits(Hiva):
 
         Without a critic, r is 1 for all agents that ran in a solved task, else 0.
         """
-        count = get_edit_count(self.counts, scope)
+        count = self.get_edit_count(scope)
         edited, applied = edit_at_random(workflow, count, self.instructions, scope=scope)
         repaired = repair(edited, self.config)
         applied = (*applied, *repaired.rewirings)
@@ -47,11 +34,11 @@ class RandomEdits(Hiva):
         now = update_beliefs(repaired.workflow, lessons, config=self.config.routing)
         return EvolveResult(workflow=now.with_lineage(workflow, applied), applied=applied)
 
-    async def _lesson(self, done: Trajectory, workflow: Workflow) -> TrajectoryLesson | None:
-        if done.feedback is None:
+    async def _lesson(self, trajectory: Trajectory, workflow: Workflow) -> TrajectoryLesson | None:
+        if trajectory.feedback is None:
             return None
-        match = await self.match_noted(done, workflow)
-        lesson = make_lesson(done, Loss(solved=True), None, match)  # as if solved: everybody who ran is judged
-        if lesson is None or done.feedback.solved:
+        match = await self.match_noted(trajectory, workflow)
+        lesson = make_lesson(trajectory, Loss(solved=True), None, match)  # as if solved: everybody who ran is judged
+        if lesson is None or trajectory.feedback.solved:
             return lesson
         return lesson.replace(solved=False, rewards=dict.fromkeys(lesson.rewards, 0))

@@ -52,7 +52,7 @@ class HivaState(State):
     overhead: Usage = Usage()
 
     @property
-    def place(self) -> Scope:
+    def round_scope(self) -> Scope:
         """Scope of this round."""
         return self.scope.at(iteration=self.scope.iteration + self.iteration)
 

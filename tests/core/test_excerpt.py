@@ -45,3 +45,10 @@ def test_an_excerpt_is_never_too_long_and_invents_nothing(text: str, length: int
     assert len(made) <= length or made == text
     if GAP not in text and length > 2 * len(GAP):
         assert all(part.strip() in text for part in made.split(GAP))
+
+
+def test_paragraphs_stay_whole() -> None:
+    passages = [f"Town {number}\nThe town has a mill. It has {number} inns." for number in range(30)]
+    made = excerpt("\n\n".join(passages), 200, "How many inns does town 17 have?")
+    assert passages[17] in made
+    assert all(part in (GAP, *passages) for part in made.replace(f"{GAP} ", "").split("\n\n") if part.strip() != GAP)

@@ -50,7 +50,7 @@ SCRIPT: dict[str, Any] = {
     "Reflection": {"insights": [{"query_type": "bridge", "insight": "take the calculator"}]},
     "LibraryOperations": {"operations": []},
     "FailedAgent": {"agent": "query_decomposer", "cause": "it slept"},
-    "Mutation": {"alternative": "query_rewriter", "name": "counter", "role": "counts", "instruction": "You count."},
+    "Mutation": {"alternative": "evidence_selector", "name": "counter", "role": "counts", "instruction": "You count."},
     "PromptVariant": {"instructions": ["Wake up."]},
     "Contrast": {"operational_rules": [{"rule": "Wake up.", "derived_from": "thoroughness"}]},
     "PromptDiff": {"added_rules": ["Wake up."]},

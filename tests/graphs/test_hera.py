@@ -123,7 +123,7 @@ async def test_d6_a_group_that_scores_nothing_gets_one_more_group_and_is_compare
     found, _ = await evolved(hera(model, rope=False), judge)
     tried = [(agents(done), at.sample) for done, at in judge.graded]
     assert tried == [
-        (("query_rewriter", "answer_generator"), 4), (("query_decomposer", "counter", "answer_generator"), 5)
+        (("evidence_selector", "answer_generator"), 4), (("query_decomposer", "counter", "answer_generator"), 5)
     ]  # fmt: skip
     assert {heat for scope, _, heat in model.spoke if scope.sample >= 4} == {0.9}
     assert found.notes["groups"] == {"mixed": 1, "zero": 0, "other": 0}
@@ -274,8 +274,10 @@ async def test_results_do_not_depend_on_who_finishes_first() -> None:
 
 
 async def test_malformed_plans_are_repaired_and_recorded_in_the_notes() -> None:
-    bad = {"execution_order": [{"step": 1, "agent": "wizard"}, {"step": 2, "agent": "retriever", "depends_on": [2, 7]}]}
+    bad = {
+        "execution_order": [{"step": 1, "agent": "wizard"}, {"step": 2, "agent": "reflect_agent", "depends_on": [2, 7]}]
+    }
     made = hera(Orchestra(TopologyPlan=bad))
     done = await made.solve(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
-    assert agents(done) == ("retriever", "answer_generator")
+    assert agents(done) == ("reflect_agent", "answer_generator")
     assert len(done.notes["repairs"]) == 4

@@ -46,9 +46,10 @@ def workflow_of(result: Any) -> Workflow:
 
 
 def test_the_figure_is_drawn_with_the_default_chain_inside() -> None:
-    drawn = built().compile().get_graph(xray=True)
-    inside = {name.removeprefix("rollout:") for name in drawn.nodes if name.startswith("rollout:")}
-    assert inside == set(CHAIN)
+    for tools, chain in (([search], {*CHAIN}), ([], {*CHAIN} - {"retriever"})):
+        drawn = built(tools=tools).compile().get_graph(xray=True)
+        inside = {name.removeprefix("rollout:") for name in drawn.nodes if name.startswith("rollout:")}
+        assert inside == chain
     assert {*FIRST, "mutate_topology", *LEARNS} - {"rollout"} <= set(drawn.nodes)
 
 

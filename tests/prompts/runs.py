@@ -105,9 +105,9 @@ CRITICAL = {
         "system_prompt_feedback": "Name the passage that each year comes from.",
         "tool_feedback": "",
         "overall_feedback": "An agent that compares the years is missing.",
+        "concerns": "both",
         "sentiment": "critical",
     },
-    "ParsedGradient": {"concerns": "both"},
     "TopologyDecision": {"operation": "ADD_PARALLEL", "description": "You compare years and name the earlier one."},
 }
 CONTRASTED = {"operational_rules": [{"rule": "Quote the sentence that a year comes from."}]}

@@ -66,10 +66,30 @@ def said(**changes: object) -> Mutation:
 
 async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[Candidate, ...]:
     found, _ = await propose_mutations(
-        ran(), CHAIN, BLAME, pool(), meta_model(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
-        scope=Scope(task="q1"),
+        ran(), CHAIN, BLAME, pool(), meta_model(ScriptedModel(Mutation=answer)), group=[ran()], tools=("search",),
+        pool=most, scope=Scope(task="q1"),
     )  # fmt: skip
     return found
+
+
+async def test_a_mutation_sees_the_cause_all_topologies_that_failed_and_agents_that_can_do_their_work() -> None:
+    group = [ran(topology=one) for one in (CHAIN, make_chain("retriever", "conclude_agent"), CHAIN)]
+    blame = BLAME.replace(cause="it searched for everything at once")
+    bare = pool().replace(agents=[agent.replace(tools=()) for agent in pool().agents])
+    shown = []
+    for workflow in (pool(), bare):
+        model = ScriptedModel(Mutation=said())
+        await propose_mutations(
+            group[0], CHAIN, blame, workflow, meta_model(model), group=group, tools=(), pool=16, scope=Scope()
+        )
+        shown += model.shown("Mutation")
+    for text in shown:
+        assert "<cause>\nit searched for everything at once\n</cause>" in text
+        tried = text.partition("<tried>\n")[2].partition("\n</tried>")[0].split("\n")
+        assert [line.split(";")[-1] for line in tried] == [
+            " answer_generator reads evidence_selector", " conclude_agent reads retriever"
+        ]  # fmt: skip
+    assert ["query_rewriter: " in text for text in shown] == [True, False]
 
 
 async def test_both_options_of_the_paper_are_tried() -> None:

@@ -9,12 +9,12 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.evolvers.experience.library import Insight
-from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES
+from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES, make_initial_workflow
 from selfwire.evolvers.hera.planning import Plan, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
 from selfwire.evolvers.trace_text import render_topology
 from tests.evolvers.hera.doubles import BRIDGE, known, meta_model, pool
-from tests.scripted import ScriptedModel
+from tests.scripted import ScriptedModel, prompts
 
 D, R, E, A, C = "query_decomposer", "retriever", "evidence_selector", "answer_generator", "conclude_agent"
 
@@ -39,6 +39,36 @@ def test_a_sound_plan_is_taken_as_it_is_with_an_agent_twice() -> None:
     assert (found.topology.entry, found.topology.sink) == (D, A)
     alone = plan((A, []))  # one step that answers is a team
     assert (alone.topology.entry, alone.topology.sink, alone.repairs) == (A, A, ())
+
+
+BARE = pool().replace(agents=[agent.replace(tools=()) for agent in pool().agents])
+
+
+async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
+    said = TopologyPlan.model_validate({"execution_order": [{"step": 1, "agent": R}, {"step": 2, "agent": A}]})
+    shown, repairs = [], []
+    for workflow in (pool(), BARE):
+        model = ScriptedModel(TopologyPlan=said)
+        found, _ = await sample_topology(
+            Question(id="q", input="?"), workflow, BRIDGE, (), meta_model(model), steps=12, scope=Scope()
+        )
+        shown += model.shown("TopologyPlan")
+        repairs.append(found.repairs)
+    assert f"{R}: Searches for passages on open questions. (tools: search)" in shown[0]
+    assert R not in shown[1]
+    assert "query_rewriter" not in shown[1]
+    assert repairs == [(), (f"step 1: there is no agent {R!r}; the step is left out",)]
+
+
+async def test_d14_nor_is_the_default_chain() -> None:
+    for workflow, chain in ((pool(), (D, R, E, A)), (BARE, (D, E, A))):
+        model = ScriptedModel(TopologyPlan=ReplyError("nonsense"))
+        found, _ = await sample_topology(
+            Question(id="q", input="?"), workflow, BRIDGE, (), meta_model(model), steps=12, scope=Scope()
+        )
+        assert found.topology.order() == chain
+    assert make_initial_workflow(prompts("hera")).topology.order() == (D, E, A)
+    assert make_initial_workflow(prompts("hera"), tools=(CALCULATOR,)).topology.order() == (D, E, A)
 
 
 def test_a_sequential_step_that_names_no_dependency_follows_the_one_before() -> None:

@@ -5,7 +5,17 @@ import pytest
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import make_chain
-from selfwire.evolvers.blame import Blame, Failure, add_failure, choose_blames, get_buffers, make_failure, with_buffers
+from selfwire.core.trajectory import Message
+from selfwire.evolvers.blame import (
+    Blame,
+    Failure,
+    add_failure,
+    choose_blames,
+    get_buffers,
+    make_failure,
+    render_failures,
+    with_buffers,
+)
 from selfwire.evolvers.hera.config import PromptConfig
 from selfwire.evolvers.hera.failed_agent import identify_failed_agent
 from selfwire.evolvers.hera.rope import Lesson, Variant, extract_lesson, generate_variant, integrate_lesson
@@ -104,13 +114,44 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
     model = ScriptedModel(Contrast=LEARNED)
     control, better = ran(score=0.5, tokens=70), ran(score=1.0, tokens=80)
     lesson, _ = await extract_lesson(
-        RETRIEVER, FAILED, control, [(VARIED, better)], [told(1)], meta_model(model), scope=Scope()
+        RETRIEVER, FAILED, control, [(VARIED, better)], [told(1), told(2)], meta_model(model), scope=Scope()
     )
     assert (lesson.rules, lesson.principles) == (("Search twice.",), ("Be complete.",))
     [shown] = model.shown("Contrast")
     for part in ("original prompt: score 0.00", "original prompt, repeated: score 0.50", "variant thoroughness",
                  "adds: Search twice.", "score 1.00: said of it (80 tokens)", "did 1"):  # fmt: skip
         assert part in shown
+    assert "did 2" not in shown  # the last failure is the original that is shown already
+
+
+PASSAGE = "Passage 7: Mira Holt. Mira Holt was born in Tarn. She was the youngest of nine. In 1931 she moved to Graz."
+FILLER = "\n\n".join(f"Passage {n}: Town {n}. The town has a market, a mill and {n} inns." for n in range(80))
+
+
+async def test_a_failure_shows_what_the_agent_was_handed_and_the_decisive_passage_whole() -> None:
+    inbox = (Message(source="query_decomposer", target="retriever", text=f"{FILLER}\n\n{PASSAGE}\n\n{FILLER}"),)
+    steps = [
+        one.replace(inbox=inbox, output="I read of Mira Holt.") if one.agent == "retriever" else one
+        for one in FAILED.steps
+    ]
+    asked = FAILED.question.model_copy(update={"input": f"{FILLER}\n\n{PASSAGE}\n\n{FILLER}\n\nWho built it?"})
+    done = FAILED.replace(steps=steps, question=asked, answer="Mira Holt")
+    found = make_failure(done, Blame(agent="retriever", cause="it did not say where Mira Holt was born", place=0))
+    assert PASSAGE in found.asked
+    assert PASSAGE in found.received
+    assert found.received.startswith("From query_decomposer:\n")
+    assert "Who built it?" in found.text
+    assert len(found.text) < 10_000
+    assert Failure.model_validate(found.model_dump(exclude={"received"})).received == ""  # as saved before
+
+
+def test_of_several_failures_the_last_one_is_whole() -> None:
+    long = [told(n).replace(did=f"did {n}. " + "It read on. " * 300) for n in range(2)]
+    shown = render_failures(long)
+    assert long[1].text in shown
+    assert long[0].text not in shown
+    assert "did 0." in shown
+    assert render_failures([]) == "(none)"
 
 
 async def test_d11_replays_with_infrastructure_errors_are_not_contrasted() -> None:

@@ -1,0 +1,19 @@
+"""Asks: passages are sent once per prompt."""
+
+from selfwire.evolvers.prompted_model import AS_ABOVE, quote_once
+
+PASSAGE = "The glass bridge of Tarn was built by Mira Holt. " * 5
+
+
+def test_a_long_line_is_whole_where_it_comes_first_and_cut_to_its_beginning_after_that() -> None:
+    given = {"task": f"Who?\n{PASSAGE}", "trace": f"[a] It says:\n- {PASSAGE}\nMira Holt.", "feedback": "Who?"}
+    made = quote_once(given)
+    assert made["task"] == given["task"]
+    lines = made["trace"].split("\n")
+    assert (lines[0], lines[2]) == ("[a] It says:", "Mira Holt.")
+    assert lines[1] == f"- {PASSAGE}"[:60].rstrip() + f" {AS_ABOVE}"
+    assert made["feedback"] == "Who?"  # short lines may repeat
+
+
+def test_within_a_section_too() -> None:
+    assert quote_once({"runs": f"{PASSAGE}\n{PASSAGE}"})["runs"].count(PASSAGE) == 1

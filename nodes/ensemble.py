@@ -3,6 +3,7 @@
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -23,7 +24,9 @@ NOTHING = "There is no solution to choose from yet."
 
 
 class Choice(ReplySchema):
-    """The Ensemble's reply."""
+    """The chosen solution."""
+
+    MAX_TOKENS: ClassVar[int] = 600
 
     thought: str = Field(description="How the solutions compare.")
     solution_letter: str = Field(description="The letter of the chosen solution.")

@@ -7,11 +7,12 @@ Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". 
     plan        a model's, made valid by a pure function                      planner.make_plan     (B.1, C.1)
     e_t         verdict, confidence, feedback from a binary reward            evaluator.evaluate    (Eq. 20, B.2)
     mu          the next state, deterministic                                 updater.update_state  (Eq. 7, B.3)
+    a           the answer, written from the findings by a closing call       evaluator.compose_answer (Alg. 1)
     P           pool-4 and pool-7                                             pool.make_initial_workflow (C.4, Table 4)
     pi_wf       layers of agents of the pool, drawn by the trained router     evolvers.trained_router (Sec. 3.2, 3.3)
 
-Departures of the trained part are D1 to D10 in `evolvers.trained_router`. Departures of the task state and the graph
-(a test is named after each):
+Departures of the trained part are D1 to D10 and D22 in `evolvers.trained_router`. Departures of the task state and
+the graph (a test is named after each):
     D9  In a run the evaluator's rewards decide what is done and what is tried again, with process reward and without.
     D11 Early-exit is masked until a subtask is completed; near a uniform p, nine of ten first stages would end a run.
     D12 The planner's reply is bounded: it completes nothing, revives nothing that has failed and loses no artifact.
@@ -19,9 +20,14 @@ Departures of the trained part are D1 to D10 in `evolvers.trained_router`. Depar
         another plan; the paper leaves open when a subtask has failed.
     D14 Invalid replies have safe defaults: the plan goes on, the subtask is sent back, the ensemble takes what most
         solutions say. A stage in which nobody answers is sent back without a judgement.
-    D15 The answer is the artifact of the last subtask that succeeded; where none did, one synthesis of the attempts.
+    D15 A closing call writes the answer of every run in the form that the task asks for, from what passed and the
+        attempts at what did not. The paper extracts the answer from the state, where it is a stage's report.
     D16 The evaluator's tools belong to an extra agent that looks claims up before the judgement; off by default.
     D17 Early-exit alone in a first layer runs nothing, so nothing is planned or judged and the run ends.
     D18 Without a task state the task is the only subtask of every stage, and stages end as they do otherwise.
     D19 An ensemble of one solution chooses without a call.
+    D20 Agents are drawn only for what they hold: searchers that have no tool are masked, and so are self-refine and
+        the ensemble in a first layer while there is no solution. Nobody is told of a masked agent.
+    D21 Agents name their sources themselves. Code adds a list only where tools gave sources and the answer has none;
+        the paper has every I/O answer say that it comes from the model's own knowledge, even one quoted from the task.
 """

@@ -1,4 +1,4 @@
-"""The Evaluator judges the active subtask (App. B.2, C.2); one synthesis answers where no subtask succeeded."""
+"""The Evaluator judges the active subtask (App. B.2, C.2); the closing call writes the answer."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,15 @@ from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
-from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, FEEDBACK_LENGTH, Assessment, TaskState, format_state
+from selfwire.evolvers.evomas.stages import Finding
+from selfwire.evolvers.evomas.state import (
+    ARTIFACTS_LENGTH,
+    FEEDBACK_LENGTH,
+    WHOLE_TASK,
+    Assessment,
+    TaskState,
+    format_state,
+)
 from selfwire.evolvers.prompted_model import PromptedModel
 
 NOT_JUDGED = "The outcome could not be judged."
@@ -29,7 +37,7 @@ async def evaluate(
 
     Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing passes unjudged.
     """
-    goal = state.current.goal if state.current else state.objective
+    goal = state.current.goal if state.current else WHOLE_TASK
     reply, usage = await meta_model.ask_or(
         None,
         Assessed,
@@ -37,10 +45,10 @@ async def evaluate(
         scope=scope.at(node="evaluator"),
         by="judge",
         task=state.objective,
-        state=format_state(state),
+        state=format_state(state.replace(hint="")),
         subtask=goal,
         outcome=outcome,
-        checks=checks or "(nothing was looked up)",
+        checks=checks,
     )
     if reply is None:
         return AssessmentResult(Assessment(verdict="refine", feedback=NOT_JUDGED), usage, fell_back=True)
@@ -60,25 +68,27 @@ def make_no_outcome_assessment(why: str) -> Assessment:
     return Assessment(verdict="refine", feedback=excerpt(f"Nobody of the workflow answered: {why}", FEEDBACK_LENGTH))
 
 
-async def compose_last_answer(
-    state: TaskState, attempts: Sequence[str], meta_model: PromptedModel, *, scope: Scope
+async def compose_answer(
+    task: str, findings: Sequence[Finding], fallback: str, meta_model: PromptedModel, *, scope: Scope
 ) -> tuple[str, Usage]:
-    """The answer of a run in which no subtask succeeded: one synthesis of the attempts, oldest first.
+    """The closing call: the answer in the form that the task asks for, from the run's findings, oldest first (D15).
 
-    Without a valid reply, or where the task's calls are used up, it is the last attempt as it is.
+    Without a valid reply, or where the task's calls are used up, it is the fallback.
     """
-    share = 2 * ARTIFACT_LENGTH // len(attempts)
-    parts = [excerpt(text, share, state.objective) for text in attempts]
+    share = ARTIFACTS_LENGTH // len(findings)
+    texts = [_format_finding(number, one, share) for number, one in enumerate(findings, 1)]
     try:
         reply, usage = await meta_model.ask_or(
-            None,
-            LastAnswer,
-            "synthesis",
-            scope=scope.at(node="synthesis"),
-            task=state.objective,
-            state=format_state(state),
-            attempts="\n\n".join(f"[attempt {n}]\n{text}" for n, text in enumerate(parts, 1)),
+            None, LastAnswer, "synthesis", scope=scope.at(node="synthesis"), task=task, findings="\n\n".join(texts)
         )
     except TaskBudgetError:
-        return attempts[-1], Usage()
-    return (reply.answer.strip() if reply else "") or attempts[-1], usage
+        return fallback, Usage()
+    return (reply.answer.strip() if reply else "") or fallback, usage
+
+
+def _format_finding(number: int, one: Finding, length: int) -> str:
+    goal = "" if one.goal == WHOLE_TASK else f" {one.goal}"
+    text = excerpt(one.text, length, one.goal)
+    if one.passed:
+        return f"[{number}, passed]{goal}\n{text}"
+    return f"[{number}, not passed]{goal}\n{text}" + (f"\nReview: {one.feedback}" if one.feedback else "")

@@ -14,9 +14,10 @@ from selfwire.evolvers.evomas.state import (
     FEEDBACK_LENGTH,
     GOAL_LENGTH,
     SUBTASKS,
+    WHOLE_TASK,
     Subtask,
     TaskState,
-    format_state,
+    format_plan,
     fresh_id,
 )
 from selfwire.evolvers.prompted_model import PromptedModel
@@ -35,17 +36,18 @@ async def make_plan(
 ) -> PlanResult:
     """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan."""
     last = state.assessment
-    assessment = f"{last.verdict} (confidence {last.confidence:.2f}): {last.feedback}" if last else "(nothing yet)"
+    assessment = f"{last.verdict} (confidence {last.confidence:.2f}): {last.feedback}" if last else ""
     if state.replan:
         assessment += "\nThe subtask has failed for good; plan another way."
+    passed = last is not None and last.verdict == "success"
     reply, usage = await meta_model.ask_or(
         None,
         Plan,
         "planner",
         scope=scope.at(node="planner"),
         task=state.objective,
-        state=format_state(state),
-        outcome=outcome or "(nothing was run yet)",
+        state=format_plan(state),
+        outcome="" if passed else outcome,  # a result of the state
         assessment=assessment,
         agents=agents,
         tools=tools,
@@ -84,7 +86,7 @@ def plan_single_subtask(state: TaskState) -> TaskState:
     """The state of a run without plans: the task is its only subtask, whatever its earlier outcomes."""
     return TaskState(
         objective=state.objective,
-        subtasks=(Subtask(id="s1", goal=_clean_goal(state.objective) or "Do the task."),),
+        subtasks=(Subtask(id="s1", goal=WHOLE_TASK),),
         active="s1",
     )
 
@@ -95,7 +97,7 @@ def _activate_subtask(state: TaskState, *, wanted: str, previous: TaskState) -> 
     if not pending:
         if state.completed and not previous.replan:
             return state.replace(active=None)
-        whole = Subtask(id=fresh_id(previous, state.subtasks), goal=_clean_goal(state.objective) or "Do the task.")
+        whole = Subtask(id=fresh_id(previous, state.subtasks), goal=WHOLE_TASK)
         over = [one for one in state.subtasks if one.status != "pending"]
         return state.replace(subtasks=_bound(over, [whole]), active=whole.id)
     ids, goals = [one.id for one in pending], {one.goal.lower(): one.id for one in pending}

@@ -17,11 +17,11 @@ FOUR = ("io", EARLY_EXIT, "web_search", "ensemble")
 SEVEN = (*FOUR, "multi_generate", "self_refine", "web_browser")
 
 ROLES = {
-    "io": "Answers the subtask out of its own knowledge and what it was handed; takes it apart first.",
-    "multi_generate": "Gives several candidates for the subtask and weighs them against each other.",
-    "self_refine": "Finds the faults of a solution, counts and computes again, and writes it anew.",
-    "web_search": "Searches for what the subtask needs to know, and reads what it finds; names its sources.",
-    "web_browser": "Opens pages, reads them whole and follows them to the next; names its sources.",
+    "io": "Answers without tools, from task, findings and its own knowledge; breaks the subtask down first.",
+    "multi_generate": "Gives several candidate answers and compares them.",
+    "self_refine": "Finds the faults of a solution, counts and computes again, and rewrites it.",
+    "web_search": "Searches with its tools for what the subtask needs, and reads the results; names its sources.",
+    "web_browser": "Opens pages with its tools, reads them whole and follows them to the next; names its sources.",
     EARLY_EXIT: "Ends the work: what has been completed is enough for the final answer.",
     "ensemble": "Chooses among several solutions the one on which most of them agree.",
 }

@@ -1,6 +1,9 @@
-"""What EvoMAS asks models for: a plan, an assessment, a choice among solutions, a last answer (App. C)."""
+"""What EvoMAS asks models for: a plan (Prompt 1), an assessment (Prompt 2), the final answer (App. C).
 
-from typing import Literal
+A plan's list is not limited here, as what exceeds a plan's length is dropped; models read the docstrings of classes.
+"""
+
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -10,33 +13,37 @@ Tag = Literal["TODO", "DONE", "FAILED", "NEED-REFINE"]
 
 
 class PlannedSubtask(ReplySchema):
-    """One subtask of the updated plan."""
+    """One subtask of the plan."""
 
-    id: str = Field(default="", description="Id of a subtask that is in the plan already; empty for a new one.")
-    goal: str = Field(description="What is to be done, in one sentence.")
+    id: str = Field(default="", description="Its id if it is in the plan already; empty if it is new.")
+    goal: str = Field(description="What to do, in one sentence.")
     status: Tag = Field(default="TODO", description="Where it stands.")
 
 
 class Plan(ReplySchema):
-    """The planner's reply (Prompt 1). Its list is not limited here: what exceeds the plan's length is dropped."""
+    """The updated plan."""
 
-    subtasks: list[PlannedSubtask]
-    active: str = Field(default="", description="Id or goal of the subtask to work on next.")
-    summary: str = Field(default="", description="What the completed subtasks have brought, for later stages.")
-    hint: str = Field(default="", description="What information, tools or agents the next stage may need.")
+    MAX_TOKENS: ClassVar[int] = 1500
+
+    subtasks: list[PlannedSubtask] = Field(description="The whole plan, in order.")
+    active: str = Field(default="", description="Id of the subtask to work on next; its goal if it is new.")
+    summary: str = Field(default="", description="What the completed subtasks have found, in a few sentences.")
+    hint: str = Field(default="", description="What the next subtask needs, in one sentence.")
 
 
 class Assessed(ReplySchema):
-    """The evaluator's reply (Prompt 2)."""
+    """The judgement of a subtask."""
 
-    feedback: str = Field(description="What was accomplished, what is missing, what is wrong.")
-    reward: float = Field(ge=0, le=1, description="1 if the subtask is done, 0 if it is not or only in part.")
-    refine: bool = Field(default=True, description="With reward 0: whether another try at the same subtask may do it.")
-    confidence: float = Field(default=0.5, ge=0, le=1, description="How sure you are.")
+    MAX_TOKENS: ClassVar[int] = 600
+
+    feedback: str = Field(description="What is done, what is missing and what is wrong.")
+    reward: float = Field(ge=0, le=1, description="1 if the subtask is done; 0 if it is not, or only in part.")
+    refine: bool = Field(default=True, description="With reward 0: whether another try may succeed.")
+    confidence: float = Field(default=0.5, ge=0, le=1, description="How sure you are, from 0 to 1.")
 
 
 class LastAnswer(ReplySchema):
-    """The answer that is put together where no subtask succeeded."""
+    """The final answer."""
 
-    answer: str = Field(description="The whole answer to the task, in the form that the task demands.")
-    basis: str = Field(default="", description="What it rests on, in a sentence.")
+    basis: str = Field(default="", description="Which findings decide the answer, in one sentence.")
+    answer: str = Field(description="The answer alone, in exactly the form that the task asks for.")

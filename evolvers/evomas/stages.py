@@ -1,10 +1,11 @@
 """A stage's record, the layers that run, the end of a run, and the episode that training learns from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from selfwire.core.agent import Agent
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
@@ -72,10 +73,22 @@ def get_runnable_part(layered: LayeredWorkflow) -> RunnablePart:
     return RunnablePart(tuple(kept), exits=False)
 
 
-def find_masked_agents(state: TaskState, pool: Iterable[Id]) -> frozenset[Id]:
-    """Agents that must not be drawn: Early-exit until a subtask is completed, unless the pool has no other agent."""
-    others = set(pool) - {EARLY_EXIT}
-    return frozenset() if state.completed or not others else frozenset({EARLY_EXIT}) & set(pool)
+def find_masked_agents(state: TaskState, pool: Sequence[Agent]) -> frozenset[Id]:
+    """Agents that must not be drawn: Early-exit until a subtask is completed (D11), searchers without a tool (D20).
+
+    Where nobody else is left, searchers may be drawn; and Early-exit, if it is alone.
+    """
+    others = {agent.id for agent in pool} - {EARLY_EXIT}
+    idle = {agent.id for agent in pool if agent.kind == "searcher" and not agent.tools}
+    early = frozenset({EARLY_EXIT}) if others and not state.completed else frozenset[Id]()
+    return early if idle >= others else early | idle
+
+
+def find_masked_openers(state: TaskState, pool: Sequence[Agent]) -> frozenset[Id]:
+    """Agents that work on solutions only, while there is none to begin with (D20); a layer before them gives some."""
+    masked = find_masked_agents(state, pool)
+    needy = {agent.id for agent in pool if agent.kind in ("refiner", "ensemble")}
+    return frozenset() if state.completed or {agent.id for agent in pool} <= masked | needy else frozenset(needy)
 
 
 def find_stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
@@ -94,6 +107,29 @@ def get_settled_answer(stages: Sequence[Stage]) -> str | None:
     """The artifact of the last subtask that succeeded; None if none did."""
     passed = [one.outcome for one in stages if one.assessment and one.assessment.verdict == "success" and one.outcome]
     return passed[-1] if passed else None
+
+
+class Finding(NamedTuple):
+    """An outcome of a run, as the closing call reads it; `feedback` is the evaluator's."""
+
+    goal: str
+    text: str
+    passed: bool
+    feedback: str = ""
+
+
+def collect_findings(stages: Sequence[Stage]) -> tuple[Finding, ...]:
+    """Outcomes in order, each text once; of a subtask that has passed, only those that have."""
+    found = [
+        Finding(one.goal, one.outcome, one.assessment.verdict == "success", one.assessment.feedback)
+        if one.assessment
+        else Finding(one.goal, one.outcome, passed=False)
+        for one in stages
+        if one.outcome
+    ]
+    done = {one.goal for one in found if one.passed}
+    kept = [one for one in found if one.passed or one.goal not in done]
+    return tuple({one.text: one for one in kept}.values())
 
 
 def to_episode(stages: Sequence[Stage]) -> Episode | None:

@@ -14,6 +14,8 @@ Verdict = Literal["success", "fail", "refine"]
 SUBTASKS = 12
 """Most subtasks of a plan, finished ones included."""
 GOAL_LENGTH = 500
+WHOLE_TASK = "Do the whole task."
+"""Goal of a subtask that is not a part of the task, but all of it."""
 ARTIFACT_LENGTH = 6_000
 ARTIFACTS_LENGTH = 12_000
 """Characters that all artifacts share in the full text of a state."""
@@ -152,24 +154,39 @@ def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
 
 
 def format_state(state: TaskState) -> str:
-    """The full state, as agents, planner and evaluator read it."""
-    parts = [f"Overall objective: {state.objective}"]
-    parts += ["Plan:\n" + "\n".join(map(_format_subtask, state.subtasks))] if state.subtasks else []
-    parts += [f"Active subtask: [{state.current.id}] {state.current.goal}"] if state.current else []
-    share = ARTIFACTS_LENGTH // max(1, len(state.completed))
-    parts += [f"Result of [{one.id}]:\n{excerpt(one.artifact, share, state.objective)}" for one in state.completed]
-    if state.assessment:
-        last = state.assessment
-        parts.append(f"Last verdict: {last.verdict} (confidence {last.confidence:.2f})\n{last.feedback}".strip())
-    parts += [f"Summary so far: {state.summary}"] if state.summary else []
-    parts += ["Stages so far:\n" + "\n".join(map(str, state.history))] if state.history else []
-    parts += [f"Next stage: {state.hint}"] if state.hint else []
+    """The state as agents and the evaluator read it beside the task and the active subtask; "" if there is nothing."""
+    current = state.current
+    plan = [f"[{one.id}] {one.status}: {'this part' if one == current else one.goal}" for one in state.subtasks]
+    parts = ["Plan:\n" + "\n".join(plan)] if len(plan) > 1 else []
+    parts += _format_results(state)
+    parts += [f"Why the last try at this part was sent back: {current.trouble}"] if current and current.trouble else []
+    return "\n\n".join([*parts, *([f"Hint: {state.hint}"] if state.hint else [])])
+
+
+def format_plan(state: TaskState) -> str:
+    """The state as the planner reads it beside the task and the last judgement; "" before the first plan."""
+    judged = state.assessment.feedback if state.assessment else ""
+    parts = ["Plan:\n" + "\n".join(_format_subtask(one, judged) for one in state.subtasks)] if state.subtasks else []
+    parts += _format_results(state)
+    parts += ["Who worked on what, and the verdict:\n" + "\n".join(map(str, state.history))] if state.history else []
     return "\n\n".join(parts)
 
 
-def _format_subtask(one: Subtask) -> str:
-    trouble = f" (sent back {one.refinements} times: {one.trouble})" if one.trouble else ""
-    return f"[{one.id}] {one.status}: {one.goal}{trouble}"
+def _format_results(state: TaskState) -> list[str]:
+    """The artifacts, with the planner's summary where they had to be cut."""
+    share = ARTIFACTS_LENGTH // max(1, len(state.completed))
+    about = state.current.goal if state.current else state.objective
+    parts = [f"Result of [{one.id}]:\n{excerpt(one.artifact, share, about)}" for one in state.completed]
+    cut = any(len(one.artifact) > share for one in state.completed)
+    return [*parts, f"Summary of the results: {state.summary}"] if cut and state.summary else parts
+
+
+def _format_subtask(one: Subtask, judged: str) -> str:
+    if not one.trouble:
+        return f"[{one.id}] {one.status}: {one.goal}"
+    what = "given up" if one.status == "failed" else f"tried {one.refinements + 1} times"
+    why = f": {one.trouble}" if one.trouble != judged else ""  # the judgement stands elsewhere in the prompt
+    return f"[{one.id}] {one.status}: {one.goal} ({what}{why})"
 
 
 def _shorten_line(text: str, length: int) -> str:

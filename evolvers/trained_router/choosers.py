@@ -1,12 +1,13 @@
 """Choosers of a stage's layers: the head, chance, or a fixed workflow (Eq. 3; Sec. 4 for the ablations)."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
@@ -57,6 +58,7 @@ def draw_layers(
     sampling: SamplingConfig,
     random: np.random.Generator,
     free: npt.NDArray[np.bool_] | None = None,
+    free_first: npt.NDArray[np.bool_] | None = None,
 ) -> DrawnLayers:
     """Draw L layers for each of B states, one after another, as each layer is part of the next one's input.
 
@@ -64,6 +66,7 @@ def draw_layers(
         rows, filled: (B, M, d) and (B, M), True where there is a row.
         agents: (N, d).
         free: (B, N), True where an agent may be drawn.
+        free_first: the same for the first layer; None is no difference.
 
     Raises:
         ValueError: as `sampling.draw`.
@@ -80,7 +83,8 @@ def draw_layers(
         for layer in range(sampling.layers):
             context = torch.as_tensor(compute_contexts(order[:, : layer + 1], agents)[:, -1:]).to(device)
             logits = np.round(head.scores(read, context)[:, 0].double().cpu().numpy(), DIGITS) / sampling.softness
-            made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=open_to)
+            may = open_to if layer or free_first is None else free_first
+            made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=may)
             order[:, layer, : made.order.shape[1]] = made.order
             layers.append(made)
     probabilities = np.stack([made.probabilities for made in layers], axis=1)
@@ -90,7 +94,7 @@ def draw_layers(
 def draw_layers_by_chance(
     count: int, agents: int, *, sampling: SamplingConfig, random: np.random.Generator, free: Switches | None = None
 ) -> DrawnLayers:
-    """Draw L layers for each of `count` states by the same rule from a uniform p; `free` as in `draw_layers`."""
+    """Draw L layers for each of `count` states by the same rule from a uniform p; `free` is (N,) or (count * L, N)."""
     logits = np.zeros((count * sampling.layers, agents))
     made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=free)
     shape = (count, sampling.layers)
@@ -108,10 +112,16 @@ class LearnedChooser:
         self.head, self.sampling, self.embedder = head, sampling, embedder
 
     async def __call__(
-        self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
+        self,
+        rows: Sequence[str],
+        pool: Sequence[Agent],
+        *,
+        masked: frozenset[Id],
+        masked_first: frozenset[Id] = frozenset(),
+        scope: Scope,
     ) -> LayeredWorkflow:
         """Draw layers from the head's probabilities; see `Chooser`."""
-        candidates(pool, masked)
+        candidates(pool, masked | masked_first)
         texts = row_texts(rows, self.head.config)
         drawn = draw_layers(
             self.head,
@@ -120,8 +130,9 @@ class LearnedChooser:
             sampling=self.sampling,
             random=scope.random(PURPOSE),
             free=_free(pool, masked),
+            free_first=_free(pool, masked | masked_first),
         )
-        return to_layered_workflow(drawn, pool, masked)
+        return to_layered_workflow(drawn, pool, masked, masked_first)
 
 
 class RandomChooser:
@@ -131,18 +142,24 @@ class RandomChooser:
         self.sampling = sampling
 
     async def __call__(
-        self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
+        self,
+        rows: Sequence[str],
+        pool: Sequence[Agent],
+        *,
+        masked: frozenset[Id],
+        masked_first: frozenset[Id] = frozenset(),
+        scope: Scope,
     ) -> LayeredWorkflow:
         """Draw layers from a uniform p; see `Chooser`."""
-        candidates(pool, masked)
-        drawn = draw_layers_by_chance(
-            1, len(pool), sampling=self.sampling, random=scope.random(PURPOSE), free=_free(pool, masked)
-        )
-        return to_layered_workflow(drawn, pool, masked)
+        candidates(pool, masked | masked_first)
+        free = np.repeat(_free(pool, masked), self.sampling.layers, axis=0)
+        free[0] = _free(pool, masked | masked_first)
+        drawn = draw_layers_by_chance(1, len(pool), sampling=self.sampling, random=scope.random(PURPOSE), free=free)
+        return to_layered_workflow(drawn, pool, masked, masked_first)
 
 
 class FixedChooser:
-    """The same layers at every stage without masked agents; an empty layer is skipped.
+    """The same layers at every stage without masked agents; a layer that is left empty is skipped.
 
     Raises:
         ValueError: the plan has no layer, or an empty one.
@@ -152,37 +169,63 @@ class FixedChooser:
         self.plan = LayeredWorkflow(layers=tuple(tuple(layer) for layer in plan)).layers
 
     async def __call__(
-        self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
+        self,
+        rows: Sequence[str],
+        pool: Sequence[Agent],
+        *,
+        masked: frozenset[Id],
+        masked_first: frozenset[Id] = frozenset(),
+        scope: Scope,
     ) -> LayeredWorkflow:
         """The plan; see `Chooser`.
 
         Raises:
-            ValueError: an agent of the plan is not in the pool, or all of them are masked.
+            ValueError: an agent of the plan is not in the pool.
+            ConfigError: all of them are masked.
         """
-        candidates(pool, masked)
+        candidates(pool, masked | masked_first)
         ids = {agent.id for agent in pool}
         if unknown := sorted({one for layer in self.plan for one in layer} - ids):
             raise ValueError(f"the plan names {', '.join(unknown)}; the pool holds {', '.join(sorted(ids))}")
-        layers = tuple(left for layer in self.plan if (left := tuple(one for one in layer if one not in masked)))
+        layers: list[tuple[Id, ...]] = []
+        for layer in self.plan:
+            barred = masked if layers else masked | masked_first
+            layers += [left] if (left := tuple(one for one in layer if one not in barred)) else []
         if not layers:
-            raise ValueError(f"every agent of the plan is masked ({', '.join(sorted(masked))})")
-        return LayeredWorkflow(layers=layers, masked=tuple(sorted(masked & ids)))
+            out = ", ".join(dict.fromkeys(one for layer in self.plan for one in layer))
+            raise ConfigError(
+                f"the plan has nobody to run at this stage: {out} hold no tool, have no solution to work on yet, "
+                "or end a run that has no result yet; add another agent to the plan"
+            )
+        return LayeredWorkflow(layers=tuple(layers), **_name_masked(ids, masked, masked_first))
 
 
 def to_layered_workflow(
-    drawn: DrawnLayers, pool: Sequence[Agent], masked: frozenset[Id], index: int = 0
+    drawn: DrawnLayers,
+    pool: Sequence[Agent],
+    masked: frozenset[Id],
+    masked_first: frozenset[Id] = frozenset(),
+    index: int = 0,
 ) -> LayeredWorkflow:
     """One decision of a batch by the agents' ids."""
     ids = [agent.id for agent in pool]
+    barred = [masked | masked_first if layer == 0 else masked for layer in range(len(drawn.order[index]))]
     return LayeredWorkflow(
         layers=tuple(tuple(ids[one] for one in layer if one >= 0) for layer in drawn.order[index]),
         probabilities=tuple(
-            {name: float(p) for name, p in zip(ids, layer, strict=True) if name not in masked}
-            for layer in drawn.probabilities[index]
+            {name: float(p) for name, p in zip(ids, layer, strict=True) if name not in hidden}
+            for layer, hidden in zip(drawn.probabilities[index], barred, strict=True)
         ),
         log_probability=float(drawn.log_probability[index]),
-        masked=tuple(sorted(masked & set(ids))),
+        **_name_masked(ids, masked, masked_first),
     )
+
+
+def _name_masked(ids: Iterable[Id], masked: frozenset[Id], masked_first: frozenset[Id]) -> dict[str, Any]:
+    return {
+        "masked": tuple(sorted(masked.intersection(ids))),
+        "masked_first": tuple(sorted((masked_first - masked).intersection(ids))),
+    }
 
 
 def _free(pool: Sequence[Agent], masked: frozenset[Id]) -> npt.NDArray[np.bool_]:

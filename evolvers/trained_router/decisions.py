@@ -20,12 +20,15 @@ class LayeredWorkflow(FrozenModel):
         layers: agent ids per layer, in the order in which they were drawn.
         probabilities: p over the agents that could be drawn, per layer; without masked agents.
         log_probability: log P(G_t | s_t), the sum over layers; 0 without a draw.
+        masked: agents that could not be drawn.
+        masked_first: further agents that could not be drawn in the first layer.
     """
 
     layers: tuple[tuple[Id, ...], ...] = Field(min_length=1)
     probabilities: tuple[Mapping[Id, float], ...] = ()
     log_probability: float = Field(default=0.0, le=1e-9)
     masked: tuple[Id, ...] = ()
+    masked_first: tuple[Id, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -55,7 +58,8 @@ class Decision(FrozenModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         drawn = {one for layer in self.layered.layers for one in layer}
-        if strangers := sorted(drawn - (set(self.agents) - set(self.layered.masked))):
+        opening = set(self.layered.layers[0]) & set(self.layered.masked_first)
+        if strangers := sorted(opening | drawn - (set(self.agents) - set(self.layered.masked))):
             free = ", ".join(one for one in self.agents if one not in self.layered.masked)
             raise ValueError(f"{', '.join(strangers)} cannot have been drawn; free were {free or 'none'}")
         return self
@@ -66,7 +70,7 @@ class Episode(FrozenModel):
 
     Args:
         decisions: one per stage, in order.
-        reward: U, the terminal success in [0, 1]; None after an infrastructure error, which teaches nothing.
+        reward: U, the score of the answer in [0, 1] (D22); None after an infrastructure error, which teaches nothing.
         process: reward of each stage; empty without process rewards.
     """
 
@@ -79,13 +83,20 @@ class Chooser(Protocol):
     """Chooses a stage's layers from the rows of a state."""
 
     async def __call__(
-        self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
+        self,
+        rows: Sequence[str],
+        pool: Sequence[Agent],
+        *,
+        masked: frozenset[Id],
+        masked_first: frozenset[Id] = frozenset(),
+        scope: Scope,
     ) -> LayeredWorkflow:
         """Choose; equal input at an equal scope gives equal layers.
 
         Args:
             rows: texts, active subtask first.
-            masked: ids that must not be chosen; never all of them.
+            masked: ids that must not be chosen.
+            masked_first: further ids that must not be chosen for the first layer; never all of both.
             scope: of the decision; its `random` is the only randomness.
 
         Raises:

@@ -48,7 +48,8 @@ class Batch(NamedTuple):
     Attributes:
         rows, filled: (B, M, d) and (B, M), True where there is a row.
         agents: (N, d).
-        present, free: (B, N), True for agents in the pool, and for those that could be drawn.
+        present: (B, N), True for agents in the pool.
+        free: (B, L, N), True for those that could be drawn for a layer.
         contexts: (B, L, d) mean agent of earlier layers; 0 in the first (Eq. 22).
         order: (B, L, K) indices as drawn, then -1.
     """
@@ -83,8 +84,11 @@ def make_batch(
     rows, filled = pad_rows([row_texts(decision.rows, config) for decision in decisions], vectors)
     present = np.array([[name in decision.agents for name in names] for decision in decisions])
     masked = np.array([[name in decision.layered.masked for name in names] for decision in decisions])
+    first = np.array([[name in decision.layered.masked_first for name in names] for decision in decisions])
     order = _padded_orders(decisions, {name: index for index, name in enumerate(names)})
-    return Batch(rows, filled, table, present, present & ~masked, compute_contexts(order, table), order)
+    free = np.repeat((present & ~masked)[:, None], order.shape[1], axis=1)
+    free[:, 0] &= ~first
+    return Batch(rows, filled, table, present, free, compute_contexts(order, table), order)
 
 
 def compute_contexts(order: npt.NDArray[np.int64], agents: Vectors) -> Vectors:

@@ -171,7 +171,7 @@ class Learner:
         device = self.head.query.device
         rows, filled, agents, present, free, contexts, order = (torch.as_tensor(one).to(device) for one in batch)
         cosines = self.head(rows, filled, agents, present, contexts)
-        logits = (cosines / self.sampling.softness).masked_fill(~free[:, None, :], -math.inf)
+        logits = (cosines / self.sampling.softness).masked_fill(~free, -math.inf)
         log_p = sequence_log_probability(logits, order).sum(dim=1)
         drawn = (order >= 0).any(dim=2)  # layers of padding are not part of the mean
         mean_entropy = torch.where(drawn, entropy(logits), 0.0).sum() / drawn.sum().clamp(min=1)

@@ -44,8 +44,10 @@ class EvomasActions:
         }
 
     async def verify_answer(self, pool: Workflow, question: Question, outcome: str, scope: Scope) -> tuple[str, Usage]:
-        """Look up an outcome's claims with all tools that the pool holds; "" where that fails."""
+        """Look up an outcome's claims with all tools that the pool holds; "" where that fails or there is no tool."""
         tools = tuple(dict.fromkeys(tool for agent in pool.agents for tool in agent.tools))
+        if not tools:
+            return "", Usage()
         agent = Agent(id="verifier", prompt=load_prompts("evolvers", METHOD).text("verify").strip(), tools=tools)
         inbox = (Message(source="workflow", target=agent.id, text=outcome),)
         try:

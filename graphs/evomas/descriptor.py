@@ -25,9 +25,9 @@ REASONING = {"adapter": "fixed", "plan": [["multi_generate"], ["ensemble"]]}
 
 
 def estimate_calls(config: EvomasConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
-    """Stages of a few agents, planned and judged; agents and topology stay as they are."""
+    """Stages of a few agents, planned and judged, and the closing call; agents and topology stay as they are."""
     stages = min(config.stages, STAGES)
-    question = {"agent": stages * DRAWN * LOOP, "judge": stages, "meta": stages * config.task_state}
+    question = {"agent": stages * DRAWN * LOOP, "judge": stages, "meta": stages * config.task_state + 1}
     return CallEstimate(question, samples=config.samples, gate_share=0)
 
 
@@ -91,5 +91,5 @@ DESCRIPTOR = MethodDescriptor(
     ),
     extend_tools=with_pages,
     paper="Xu et al., *EvoMAS*",
-    departures="D1-D19",
+    departures="D1-D22",
 )

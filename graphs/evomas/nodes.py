@@ -7,17 +7,21 @@ from selfwire.core.errors import ConfigError, ModelError, format_error
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.evaluator import compose_last_answer, evaluate, make_no_outcome_assessment
+from selfwire.evolvers.evomas.evaluator import compose_answer, evaluate, make_no_outcome_assessment
 from selfwire.evolvers.evomas.planner import PlanResult, make_plan, plan_single_subtask
+from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.stages import (
     Stage,
+    collect_findings,
     describe_change,
     find_masked_agents,
+    find_masked_openers,
     find_stop_reason,
     get_settled_answer,
 )
 from selfwire.evolvers.evomas.state import TaskState, to_rows
 from selfwire.evolvers.evomas.updater import update_state
+from selfwire.evolvers.trace_text import render_agents
 from selfwire.graphs.evomas.actions import EvomasActions
 from selfwire.graphs.evomas.chooser import make_chooser
 from selfwire.graphs.evomas.stage import StageRun
@@ -85,11 +89,12 @@ class EvomasNodes:
     async def _plan(self, state: EvomasState) -> PlanResult:
         if not self.evomas.config.task_state:
             return PlanResult(plan_single_subtask(state.task), Usage())
+        idle = find_masked_agents(state.task, state.pool.agents) | {EARLY_EXIT}
         return await make_plan(
             state.task,
             (state.stages[-1].outcome or "") if state.stages else "",
             self.evomas.meta_model,
-            agents="\n".join(f"{agent.id}: {agent.role}" for agent in state.pool.agents),
+            agents=render_agents([agent for agent in state.pool.agents if agent.id not in idle]),
             tools=self.evomas.describe_tools(state.pool),
             scope=_place(state, len(state.stages)),
         )
@@ -102,7 +107,8 @@ class EvomasNodes:
         layered = await chooser(
             rows,
             pool.agents,
-            masked=find_masked_agents(state.task, pool.agents_by_id),
+            masked=find_masked_agents(state.task, pool.agents),
+            masked_first=find_masked_openers(state.task, pool.agents),
             scope=_place(state, stage.number).at(node="adapt"),
         )
         return state.update(stage=stage.replace(rows=rows, agents=tuple(pool.agents_by_id), layered=layered))
@@ -165,24 +171,23 @@ class EvomasNodes:
         return state.update(task=task, stages=stages, status=find_stop_reason(stages, limit=config.stages) or "")
 
     async def conclude(self, state: EvomasState) -> Update:
-        """The artifact that was passed last; else one synthesis of the attempts; else an error."""
-        stages, answer = state.stages, get_settled_answer(state.stages)
-        if answer is not None:
-            return state.update(answer=answer, error=None)
-        attempts = [stage.outcome for stage in stages if stage.outcome]
-        if not attempts:
+        """The closing call writes the answer; without any outcome the run is an error."""
+        stages, findings = state.stages, collect_findings(state.stages)
+        if not findings:
             why = stages[-1].fault or stages[-1].error or "only Early-exit was chosen" if stages else NOTHING_PLANNED
             return state.update(answer=None, error=f"no stage came to an outcome; the last one: {why}")
-        if state.status == "failure":  # the synthesis would fail as well
-            return state.update(answer=attempts[-1], error=None)
-        task = state.task if self.evomas.config.task_state else TaskState(objective=state.question)
+        fallback = get_settled_answer(stages) or findings[-1].text
+        if state.status == "failure":  # the closing call would fail as well
+            return state.update(answer=fallback, error=None)
         scope = _place(state, len(stages))
         try:
-            answer, usage = await compose_last_answer(task, attempts, self.evomas.meta_model, scope=scope)
+            answer, usage = await compose_answer(
+                state.question, findings, fallback, self.evomas.meta_model, scope=scope
+            )
         except ModelError as error:
             stages = (*stages[:-1], stages[-1].replace(fault=format_error(error)))
             usage = self._add(state, get_error_cost(error))
-            return state.update(answer=attempts[-1], error=None, stages=stages, status="failure", usage=usage)
+            return state.update(answer=fallback, error=None, stages=stages, status="failure", usage=usage)
         return state.update(answer=answer, error=None, usage=self._add(state, usage))
 
     def _add(self, state: EvomasState, more: Usage) -> Usage:

@@ -20,15 +20,15 @@ from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
 from selfwire.core.values import fingerprint, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
-from selfwire.evolvers.evomas.state import TaskState, format_state
+from selfwire.evolvers.evomas.state import WHOLE_TASK, TaskState, format_state
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.team import run_team
 
 STATE, OUTCOME = "task_state", "outcome"
+SO_FAR = "the work so far"
+"""Who the state is from, as agents read it."""
 ENDS = (Agent(id=STATE, prompt="", kind="signal"), Agent(id=OUTCOME, prompt="", kind="signal"))
 
-OWN_KNOWLEDGE = "This answer comes from the model's own knowledge."
-_OWN = re.compile(r"\b(?:own|internal) knowledge\b", re.IGNORECASE)
 _SOURCES = re.compile(r"^\W*sources?\W*:", re.IGNORECASE | re.MULTILINE)
 _SOURCE = re.compile(r"https?://[^\s<>\"')\]]+|^\[\d+\] (.+)$", re.MULTILINE)
 MOST_SOURCES = 10
@@ -105,9 +105,9 @@ class StageRun:
 
     def _make_question(self) -> Question:
         current = self.state.current
-        if not self.whole or current is None or current.goal == " ".join(self.question.input.split()):
+        if not self.whole or current is None or current.goal in (WHOLE_TASK, " ".join(self.question.input.split())):
             return self.question
-        text = f"{self.question.input}\n\nWork on this part of the task now, and on nothing else: {current.goal}"
+        text = f"{self.question.input}\n\nYour part of the task now, and nothing else: {current.goal}"
         return self.question.replace(input=text)
 
     async def _act(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
@@ -115,36 +115,47 @@ class StageRun:
         if agent.id in (STATE, OUTCOME):
             text = self._describe_state() if agent.id == STATE else aggregate(read)
             return Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text)
-        answers = [message for message in read if message.source != STATE]
-        if not answers and agent.kind in ("ensemble", "refiner"):
-            done = self.state.completed if self.whole else ()
+        answers = [_sign(message) for message in read if message.source != STATE]
+        done = self.state.completed if self.whole else ()
+        if agent.kind == "refiner" and not answers and not done:  # its layer runs, although the one before it failed
+            return Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output="")
+        if agent.kind == "ensemble" and not answers:
             artifacts = ((f"subtask-{one.id}", one.artifact) for one in done if one.artifact)
             answers = [Message(source=source, target=scope.node, text=text) for source, text in artifacts]
         told = "" if agent.kind == "ensemble" else self._describe_state()
-        context = [Message(source=STATE, target=scope.node, text=told)] if told else []
+        context = [Message(source=SO_FAR, target=scope.node, text=told)] if told else []
         act = self.runners.get(agent.kind, self.runners["worker"])
-        return mark_output(agent, await act(agent, question, (*context, *answers), scope=scope))
+        return add_sources(await act(agent, question, (*context, *answers), scope=scope))
 
     def _describe_state(self) -> str:
         return format_state(self.state) if self.whole else ""
 
 
+def _sign(message: Message) -> Message:
+    """The message under its agent's name in place of the node's."""
+    return message.replace(source=_get_author(message.source))
+
+
+def _get_author(node: str) -> str:
+    return node.partition("-")[2]
+
+
 def aggregate(inbox: Sequence[Message]) -> str:
-    """The answers of a layer as one text; of several, each under its agent's name."""
-    if len(inbox) == 1:
-        return inbox[0].text
-    return "\n\n".join(f"[{message.source.partition('-')[2]}]\n{message.text}" for message in inbox)
+    """The answers of a layer as one text, each once; of several, each under its authors' names."""
+    authors: dict[str, list[str]] = {}
+    for message in inbox:
+        authors.setdefault(message.text, []).append(_get_author(message.source))
+    if len(authors) == 1:
+        return next(iter(authors))
+    return "\n\n".join(f"[{', '.join(names)}]\n{text}" for text, names in authors.items())
 
 
-def mark_output(agent: Agent, step: Step) -> Step:
-    """The step with the source of its answer, which the agent must name."""
-    if step.error or not step.output.strip():
+def add_sources(step: Step) -> Step:
+    """The step with the sources that its tools gave, where its answer names none (D21)."""
+    sources = find_sources(step.tools)
+    if step.error or not step.output.strip() or not sources or _SOURCES.search(step.output):
         return step
-    if agent.kind == "knowledge" and not _OWN.search(step.output):
-        return step.replace(output=f"{step.output}\n\n{OWN_KNOWLEDGE}")
-    if (step.tools or agent.kind == "searcher") and not _SOURCES.search(step.output):
-        return step.replace(output=f"{step.output}\n\nSources: {'; '.join(find_sources(step.tools))}")
-    return step
+    return step.replace(output=f"{step.output}\n\nSources: {'; '.join(sources)}")
 
 
 def find_sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
@@ -152,4 +163,4 @@ def find_sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
     good = [use for use in uses if not use.error]
     found = (match[1] or match[0] for use in good for match in _SOURCE.finditer(use.result))
     sources = tuple(dict.fromkeys(text.strip() for text in found))[:MOST_SOURCES]
-    return sources or tuple(dict.fromkeys(use.name for use in good)) or ("none, as no tool gave a result",)
+    return sources or tuple(dict.fromkeys(use.name for use in good))

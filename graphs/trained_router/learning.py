@@ -59,17 +59,17 @@ def _make_learner(
 
 
 def to_router_episode(trajectory: Trajectory) -> Episode | None:
-    """The episode of a trajectory: None without decisions; without a reward after an error (D8).
+    """The episode of a trajectory, rewarded with the answer's score (D22): None without decisions.
 
-    A failed agent is an error too, as the drawn agents were not those that ran. So is the status failure, as the run
-    was cut short.
+    After an error it has no reward (D8). A failed agent is an error too, as the drawn agents were not those that ran.
+    So is the status failure, as the run was cut short.
     """
     note = trajectory.notes.get(EPISODE)
     if note is None:
         return None
     failed = any(step.error for step in trajectory.steps) or trajectory.notes.get("status") == "failure"
     feedback = trajectory.feedback
-    reward = None if trajectory.error is not None or failed or feedback is None else float(feedback.solved)
+    reward = None if trajectory.error is not None or failed or feedback is None else feedback.score
     return Episode.model_validate(to_plain_json(note)).replace(reward=reward)
 
 

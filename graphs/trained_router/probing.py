@@ -67,7 +67,9 @@ async def probe_router(
             stage=stage,
             layer=layer,
             probabilities={
-                name: shares[stage][layer][place] for place, name in enumerate(agents) if batch.free[stage, place]
+                name: shares[stage][layer][place]
+                for place, name in enumerate(agents)
+                if batch.free[stage, layer, place]
             },
             chosen=drawn,
         )
@@ -82,5 +84,5 @@ def _compute_shares(head: "RoutingHead", batch: Batch, softness: float) -> list[
     with torch.no_grad():
         rows, filled, agents, present, free, contexts, _ = (torch.as_tensor(one) for one in batch)
         logits = head(rows, filled, agents, present, contexts) / softness
-        shares: list[list[list[float]]] = logits.masked_fill(~free[:, None, :], -math.inf).softmax(dim=-1).tolist()
+        shares: list[list[list[float]]] = logits.masked_fill(~free, -math.inf).softmax(dim=-1).tolist()
     return shares

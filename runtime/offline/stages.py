@@ -1,4 +1,4 @@
-"""Critics of a team whose workflow is built stage by stage: planner, evaluator, ensemble and synthesis.
+"""Critics of a team whose workflow is built stage by stage: planner, evaluator, ensemble and the closing call.
 
 They know the symptoms of a task's family: the steps that the work does not show yet, and an answer that leaves the task
 open. A plan is a list of such steps in words, and a subtask is done when its step shows. None of them takes a step.
@@ -13,9 +13,10 @@ from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import CriticView
 from selfwire.runtime.offline.vocabulary import find_skills, paraphrases
 
-_PLANNED = re.compile(r"^\[(\w[\w-]*)\] (pending|completed|failed): (.+?)(?: \(sent back .*)?$", re.MULTILINE)
+_PLANNED = re.compile(r"^\[(\w[\w-]*)\] (pending|completed|failed): (.+?)(?: \((?:tried|given up)\b.*)?$", re.MULTILINE)
 _ANSWER = re.compile(r"^[\W_]*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
-_BLOCK = re.compile(r"^(?:([A-Z])\.|\[attempt \d+\])$", re.MULTILINE)
+_SOLUTION = re.compile(r"^([A-Z])\.$", re.MULTILINE)
+_FINDING = re.compile(r"^\[\d+, (passed|not passed)\].*$", re.MULTILINE)
 _STATUS = {"pending": "TODO", "completed": "DONE", "failed": "FAILED"}
 
 
@@ -77,10 +78,13 @@ def ensemble(brief: CriticInput) -> dict[str, Any]:
 
 
 def synthesis(brief: CriticInput) -> dict[str, Any]:
-    """The last attempt that leaves nothing open, unchanged."""
-    parts = [part.strip() for part in _BLOCK.split(brief["attempts"]) if part and part.strip()]
-    settled = [text for text in parts if not _is_open(text)]
-    return {"answer": (settled or ["Answer: unknown"])[-1], "basis": "The last attempt that was not left open."}
+    """The answer line of the last finding that leaves nothing open, one that passed if there is any; else its text."""
+    parts = _FINDING.split(brief["findings"])
+    findings = [(verdict == "passed", text.strip()) for verdict, text in zip(parts[1::2], parts[2::2], strict=True)]
+    settled = [(passed, text) for passed, text in findings if not _is_open(text)]
+    chosen = [text for passed, text in settled if passed] or [text for _, text in settled] or ["Answer: unknown"]
+    *_, line = [found[0] for found in _ANSWER.finditer(chosen[-1])] or [chosen[-1]]
+    return {"basis": "The last finding that was not left open.", "answer": line.strip()}
 
 
 def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:
@@ -93,7 +97,7 @@ def _write_goal(brief: CriticInput, skill: str, previous: set[str]) -> str:
 
 
 def _blocks(text: str) -> dict[str, str]:
-    parts = _BLOCK.split(text)
+    parts = _SOLUTION.split(text)
     return {letter: body for letter, body in zip(parts[1::2], parts[2::2], strict=False) if letter}
 
 

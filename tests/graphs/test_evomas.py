@@ -1,5 +1,6 @@
 """EvoMAS end to end: the machine with scripted models, what is run of what was drawn, and how a run ends."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,10 @@ from selfwire.core.errors import ConfigError
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import NOT_JUDGED
 from selfwire.evolvers.evomas.stages import Stage
+from selfwire.evolvers.evomas.state import WHOLE_TASK
 from selfwire.graphs import evomas
-from selfwire.graphs.evomas.stage import OWN_KNOWLEDGE
-from selfwire.nodes.ensemble import NOTHING
 from tests.graphs.scripted import TurnsChat
-from tests.graphs.test_evomas_wire import IO, SEARCH
+from tests.graphs.test_evomas_wire import IO, MEMBER, SEARCH
 from tests.graphs.test_hiva_state_graph import run
 
 ASKED = {"question": "Which bridge is longer?"}
@@ -42,6 +42,12 @@ SCRIPT: dict[str, dict[str, Any]] = {
     "Choice": {"thought": "they agree", "solution_letter": "B"},
     "LastAnswer": {"answer": "put together", "basis": "attempts"},
 }
+
+
+@tool
+def look(query: str) -> str:
+    """Search for a query."""
+    return f"[1] Bridges of {query}\nIt is long. See https://bridges.example/a?b=1."
 
 
 class Script(TurnsChat):
@@ -85,8 +91,8 @@ async def test_a_stage_per_subtask_and_the_answer_of_the_last_one(form: str) -> 
     first, second = stages(result)
     assert (first.goal, second.goal) == ("Find the lengths.", "Compare them.")
     assert nodes(result) == [(0, "L1-io"), (0, "L2-multi_generate"), (1, "L1-io"), (1, "L2-multi_generate")]
-    assert (result["answer"], result["error"], result["status"]) == ("answer 4", None, "done")
-    assert result["usage"]["calls"] == first.usage.calls + second.usage.calls == 8
+    assert (result["answer"], result["error"], result["status"]) == ("put together", None, "done")
+    assert result["usage"]["calls"] == first.usage.calls + second.usage.calls + 1 == 9
     assert second.state is not None
     assert [one.artifact for one in second.state.completed] == ["answer 2", "answer 4"]
 
@@ -105,7 +111,8 @@ def test_d13_two_refinements_then_failed_then_another_plan() -> None:
     goals = [one.goal for one in stages(result)]
     assert goals == ["Find the lengths."] * 3 + ["Ask the engineers.", "Compare them."]
     assert "plan another way" in model.shown("You plan")[3]
-    assert (result["status"], result["answer"]) == ("done", "answer 10")
+    assert [one.outcome for one in stages(result)][-2:] == ["answer 8", "answer 10"]
+    assert result["status"] == "done"
 
 
 def test_a_dead_end_is_replaced_at_once() -> None:
@@ -114,17 +121,24 @@ def test_a_dead_end_is_replaced_at_once() -> None:
     assert [one.goal for one in stages(result)] == ["Find the lengths.", "Ask the engineers."]
 
 
-def test_d15_where_nothing_succeeds_one_synthesis_of_the_attempts_answers() -> None:
-    model = scripted(*[HALF] * 9)
-    result = built(model, stages=3).invoke(ASKED)
-    assert (result["answer"], result["status"]) == ("put together", "stages")
-    [shown] = model.shown("You give the final answer")
-    assert all(f"[attempt {n}]\nanswer {2 * n}" in shown for n in (1, 2, 3))
-    assert model.objects.count("LastAnswer") == 1
-
-    model = scripted(GOOD, *[HALF] * 9)  # something succeeds
-    assert built(model, stages=3).invoke(ASKED)["answer"] == "answer 2"
-    assert "LastAnswer" not in model.objects
+def test_d15_a_closing_call_writes_the_answer_of_every_run() -> None:
+    answer = {"answer": "Severin", "basis": "its length"}
+    long = "[io]\nI know that the Severin Bridge is longer, as it has 691 m."
+    for assessed, plans, told in (
+        ([GOOD, GOOD], (TWO, SAME), ["[1, passed] Find the lengths.\nanswer 2", "[2, passed] Compare them.\nanswer 4"]),
+        (
+            [GOOD, HALF, HALF],
+            (TWO, SAME),
+            ["[1, passed] Find the lengths.\nanswer 2", "[3, not passed] Compare them.\n"],
+        ),
+        ([HALF] * 3, (TWO, SAME), [f"[{n}, not passed] Find the lengths.\nanswer {2 * n}" for n in (1, 2, 3)]),
+    ):
+        model = Script(script={**SCRIPT, "LastAnswer": answer}, turns={"Plan": [*plans], "Assessed": [*assessed]})
+        result = built(model, stages=3).invoke({"question": f"{ASKED['question']} Answer with one word.\n{long}"})
+        assert (result["answer"], model.objects.count("LastAnswer")) == ("Severin", 1)
+        [shown] = model.shown("You write the final answer")
+        assert all(part in shown for part in told)
+        assert "Answer with one word." in shown
 
 
 def test_d11_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run() -> None:
@@ -132,13 +146,26 @@ def test_d11_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run(
     result = built(scripted(plans=(three, SAME)), ["io"], ["early_exit", "multi_generate"], ["ensemble"]).invoke(ASKED)
     first, second = stages(result)
     assert first.layered is not None
-    assert first.layered.masked == ("early_exit",)
+    assert "early_exit" in first.layered.masked
     assert first.layered.layers == (("io",), ("multi_generate",), ("ensemble",))
     assert second.exits
     assert [node for visit, node in nodes(result) if visit == 1] == ["L1-io", "L2-multi_generate"]  # its layer finishes
-    assert (result["status"], result["answer"]) == ("early_exit", "answer 4")
+    assert (result["status"], result["answer"], second.outcome) == ("early_exit", "put together", "answer 4")
     assert second.state is not None
     assert [one.status for one in second.state.subtasks] == ["completed", "completed", "pending"]  # update has run
+
+
+def test_d20_nobody_is_told_of_tools_that_are_not_there() -> None:
+    model = scripted()
+    result = built(model, ["self_refine", "io"], ["web_search"], ["web_browser", "ensemble"]).invoke(ASKED)
+    first = stages(result)[0].layered
+    assert first is not None
+    assert (first.layers, first.masked_first) == ((("io",), ("ensemble",)), ("ensemble", "self_refine"))
+    assert first.masked == ("early_exit", "web_browser", "web_search")
+    assert "web_" not in model.shown("You plan")[0]
+    assert {agent["agent"] for agent in result["steps"]} == {"io", "ensemble", "self_refine"}
+    with pytest.raises(ConfigError, match="nobody to run at this stage: web_search hold no tool"):
+        built(scripted(), ["web_search"]).invoke(ASKED)
 
 
 def test_d17_early_exit_alone_runs_and_judges_nothing() -> None:
@@ -147,11 +174,12 @@ def test_d17_early_exit_alone_runs_and_judges_nothing() -> None:
     first, second = stages(result)
     assert (len(result["steps"]), model.objects.count("Assessed")) == (1, 1)
     assert (second.outcome, second.state) == (None, first.state.replace(hint="") if first.state else None)
-    assert (result["status"], result["answer"]) == ("early_exit", first.outcome)
+    assert (result["status"], result["answer"]) == ("early_exit", "put together")
+    assert f"[1, passed] Find the lengths.\n{first.outcome}" in model.shown("You write")[0]
 
 
 def test_every_agent_of_a_layer_is_told_by_all_of_the_layer_before() -> None:
-    result = built(scripted(), ["io", "multi_generate"], ["self_refine", "web_search"]).invoke(ASKED)
+    result = built(scripted(), ["io", "multi_generate"], ["self_refine", "web_search"], tools=[look]).invoke(ASKED)
     told = {(step["node"], mail["source"]) for step in result["steps"] for mail in step.get("inbox", ())}
     for below in ("L2-self_refine", "L2-web_search"):
         assert {source for node, source in told if node == below} == {"L1-io", "L1-multi_generate"}
@@ -168,9 +196,19 @@ def test_agents_read_the_whole_state_and_know_their_subtask() -> None:
     model = scripted()
     built(model).invoke(ASKED)
     first, second = model.shown(IO)
-    assert "on nothing else: Find the lengths." in first
-    for part in ("From task_state:", "[s1] completed: Find the lengths.", "Result of [s1]:\nanswer 2", "Last verdict"):
+    assert "Your part of the task now, and nothing else: Find the lengths." in first
+    for part in ("From the work so far:", "[s1] completed: Find the lengths.", "Result of [s1]:\nanswer 2"):
         assert part in second
+
+
+def test_nothing_is_sent_twice() -> None:
+    model = scripted(HALF, plans=(TWO, SAME, SAME))
+    built(model, ["io", "multi_generate"], ["self_refine"], ["ensemble"]).invoke(ASKED)
+    assert len(model.sent) == 16
+    for _, told in model.sent:
+        assert told.count(ASKED["question"]) == 1
+        for answer in ("answer 1", "answer 2", "answer 3", "answer 6", "one is missing"):
+            assert len(re.findall(rf"\b{answer}\b", told)) <= 1
 
 
 def test_d18_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> None:
@@ -180,39 +218,33 @@ def test_d18_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> 
     assert set(model.shown(IO)) == {"Task:\nWhich bridge is longer?"}
     assert "Plan" not in model.objects
     assert result["status"] == "done"
-    assert not any("one is missing" in told for told in model.shown("You judge"))
+    reviews = model.shown("You review")
+    assert len(reviews) == 3
+    assert not any("one is missing" in told for told in reviews)
 
 
 def test_ensemble_and_self_refine_read_artifacts_in_layer_1() -> None:
     three = planning(item("one"), item("two"), item("three"))
     model = scripted(plans=(three, SAME))
-    result = built(model, ["ensemble", "self_refine"]).invoke(ASKED)
+    result = built(model, ["ensemble", "self_refine"], ["multi_generate"], stages=3).invoke(ASKED)
     outputs = {(step.get("visit", 0), step["agent"]): step.get("output", "") for step in result["steps"]}
-    assert outputs[0, "ensemble"] == NOTHING
+    assert (0, "ensemble") not in outputs
     assert outputs[1, "ensemble"] == stages(result)[0].outcome  # the only solution there is
     assert outputs[2, "ensemble"] == stages(result)[1].outcome  # B
-    refining = model.shown("You are a member of a team that works on a task in stages. You are handed a solution")
-    assert ["From subtask-s1:" in told for told in refining] == [False, True, True]
+    refining = model.shown(f"{MEMBER} Solutions of the current part are below")
+    assert ["Result of [s1]:" in told for told in refining] == [True, True]  # no solution is there at first
 
 
 def test_the_ensemble_hands_the_chosen_solution_on() -> None:
-    result = built(scripted(), ["io", "web_search"], ["ensemble"]).invoke(ASKED)
+    result = built(scripted(), ["io", "web_search"], ["ensemble"], tools=[look]).invoke(ASKED)
     first = {step["node"]: step for step in result["steps"] if not step.get("visit")}
     assert first["L2-ensemble"]["output"] == first["L1-web_search"]["output"]
 
 
-@pytest.mark.parametrize(
-    ("agent", "source"), [("io", OWN_KNOWLEDGE), ("web_search", "Sources: none, as no tool gave a result")]
-)
-def test_an_agent_without_a_source_says_so(agent: str, source: str) -> None:
-    steps = built(scripted(), [agent]).invoke(ASKED)["steps"]
-    assert steps[0]["output"] == f"answer 1\n\n{source}"
-
-
-@tool
-def look(query: str) -> str:
-    """Search for a query."""
-    return f"[1] Bridges of {query}\nIt is long. See https://bridges.example/a?b=1."
+@pytest.mark.parametrize("agent", ["io", "web_search"])
+def test_d21_nothing_is_added_to_an_answer_that_no_tool_gave_a_source_for(agent: str) -> None:
+    steps = built(scripted(), [agent], tools=[look]).invoke(ASKED)["steps"]
+    assert steps[0]["output"] == "answer 1"
 
 
 def test_searching_works_over_a_tool_of_ones_own_and_names_its_sources() -> None:
@@ -237,7 +269,7 @@ async def test_a_corpus_is_searched_and_browsed_by_default(tmp_path: Path) -> No
 
 def test_an_agent_that_fails_is_left_out_and_the_stage_goes_on() -> None:
     model = scripted(failing={SEARCH: 99})
-    result = built(model, ["io", "web_search"], ["multi_generate"]).invoke(ASKED)
+    result = built(model, ["io", "web_search"], ["multi_generate"], tools=[look]).invoke(ASKED)
     failed = [step for step in result["steps"] if step.get("error")]
     assert {step["agent"] for step in failed} == {"web_search"}
     assert result["status"] == "done"
@@ -245,14 +277,14 @@ def test_an_agent_that_fails_is_left_out_and_the_stage_goes_on() -> None:
 
 def test_d14_where_all_agents_fail_the_stage_may_be_tried_again_unjudged_and_at_last_is_an_error() -> None:
     model = scripted(failing={SEARCH: 1})
-    result = built(model, ["web_search"]).invoke(ASKED)
+    result = built(model, ["web_search"], tools=[look]).invoke(ASKED)
     first = stages(result)[0]
     assert first.outcome is None
     assert "the provider is down" in (first.error or "")
     assert first.assessment is not None
     assert (first.assessment.verdict, model.objects.count("Assessed")) == ("refine", 2)
     assert result["answer"] is not None
-    result = built(scripted(failing={SEARCH: 99}), ["web_search"], stages=2).invoke(ASKED)
+    result = built(scripted(failing={SEARCH: 99}), ["web_search"], tools=[look], stages=2).invoke(ASKED)
     assert result["answer"] is None
     assert "the provider is down" in result["error"]
 
@@ -262,7 +294,7 @@ def test_d14_replies_that_are_none_are_replaced_by_safe_defaults() -> None:
     result = built(model, ["io", "multi_generate"], ["ensemble"], stages=2).invoke(ASKED)
     for one in stages(result):
         assert one.fell_back == ("planner", "evaluator")
-        assert one.goal == ASKED["question"]
+        assert one.goal == WHOLE_TASK
         assert one.assessment is not None
         assert (one.assessment.verdict, one.assessment.feedback) == ("refine", NOT_JUDGED)
     assert result["answer"] == stages(result)[-1].outcome
@@ -273,7 +305,7 @@ def test_d16_the_evaluator_may_look_things_up_before_it_judges() -> None:
     built(model, tools=[look], verify=True).invoke(ASKED)
     assert len(model.shown("You check the result")) == 2 * 2  # a tool call and an answer, at two stages
     assert "From workflow:\nanswer" in model.shown("You check the result")[0]
-    assert all("(nothing was looked up)" not in told for told in model.shown("You judge"))
+    assert all("What was looked up to check it:\n<checks>\nanswer" in told for told in model.shown("You review"))
 
 
 def test_the_number_of_stages_can_be_chosen_per_run() -> None:
@@ -286,7 +318,7 @@ def test_a_new_question_of_a_thread_begins_anew() -> None:
     graph.invoke(ASKED, thread)
     second = graph.invoke({"question": "And the next one?"}, thread)
     assert len(second["stages"]) == 2
-    assert second["usage"]["calls"] == 8
+    assert second["usage"]["calls"] == 9
     assert "And the next one?" in second["stages"][0]["rows"][1]
 
 

@@ -37,7 +37,7 @@ def untrained() -> Workflow:
 
 
 async def trained() -> Workflow:
-    """A pool whose router has learned to draw the searcher first."""
+    """A pool whose router has learned to draw the maker of candidates first."""
     start = untrained()
     rows = ("Active subtask: What am I?", "Objective: What am I?")
 
@@ -46,7 +46,7 @@ async def trained() -> Workflow:
         decision = Decision(rows=rows, agents=tuple(start.agents_by_id), layered=layered)
         return Episode(decisions=(decision,), reward=reward)
 
-    batch = [episode(1.0, "web_search"), episode(0.0, "io"), episode(0.0, "web_browser")]
+    batch = [episode(1.0, "multi_generate"), episode(0.0, "io"), episode(0.0, "web_browser")]
     slim = start
     for _ in range(3):
         slim, weights, _ = await update_router(slim, batch, EvomasConfig().routing, TRAIN, HashingEmbedder())
@@ -69,8 +69,8 @@ async def test_trained_weights_are_served_without_blocking_the_loop(home: Path) 
         result = await made.ainvoke(ASKED, context={"stages": 1})
     assert result["router"] == saved.fingerprint
     assert result["answer"]
-    assert chances(result)["web_search"] > 2 * before["web_search"]
-    assert "L1-web_search" in drawn(made)
+    assert chances(result)["multi_generate"] > 1.5 * before["multi_generate"]
+    assert "L1-multi_generate" in drawn(made)
 
 
 async def test_prompts_stages_and_pools_are_chosen_per_run(home: Path) -> None:
@@ -130,7 +130,7 @@ def test_langgraph_dev_draws_and_streams_it_with_its_trained_weights(tmp_path: P
     assert {"begin", "plan", "adapt", "task_state", "outcome", "evaluate", "update_state", "conclude"} <= set(told)
     assert told["conclude"]["answer"]
     assert told["begin"]["router"] == saved.fingerprint
-    assert told["adapt"]["stage"]["layered"]["probabilities"][0]["web_search"] > 0.5
+    assert told["adapt"]["stage"]["layered"]["probabilities"][0]["multi_generate"] > 0.75
     assert "Blocking call" not in (tmp_path / "cwd" / "server.log").read_text()
 
 

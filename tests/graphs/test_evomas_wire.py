@@ -6,18 +6,20 @@ import pytest
 
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
+from selfwire.evolvers.evomas.state import WHOLE_TASK
 from selfwire.graphs import evomas
 from selfwire.runtime.models import make_chat_model
+from selfwire.tools.calculator import CalculatorTool
 from tests.asks import PLAN, local, speaks
 from tests.wire.server import WireServer, refused, saying, served
 
-IO = "You are a member of a team that works on a task in stages. You answer the current subtask out of"
-SEARCH = "You are a member of a team that works on a task in stages. You answer the current subtask by searching"
-PLANNER, EVALUATOR, SYNTHESIS = "You plan the work", "You judge whether", "You give the final answer"
+MEMBER = "You are a member of a team that works on a task in parts."
+IO, SEARCH = f"{MEMBER} You answer the current part without tools", f"{MEMBER} You find out with your tools"
+PLANNER, EVALUATOR, SYNTHESIS = "You plan the work", "You review the work", "You write the final answer"
 
 
 async def asked(server: WireServer, config: EvomasConfig = PLAN) -> dict[str, Any]:
-    graph = evomas.build(local(server.url), config=config, embedder="hashing").compile()
+    graph = evomas.build(local(server.url), tools=[CalculatorTool()], config=config, embedder="hashing").compile()
     result: dict[str, Any] = await graph.ainvoke({"question": "What am I?"})
     return result
 
@@ -32,7 +34,7 @@ async def test_a_planner_and_an_evaluator_that_talk_garbage_leave_safe_defaults(
         server.picky = lambda body: saying(garbage) if speaks(body, PLANNER, EVALUATOR, SYNTHESIS) else None
         result = await asked(server)
     assert [one.fell_back for one in stages(result)] == [("planner", "evaluator")] * 3
-    assert {one.goal for one in stages(result)} == {"What am I?"}
+    assert {one.goal for one in stages(result)} == {WHOLE_TASK}
     verdicts = [one.assessment and one.assessment.verdict for one in stages(result)]
     assert verdicts == ["refine"] * 3  # nothing passes unseen
     assert result["answer"] == stages(result)[-1].outcome

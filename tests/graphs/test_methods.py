@@ -41,7 +41,7 @@ from tests.wire.server import WireServer, served
 
 ARCHIVE = archive(size=60)
 TASKS = ARCHIVE.splits(0, train=3, gate=0, test=0).train
-STAGES = "You are a member of a team that works on a task in stages."
+PARTS = "You are a member of a team that works on a task in parts."
 PLAIN = Question(id="plain", input="Who am I?")
 QUICK: dict[str, dict[str, Any]] = {
     "tacomas": {"rounds": 3, "lessons": True},
@@ -287,7 +287,7 @@ HANGING = {
     "hera": ("You are the conclude agent", 1),
     "tacomas": ("You give the team's final answer", 3),  # four others have answered in that round
     "dytopo": ("You lead a team", 2),  # all workers of that round have
-    "evomas": (f"{STAGES} You answer the current subtask by searching", 2),  # two others have in that stage
+    "evomas": (f"{PARTS} You find out with your tools", 2),  # two others have in that stage
 }
 """The agent that waits when its process is killed, by the beginning of its prompt, and in which of its turns."""
 

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.evolvers.evomas.evaluator import compose_last_answer, evaluate, make_no_outcome_assessment, to_assessment
+from selfwire.evolvers.evomas.evaluator import compose_answer, evaluate, make_no_outcome_assessment, to_assessment
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
-from selfwire.evolvers.evomas.state import Assessment
+from selfwire.evolvers.evomas.stages import Finding
+from selfwire.evolvers.evomas.state import ARTIFACTS_LENGTH, Assessment
 from selfwire.evolvers.evomas.updater import update_state
 from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask
 
@@ -52,18 +53,34 @@ async def test_what_cannot_be_judged_is_sent_back_and_never_passed() -> None:
     assert "401" in unanswered.feedback
 
 
-async def test_the_last_answer_is_put_together_from_the_attempts() -> None:
+PASSED, OPEN = Finding("goal 1", "first", passed=True), Finding("goal 2", "second", passed=False, feedback="a gap")
+
+
+async def test_the_closing_call_reads_the_task_once_and_what_each_finding_is_worth() -> None:
     asking, model = meta_model(LastAnswer=LastAnswer(answer=" 1,280 m "))
-    answer, _ = await compose_last_answer(NOW, ["first", "second"], asking, scope=Scope())
+    answer, _ = await compose_answer(OBJECTIVE, [PASSED, OPEN], "second", asking, scope=Scope())
     assert answer == "1,280 m"
-    assert "[attempt 1]\nfirst\n\n[attempt 2]\nsecond" in model.asked[0][1]
-    assert OBJECTIVE in model.asked[0][1]
+    [(_, shown, scope, role)] = model.asked
+    assert "[1, passed] goal 1\nfirst\n\n[2, not passed] goal 2\nsecond\nReview: a gap" in shown
+    assert shown.count(OBJECTIVE) == 1
+    assert (scope.node, role) == ("synthesis", "meta")
+
+
+async def test_a_long_finding_is_cut_around_what_its_subtask_asks_for() -> None:
+    asking, model = meta_model(LastAnswer=LastAnswer(answer="691 m"))
+    dull = "The weather was mild on that day. " * 600
+    long = Finding(
+        "Find the length of the Severin Bridge.", f"{dull}The Severin Bridge has a length of 691 m. {dull}", True
+    )
+    await compose_answer(OBJECTIVE, [long], "", asking, scope=Scope())
+    assert "The Severin Bridge has a length of 691 m. [...]" in model.asked[0][1]
+    assert len(model.asked[0][1]) < ARTIFACTS_LENGTH + 500
 
 
 @pytest.mark.parametrize("said", [ReplyError("garbage"), TaskBudgetError("no call left"), LastAnswer(answer="  ")])
-async def test_without_a_last_answer_the_last_attempt_stands(said: LastAnswer | ReplyError | TaskBudgetError) -> None:
+async def test_without_a_closing_reply_the_fallback_stands(said: LastAnswer | ReplyError | TaskBudgetError) -> None:
     asking, _ = meta_model(LastAnswer=said)
-    assert (await compose_last_answer(NOW, ["first", "second"], asking, scope=Scope()))[0] == "second"
+    assert (await compose_answer(OBJECTIVE, [PASSED, OPEN], "second", asking, scope=Scope()))[0] == "second"
 
 
 @given(st.builds(Assessed, feedback=st.text(max_size=3000), reward=st.floats(0, 1), confidence=st.floats(0, 1)))

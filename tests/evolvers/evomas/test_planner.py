@@ -9,7 +9,17 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.evolvers.evomas.planner import advance_plan, apply_plan, make_plan, plan_single_subtask
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
-from selfwire.evolvers.evomas.state import GOAL_LENGTH, SUBTASKS, Assessment, Subtask, TaskState, format_state, to_rows
+from selfwire.evolvers.evomas.state import (
+    GOAL_LENGTH,
+    SUBTASKS,
+    WHOLE_TASK,
+    Assessment,
+    Subtask,
+    TaskState,
+    format_plan,
+    format_state,
+    to_rows,
+)
 from selfwire.evolvers.evomas.updater import update_state
 from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask
 
@@ -74,7 +84,7 @@ def test_what_has_failed_is_not_revived_but_replaced() -> None:
     assert goals(made) == [("s1", "goal 1", "failed"), ("s2", "another way", "pending")]
     assert (made.active, made.replan) == ("s2", False)
     stubborn = apply_plan(had, reply(("s1", "goal 1", "TODO")))
-    assert (stubborn.current and stubborn.current.goal) == OBJECTIVE
+    assert (stubborn.current and stubborn.current.goal) == WHOLE_TASK
 
 
 def test_an_id_that_the_history_tells_of_is_not_given_again() -> None:
@@ -90,23 +100,23 @@ def test_a_plan_may_end_early_once_something_is_completed() -> None:
     done = state(subtask(1, "completed"), subtask(2))
     assert apply_plan(done, reply(("s1", "goal 1", "DONE"))).active is None
     nothing = apply_plan(state(subtask(1)), reply(("s1", "goal 1", "FAILED")))
-    assert (nothing.current and nothing.current.goal) == OBJECTIVE
+    assert (nothing.current and nothing.current.goal) == WHOLE_TASK
 
 
 def test_a_blank_plan_changes_nothing() -> None:
     had = state(subtask(1), subtask(2), active="s2")
     assert apply_plan(had, Plan(subtasks=[])) == had
     assert apply_plan(had, reply(("", "  \n ", "TODO"))) == had
-    assert goals(apply_plan(state(), Plan(subtasks=[]))) == [("s1", OBJECTIVE, "pending")]
+    assert goals(apply_plan(state(), Plan(subtasks=[]))) == [("s1", WHOLE_TASK, "pending")]
 
 
 async def test_without_a_valid_reply_the_plan_goes_on() -> None:
     asking, _ = meta_model(Plan=ReplyError("no JSON"))
     given: dict[str, Any] = {"tools": "", "agents": "", "scope": Scope()}
     first = await make_plan(state(), "", asking, **given)
-    assert (goals(first.state), first.fell_back) == ([("s1", OBJECTIVE, "pending")], True)
+    assert (goals(first.state), first.fell_back) == ([("s1", WHOLE_TASK, "pending")], True)
     failed = await make_plan(state(subtask(1, "failed"), replan=True), "", asking, **given)
-    assert goals(failed.state)[-1] == ("s2", OBJECTIVE, "pending")
+    assert goals(failed.state)[-1] == ("s2", WHOLE_TASK, "pending")
     later = await make_plan(state(subtask(1, "completed"), subtask(2)), "", asking, **given)
     assert later.state.active == "s2"
 
@@ -126,9 +136,26 @@ async def test_the_planner_is_shown_task_state_outcome_and_assessment() -> None:
     assert (scope.node, role) == ("planner", "meta")
 
 
+async def test_the_planner_reads_task_result_and_judgement_once() -> None:
+    asking, model = meta_model(Plan=reply(("", SEARCH, "TODO")))
+    again = state(
+        subtask(1, "completed", artifact="1,280 m long"),
+        subtask(2, refinements=1, trouble="the second length is missing"),
+        assessment=Assessment(verdict="refine", feedback="the second length is missing"),
+    )
+    passed = again.replace(assessment=Assessment(verdict="success", feedback="it is there"))
+    for now in (again, passed):
+        await make_plan(now, "1,280 m long" if now == passed else "half", asking, tools="", agents="", scope=Scope())
+    first, second = (shown for _, shown, _, _ in model.asked)
+    assert "[s2] pending: goal 2 (tried 2 times)" in first
+    assert first.count("the second length is missing") == 1
+    for shown in (first, second):
+        assert (shown.count(OBJECTIVE), shown.count("1,280 m long")) == (1, 1)
+
+
 def test_without_a_task_state_the_task_is_the_only_subtask() -> None:
     made = plan_single_subtask(state(subtask(1, "failed"), subtask(2, "completed"), replan=True))
-    assert goals(made) == [("s1", OBJECTIVE, "pending")]
+    assert goals(made) == [("s1", WHOLE_TASK, "pending")]
     assert (made.completed, made.history) == ((), ())
 
 
@@ -161,7 +188,9 @@ def test_any_reply_leaves_a_valid_state(statuses: list[Any], said: list[Plan]) -
         assert before.completed[-(SUBTASKS - 1) :] == now.completed[-(SUBTASKS - 1) :]
         assert (now.active is not None) or (now.completed and not now.pending)
         assert all(row.strip() for row in to_rows(now))
-        assert OBJECTIVE in format_state(now)
+        for told in (format_state(now), format_plan(now)):
+            assert OBJECTIVE not in told  # it stands beside them
+            assert told.count("kept") == len(now.completed)
 
 
 @given(subtasks, replies, st.sampled_from(["success", "fail", "refine"]))

@@ -1,13 +1,18 @@
 """Which layers are run, who is masked, when a run ends, and what of it is left for training."""
 
+from typing import Literal
+
 import pytest
 
+from selfwire.core.agent import Agent
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, find_browsing_tools, make_initial_workflow, to_layers
 from selfwire.evolvers.evomas.stages import (
     Stage,
+    collect_findings,
     describe_change,
     find_masked_agents,
+    find_masked_openers,
     find_stop_reason,
     get_runnable_part,
     get_settled_answer,
@@ -45,10 +50,31 @@ def test_early_exit_lets_its_layer_finish_and_skips_the_rest(layers: object, ran
     assert get_runnable_part(LayeredWorkflow.model_validate({"layers": layers})) == (ran, exits)
 
 
+def pool(*tools: str, size: Literal[4, 7] = 7) -> tuple[Agent, ...]:
+    return make_initial_workflow(PROMPTS, tools=tools, config=EvomasConfig(pool=size)).agents
+
+
+def only(*names: str) -> tuple[Agent, ...]:
+    return tuple(agent for agent in pool() if agent.id in names)
+
+
 def test_early_exit_is_masked_until_a_subtask_is_completed() -> None:
-    assert find_masked_agents(OPEN, SEVEN) == {EARLY_EXIT}
-    assert find_masked_agents(DONE, SEVEN) == set()
-    assert find_masked_agents(OPEN, ["io"]) == find_masked_agents(OPEN, [EARLY_EXIT]) == set()
+    assert find_masked_agents(OPEN, pool("search")) == {EARLY_EXIT}
+    assert find_masked_agents(DONE, pool("search")) == set()
+    assert find_masked_agents(OPEN, only("io")) | find_masked_openers(OPEN, only("io")) == {EARLY_EXIT}
+    assert find_masked_agents(OPEN, only(EARLY_EXIT)) == set()
+
+
+def test_d20_searchers_without_tools_are_masked() -> None:
+    assert find_masked_agents(DONE, pool()) == {"web_search", "web_browser"}
+    assert find_masked_agents(DONE, pool("search")) == set()
+    assert find_masked_agents(DONE, only("web_search", EARLY_EXIT)) == set()  # nobody else is there
+
+
+def test_d20_who_works_on_solutions_does_not_begin_without_one() -> None:
+    assert find_masked_openers(OPEN, pool()) == {"self_refine", "ensemble"}
+    assert find_masked_openers(DONE, pool()) == set()
+    assert find_masked_openers(OPEN, only("ensemble", EARLY_EXIT)) == set()  # nobody else is there
 
 
 def test_why_a_run_ends() -> None:
@@ -61,6 +87,16 @@ def test_why_a_run_ends() -> None:
 def test_the_answer_is_that_of_the_last_success() -> None:
     assert get_settled_answer([stage(), stage(1), stage(2, verdict="refine")]) == "outcome 1"
     assert get_settled_answer([stage(verdict="fail")]) is None
+
+
+def test_findings_are_what_passed_and_attempts_at_what_did_not() -> None:
+    tried = [stage(0, verdict="refine"), stage(1), stage(2, verdict="fail"), stage(3, verdict="refine")]
+    goals = ("one", "one", "two", "two")
+    stages = [made.replace(goal=goal) for made, goal in zip(tried, goals, strict=True)]
+    found = collect_findings([*stages, stages[-1], stage(4).replace(outcome=None)])
+    assert [(one.goal, one.text, one.passed) for one in found] == [
+        ("one", "outcome 1", True), ("two", "outcome 2", False), ("two", "outcome 3", False),
+    ]  # fmt: skip
 
 
 def test_an_episode_holds_decisions_and_process_rewards_and_no_utility() -> None:
@@ -117,8 +153,24 @@ def test_rows_begin_with_the_active_subtask_and_leave_out_what_says_nothing() ->
     assert max(map(len, later)) < 700
 
 
-def test_agents_are_told_the_whole_state() -> None:
+def test_agents_are_told_the_whole_state_and_nothing_twice() -> None:
     sent_back = subtask(2, trouble="half of it", refinements=1)
-    told = format_state(state(subtask(1, "completed", artifact="1,280 m"), sent_back))
-    for part in (OBJECTIVE, "[s1] completed: goal 1", "Result of [s1]:\n1,280 m", "Active subtask: [s2]", "half of it"):
-        assert part in told
+    told = format_state(state(subtask(1, "completed", artifact="1,280 m"), sent_back, hint="look at the map"))
+    assert told == (
+        "Plan:\n[s1] completed: goal 1\n[s2] pending: this part\n\nResult of [s1]:\n1,280 m\n\n"
+        "Why the last try at this part was sent back: half of it\n\nHint: look at the map"
+    )
+    assert format_state(state(subtask(1))) == ""  # task and subtask stand beside it
+
+
+def test_a_summary_stands_where_results_are_cut() -> None:
+    long = "The bridge crosses the river in two spans. " * 130
+
+    def told(text: str) -> str:
+        done = (subtask(number, "completed", artifact=text) for number in (1, 2, 3))
+        return format_state(state(*done, subtask(4), summary="In short."))
+
+    brief, cut = told("1,280 m"), told(long)
+    assert "In short." not in brief
+    assert "Summary of the results: In short." in cut
+    assert cut.count("in two spans. [...]") == 3

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.evolvers.trained_router import sampling
 from selfwire.evolvers.trained_router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers
@@ -152,13 +153,16 @@ async def test_a_decision_recomputed_for_training_is_as_probable_as_it_was_when_
     decisions = []
     for seed in range(6):
         masked = frozenset({"mend"} if seed % 2 else ())
-        drawn = await chooser(ROWS[: 1 + seed % 2], POOL, masked=masked, scope=Scope(seed=seed))
+        first = frozenset({"sort", "paint"} if seed > 2 else ())
+        drawn = await chooser(ROWS[: 1 + seed % 2], POOL, masked=masked, masked_first=first, scope=Scope(seed=seed))
         assert not masked & {one for layer in drawn.layers for one in layer}
+        assert not first & {*drawn.layers[0], *drawn.probabilities[0]}
+        assert first <= set(drawn.probabilities[1])
         decisions.append(Decision(rows=ROWS[: 1 + seed % 2], agents=tuple(agent.id for agent in POOL), layered=drawn))
     agents = dict(zip([agent.id for agent in POOL], await embed_pool(POOL, embedder), strict=True))
     batch = make_batch(decisions, agents, await embed_texts(ROWS, embedder), made.config)
     rows, filled, table, present, free, contexts, order = map(torch.as_tensor, batch)
-    logits = (made(rows, filled, table, present, contexts) / 0.1).masked_fill(~free[:, None, :], -math.inf)
+    logits = (made(rows, filled, table, present, contexts) / 0.1).masked_fill(~free, -math.inf)
     found = sequence_log_probability(logits.double(), order).sum(dim=1)
     assert found.tolist() == pytest.approx([one.layered.log_probability for one in decisions], abs=1e-3)
 
@@ -188,6 +192,23 @@ async def test_choosers_repeat_themselves_at_a_scope_and_leave_masked_agents_out
         assert "sort" not in {name for layer in one.layers for name in layer}
         assert all("sort" not in layer for layer in one.probabilities)
         assert one.masked == ("sort",)
+
+
+@pytest.mark.parametrize("chooser", choosers(), ids=lambda one: type(one).__name__)
+async def test_choosers_leave_agents_out_of_the_first_layer_alone(chooser: Chooser) -> None:
+    drawn = [
+        await chooser(ROWS, POOL, masked=frozenset(), masked_first=frozenset({"mend", "weigh"}), scope=Scope(seed=seed))
+        for seed in range(8)
+    ]
+    assert not {"mend", "weigh"} & {name for one in drawn for name in one.layers[0]}
+    assert "mend" in {name for one in drawn for layer in one.layers[1:] for name in layer}
+    assert {one.masked_first for one in drawn} == {("mend", "weigh")}
+
+
+async def test_a_plan_that_nobody_can_work_on_says_who_is_left_out() -> None:
+    plan = FixedChooser([["sort"], ["sort"]])
+    with pytest.raises(ConfigError, match="the plan has nobody to run at this stage: sort hold no tool"):
+        await plan(ROWS, POOL, masked=frozenset(), masked_first=frozenset({"sort"}), scope=Scope())
 
 
 @pytest.mark.parametrize("chooser", choosers(), ids=lambda one: type(one).__name__)

@@ -22,7 +22,7 @@ def test_a_first_plan_has_a_subtask_per_missing_step() -> None:
 
 
 def test_a_plan_goes_on_as_it_is_until_a_subtask_has_failed() -> None:
-    now = f"[s1] completed: {SPLIT}\n[s2] pending: {COMPARE} (sent back 1 times: a gap)"
+    now = f"[s1] completed: {SPLIT}\n[s2] pending: {COMPARE} (tried 2 times: a gap)"
     made = replied(Plan, task=COMPARISON, state=now, outcome=FACTS, assessment="refine")
     assert [(one.id, one.goal, one.status) for one in made.subtasks] == [
         ("s1", SPLIT, "DONE"), ("s2", COMPARE, "TODO"),
@@ -67,7 +67,14 @@ def test_an_ensemble_takes_what_most_say_and_no_open_answer() -> None:
     assert replied(Choice, task=COMPARISON, solutions="A.\nAnswer: unknown\n\nB.\nx").solution_letter == "A"
 
 
-def test_a_synthesis_is_the_last_attempt_that_is_not_open() -> None:
-    attempts = "[attempt 1]\nAnswer: Tas\n\n[attempt 2]\n- x\nAnswer: Brol\n\n[attempt 3]\nAnswer: unknown"
-    assert replied(LastAnswer, task=COMPARISON, attempts=attempts).answer == "- x\nAnswer: Brol"
-    assert replied(LastAnswer, task=COMPARISON, attempts="[attempt 1]\nAnswer: unknown").answer == "Answer: unknown"
+def test_a_synthesis_is_the_answer_of_the_last_finding_that_is_not_open() -> None:
+    passed = "[1, passed] a\n- x\nAnswer: Tas\n\n[2, not passed] b\n- y\nAnswer: Brol\nReview: no\n\n[3, passed] b"
+    open_ = "\nAnswer: unknown"
+    tried = passed.replace("[1, passed]", "[1, not passed]")
+    for findings, told in (
+        (passed + open_, "Answer: Tas"),
+        (tried + open_, "Answer: Brol"),
+        ("[1, passed]\nmove: from [I1]", "move: from [I1]"),
+        ("[1, passed]" + open_, "Answer: unknown"),
+    ):
+        assert replied(LastAnswer, task=COMPARISON, findings=findings).answer == told

@@ -1,0 +1,118 @@
+"""EvoMAS with a model that behaves well, over HTTP: it answers in the form that was asked for, and learns from F1."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from selfwire.core.values import to_plain_json
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.stages import Stage
+from selfwire.graphs import evomas
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.training import start_training
+from selfwire.runtime.sync import run_sync
+from tests.asks import local
+from tests.wire.server import Body, WireServer
+
+PASSAGES = """Passages:
+
+[1] Severin Bridge
+The Severin Bridge crosses the Rhine at Cologne. It was opened in 1959 and is 691 m long.
+
+[2] Deutz Bridge
+The Deutz Bridge crosses the Rhine at Cologne. It is 437 m long."""
+WHOLE = '"It was opened in 1959 and is 691 m long" [1]. The Severin Bridge of Cologne is the longer one.'
+HALF = '"The Severin Bridge crosses the Rhine" [1]. The Severin Bridge.'
+OBJECTS: dict[str, dict[str, Any]] = {
+    "Plan": {
+        "subtasks": [{"id": "", "goal": "Say which bridge is longer, with both lengths.", "status": "TODO"}],
+        "active": "", "summary": "", "hint": "Both passages give a length.",
+    },
+    "Assessed": {"feedback": "Both lengths are quoted.", "reward": 1, "refine": False, "confidence": 0.9},
+    "Choice": {"thought": "They agree.", "solution_letter": "A"},
+}  # fmt: skip
+
+
+async def behave(body: Body) -> AIMessage:
+    """Candidates quote what decides the question, others quote half of it; the closing call answers as it was asked."""
+    system, user = (str(body["messages"][place]["content"]) for place in (0, -1))
+    kind = body.get("response_format", {}).get("json_schema", {}).get("name")
+    if kind == "LastAnswer":
+        word = "Answer with one word." in user
+        answer = "Severin" if word else "Severin Bridge of Cologne" if WHOLE in user else "Severin Bridge"
+        return AIMessage(json.dumps({"basis": "The quoted lengths decide.", "answer": answer}))
+    if kind:
+        return AIMessage(json.dumps(OBJECTS[kind]))
+    return AIMessage(WHOLE if "candidate answers" in system else HALF)
+
+
+def ask(server: WireServer, question: str, **options: Any) -> dict[str, Any]:
+    graph = evomas.build(local(server.url), embedder="hashing", **options).compile()
+    result: dict[str, Any] = graph.invoke({"question": f"{question}\n\n{PASSAGES}"})
+    return result
+
+
+@pytest.mark.parametrize("layers", [(("io", "multi_generate"),), (("io",), ("self_refine", "multi_generate"))])
+def test_d15_the_answer_is_the_one_word_that_the_task_asks_for(layers: Any) -> None:
+    with WireServer(behave) as server:
+        config = EvomasConfig(adapter="fixed", plan=layers)
+        result = ask(server, "Which bridge is longer? Answer with one word.", config=config)
+    assert result["answer"] == "Severin"
+    outcome = Stage.model_validate(result["stages"][0]).outcome or ""
+    assert "[multi_generate]\n" in outcome  # the answers of a whole layer
+    assert "own knowledge" not in outcome
+    assert "Sources" not in outcome
+    prompts = ["\n".join(str(message["content"]) for message in request.body["messages"]) for request in server.asked]
+    for prompt in prompts:
+        assert prompt.count("The Deutz Bridge crosses the Rhine at Cologne. It is 437 m long.") == 1
+        assert not re.search(r"web_search|web_browser|task_state|L\d-", prompt)
+
+
+def request(server: WireServer, tasks: Path) -> EvolveRequest:
+    train = {"updates": 3, "batch": 8, "rate": 0.2, "entropy": 0, "checkpoint_every": 3}
+    return EvolveRequest(
+        method="evomas",
+        benchmark=str(tasks),
+        grader="f1",
+        models=ModelNames(agent="openai:local", base_url=server.url, embedder="hashing"),
+        sizes=Sizes(train=2, gate=0, test=1),
+        evolution=EvolutionConfig(name="router", iterations=0, gate="off"),
+        config={"stages": 1, "samples": 4, "sampling": {"layers": 1, "width": 1}, "train": train},
+        baselines=False,
+    )
+
+
+def test_d22_scores_that_solve_nothing_move_the_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    reference = "Severin Bridge of Cologne, opened 1959"  # F1 of the better answer is 0.8, of the other 0.5
+    lines = [
+        json.dumps({"input": f"Which bridge is {word}? Name it.\n\n{PASSAGES}", "reference": reference})
+        for word in ("longer", "older", "wider", "higher")
+    ]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
+    rewards, scores = list[float | None](), set[tuple[float, bool]]()
+    with WireServer(behave) as server, start_training(request(server, tmp_path / "tasks.jsonl"), tmp_path) as training:
+
+        def note(done: Any) -> None:
+            scores.add((round(done.feedback.score, 2), done.feedback.solved))
+
+        begun = training.run.context.seed_workflow
+        trained = run_sync(training.execute(lambda update: rewards.append(update.reward), note))
+        config = EvomasConfig.model_validate(to_plain_json(training.run.request.config))
+
+        def chance(workflow: Workflow) -> float:
+            result = ask(server, "Which bridge is longer? Name it.", initial=workflow, config=config)
+            layered = Stage.model_validate(result["stages"][0]).layered
+            assert layered is not None
+            return layered.probabilities[0]["multi_generate"]
+
+        before, after = chance(begun), chance(trained)
+    assert scores == {(0.5, False), (0.8, False)}
+    assert all(reward is not None and 0.5 < reward <= 0.8 for reward in rewards)
+    assert after > before + 0.2

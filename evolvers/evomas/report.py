@@ -9,22 +9,9 @@ from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
 
 
 def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:
-    """How its router chose, a paragraph per stage, and why the run ended."""
-    router = [f"router: {notes['router']}"] if notes.get("router") else []
+    """A paragraph per stage, and why the run ended."""
     stages = [format_stage(Stage.model_validate(one)) for one in notes.get("stages", ())]
-    return [*router, *stages, *([f"ended: {notes['status']}"] if notes.get("status") else [])]
-
-
-def describe_router(entry: object, adapter: str) -> str:
-    """What chose the layers, from the router's entry in a workflow's memory and the config's adapter."""
-    if adapter == "fixed":
-        return "none, the layers are fixed"
-    if adapter == "random":
-        return "none, the layers are drawn by chance"
-    if adapter == "learned" and isinstance(entry, Mapping):
-        updates = entry.get("updates")
-        return f"trained by {updates} update{'' if updates == 1 else 's'}"
-    return "untrained, so its choices mean little; `selfwire train evomas` trains it"
+    return [*stages, f"ended: {notes['status']}"] if notes.get("status") else stages
 
 
 def format_stage(one: Stage) -> str:

@@ -103,10 +103,11 @@ def find_stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
     return "stages" if len(stages) >= limit else None
 
 
-def get_settled_answer(stages: Sequence[Stage]) -> str | None:
-    """The artifact of the last subtask that succeeded; None if none did."""
-    passed = [one.outcome for one in stages if one.assessment and one.assessment.verdict == "success" and one.outcome]
-    return passed[-1] if passed else None
+def get_best_outcome(stages: Sequence[Stage]) -> str | None:
+    """The outcome that was passed last, else the last one; None without any."""
+    outcomes = [one for one in stages if one.outcome]
+    passed = [one for one in outcomes if one.assessment and one.assessment.verdict == "success"]
+    return (passed or outcomes)[-1].outcome if outcomes else None
 
 
 class Finding(NamedTuple):

@@ -11,8 +11,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.pool import METHOD, find_browsing_tools, make_initial_workflow
-from selfwire.evolvers.evomas.report import describe_router
-from selfwire.evolvers.evomas.stages import collect_findings, get_settled_answer, to_episode
+from selfwire.evolvers.evomas.stages import get_best_outcome, to_episode
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.actions import EvomasActions
 from selfwire.graphs.evomas.stage import make_layered_topology
@@ -55,8 +54,8 @@ class Evomas(EvomasActions, Method):
         Returns:
             The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the closing
             call are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
-            open), `stages`, `status`, what the `router` is and the `topology` that ran last. A planner or an evaluator
-            that fails ends the run with the best answer until then; it is an error where there is none.
+            open), `stages`, `status` and the `topology` that ran last. A planner or an evaluator that fails ends the
+            run with the best answer until then; it is an error where there is none.
 
         Raises:
             BudgetError, OutageError: the run must stop; the error holds the best answer until then.
@@ -73,9 +72,9 @@ class Evomas(EvomasActions, Method):
             graph,
             {"question": question.input},
             {**DETACHED, **limit},
-            so_far=lambda channels: self._build_partial_result(EvomasState(channels), workflow, question, scope),
+            so_far=lambda channels: _build_partial_result(EvomasState(channels), workflow, question, scope),
         )
-        return self._build_result(EvomasState(final), workflow, question, scope)
+        return _build_result(EvomasState(final), workflow, question, scope)
 
     @property
     def samples(self) -> int:
@@ -111,36 +110,36 @@ class Evomas(EvomasActions, Method):
         """The kept pool with the candidate's router, which reads agents by their texts."""
         return kept.with_memory(**{ROUTER: candidate.memory[ROUTER]}) if ROUTER in candidate.memory else kept
 
-    def _build_partial_result(
-        self, state: EvomasState, workflow: Workflow, question: Question, scope: Scope
-    ) -> Trajectory | None:
-        stages = state.stages
-        if state.stage is not None and state.stage.number == len(stages):
-            stages = (*stages, state.stage)
-        findings = collect_findings(stages)
-        if not findings:
-            return None
-        answer = get_settled_answer(stages) or findings[-1].text
-        stopped = state.after(state.update(stages=stages, answer=answer, status="stopped"))
-        return self._build_result(stopped, workflow, question, scope)
 
-    def _build_result(self, final: EvomasState, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
-        episode = to_episode(final.stages)
-        notes = {
-            "episode": episode.model_dump(mode="json") if episode else None,
-            "stages": final.channels["stages"],
-            "status": final.status,
-            "router": describe_router(workflow.memory.get(ROUTER), self.config.adapter),
-        }
-        if ran := [stage.layers_to_run for stage in final.stages if stage.layers_to_run]:
-            notes["topology"] = make_layered_topology(ran[-1]).model_dump(mode="json")
-        return Trajectory(
-            question=question,
-            workflow=workflow.fingerprint,
-            steps=final.steps,
-            answer=final.answer,
-            error=final.error,
-            sample=scope.sample,
-            overhead=final.usage.subtract(sum_usages(step.usage for step in final.steps)),
-            notes=notes,
-        )
+def _build_partial_result(
+    state: EvomasState, workflow: Workflow, question: Question, scope: Scope
+) -> Trajectory | None:
+    stages = state.stages
+    if state.stage is not None and state.stage.number == len(stages):
+        stages = (*stages, state.stage)
+    answer = get_best_outcome(stages)
+    if answer is None:
+        return None
+    stopped = state.after(state.update(stages=stages, answer=answer, status="stopped"))
+    return _build_result(stopped, workflow, question, scope)
+
+
+def _build_result(final: EvomasState, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
+    episode = to_episode(final.stages)
+    notes = {
+        "episode": episode.model_dump(mode="json") if episode else None,
+        "stages": final.channels["stages"],
+        "status": final.status,
+    }
+    if ran := [stage.layers_to_run for stage in final.stages if stage.layers_to_run]:
+        notes["topology"] = make_layered_topology(ran[-1]).model_dump(mode="json")
+    return Trajectory(
+        question=question,
+        workflow=workflow.fingerprint,
+        steps=final.steps,
+        answer=final.answer,
+        error=final.error,
+        sample=scope.sample,
+        overhead=final.usage.subtract(sum_usages(step.usage for step in final.steps)),
+        notes=notes,
+    )

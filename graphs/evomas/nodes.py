@@ -17,7 +17,7 @@ from selfwire.evolvers.evomas.stages import (
     find_masked_agents,
     find_masked_openers,
     find_stop_reason,
-    get_settled_answer,
+    get_best_outcome,
 )
 from selfwire.evolvers.evomas.state import TaskState, to_rows
 from selfwire.evolvers.evomas.updater import update_state
@@ -172,17 +172,16 @@ class EvomasNodes:
 
     async def conclude(self, state: EvomasState) -> Update:
         """The closing call writes the answer; without any outcome the run is an error."""
-        stages, findings = state.stages, collect_findings(state.stages)
-        if not findings:
+        stages, fallback = state.stages, get_best_outcome(state.stages)
+        if fallback is None:
             why = stages[-1].fault or stages[-1].error or "only Early-exit was chosen" if stages else NOTHING_PLANNED
             return state.update(answer=None, error=f"no stage came to an outcome; the last one: {why}")
-        fallback = get_settled_answer(stages) or findings[-1].text
         if state.status == "failure":  # the closing call would fail as well
             return state.update(answer=fallback, error=None)
         scope = _place(state, len(stages))
         try:
             answer, usage = await compose_answer(
-                state.question, findings, fallback, self.evomas.meta_model, scope=scope
+                state.question, collect_findings(stages), fallback, self.evomas.meta_model, scope=scope
             )
         except ModelError as error:
             stages = (*stages[:-1], stages[-1].replace(fault=format_error(error)))

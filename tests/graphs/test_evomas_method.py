@@ -18,7 +18,6 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.report import format_notes
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.evolvers.trained_router.weights import ROUTER
@@ -70,7 +69,6 @@ async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> No
     assert noted.reward is None
     assert done.notes["status"] in ("done", "early_exit", "stages")
     assert done.usage.calls == sum(one.usage.calls for one in told) + 1  # the closing call
-    assert done.notes["router"].startswith("untrained")
 
 
 async def test_equal_scopes_give_equal_runs_and_samples_differ() -> None:
@@ -144,21 +142,6 @@ async def test_nothing_is_learned_where_nobody_asks_the_trained_head(adapter: st
     start = evomas.make_initial_workflow(BENCH.tools)
     found = [graded(await solved(evomas), 1.0)]
     assert (await evomas.evolve(start, found, scope=Scope(), grade=no_grade)).workflow == start
-
-
-async def test_what_chose_the_layers_is_noted() -> None:
-    learning = made()
-    start = learning.make_initial_workflow(BENCH.tools)
-    found = [graded(await solved(learning, seed=seed), seed / 4) for seed in range(2)]
-    trained = (await learning.evolve(start, found, scope=Scope(), grade=no_grade)).workflow
-    assert (await solved(learning, workflow=trained)).notes["router"] == "trained by 1 update"
-    told = {name: (await solved(made(adapter=name))).notes["router"] for name in ("frozen", "random", "fixed")}
-    assert told["frozen"].startswith("untrained")
-    assert (told["random"], told["fixed"]) == (
-        "none, the layers are drawn by chance",
-        "none, the layers are fixed",
-    )
-    assert format_notes({"router": told["fixed"]}) == ["router: none, the layers are fixed"]
 
 
 async def test_d22_the_reward_of_an_episode_is_the_score_of_its_answer() -> None:

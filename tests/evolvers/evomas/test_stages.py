@@ -14,8 +14,8 @@ from selfwire.evolvers.evomas.stages import (
     find_masked_agents,
     find_masked_openers,
     find_stop_reason,
+    get_best_outcome,
     get_runnable_part,
-    get_settled_answer,
     to_episode,
 )
 from selfwire.evolvers.evomas.state import Assessment, TaskState, format_state, to_rows
@@ -84,9 +84,10 @@ def test_why_a_run_ends() -> None:
     assert find_stop_reason([stage(0, ("io", EARLY_EXIT))], limit=9) == "early_exit"
 
 
-def test_the_answer_is_that_of_the_last_success() -> None:
-    assert get_settled_answer([stage(), stage(1), stage(2, verdict="refine")]) == "outcome 1"
-    assert get_settled_answer([stage(verdict="fail")]) is None
+def test_the_best_outcome_is_that_of_the_last_success_else_the_last_one() -> None:
+    assert get_best_outcome([stage(), stage(1), stage(2, verdict="refine")]) == "outcome 1"
+    assert get_best_outcome([stage(verdict="fail"), stage(1, verdict="refine")]) == "outcome 1"
+    assert get_best_outcome([stage().replace(outcome=None)]) is None
 
 
 def test_findings_are_what_passed_and_attempts_at_what_did_not() -> None:

@@ -1,8 +1,9 @@
-"""`make bench`: every overhead, side by side in one run, as a table."""
+"""`make bench`: every overhead, or those of the tables named in ARGS, side by side in one run, as tables."""
 
 import os
 import pkgutil
-from collections.abc import Iterator
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
@@ -19,21 +20,52 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print; bounds are aims, nothing enforces them."""
+    parser = ArgumentParser(prog="python -m selfwire.bench", description="Measure overheads and print them as tables.")
+    parser.add_argument("words", nargs="*", help="measure only the tables whose title has one of these words")
+    parser.add_argument("--list", action="store_true", help="print the titles and measure nothing")
+    given = parser.parse_args(arguments)
+    chosen = {title: act for title, act in find_benches() if not given.words or has_word(title, given.words)}
+    if not chosen:
+        parser.error(f"no title has any of {', '.join(given.words)}; --list prints all titles")
     out = Console(width=None if os.isatty(1) else 160, highlight=False)
-    out.print(f"load average when started: {os.getloadavg()[0]:.1f}; ratios are side by side in one run")
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:  # first, as peaks of memory are inherited
-        print_table(out, "an evaluation", fresh.submit(harness.measure_evaluation_harness).result())
-    print_table(out, "the wrapper around models", wrapper.measure_wrapper())
-    metered = MeteredModel(CannedChatModel(), journal=Journal.memory())
-    print_table(out, "a team, agents asking through the wrapper", team.measure_team(metered))
-    print_table(out, "a team, agents answering at once", team.measure_team())
+    if given.list:
+        out.print("\n".join(chosen))
+        return
+    if hasattr(os, "getloadavg"):  # not on Windows
+        out.print(f"load average when started: {os.getloadavg()[0]:.1f}; ratios are side by side in one run")
+    for title, measure in chosen.items():
+        print_table(out, title, measure())
+
+
+def has_word(title: str, words: Sequence[str]) -> bool:
+    """Whether a title contains one of the words, in whatever case."""
+    return any(word.lower() in title.lower() for word in words)
+
+
+def find_benches() -> Iterator[tuple[str, Callable[[], list[Row]]]]:
+    """The title of every table and what measures its rows."""
+    yield "an evaluation", measure_evaluation  # first, as peaks of memory are inherited
+    yield "the wrapper around models", wrapper.measure_wrapper
+    yield "a team, agents asking through the wrapper", measure_asking_team
+    yield "a team, agents answering at once", team.measure_team
     for method in load_method_benches():
-        print_table(out, method.TITLE, method.measure())
-    print_table(out, "the trained router of EvoMAS", routing.measure_routing())
-    print_table(out, "retrieval over 100,000 passages", retrieval.measure_retrieval())
-    print_table(out, "what is stored, what is imported", storage.measure_storage())
+        yield method.TITLE, method.measure
+    yield "the trained router of EvoMAS", routing.measure_routing
+    yield "retrieval over 100,000 passages", retrieval.measure_retrieval
+    yield "what is stored, what is imported", storage.measure_storage
+
+
+def measure_evaluation() -> list[Row]:
+    """The rows of the evaluation harness, measured in a fresh process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(harness.measure_evaluation_harness).result()
+
+
+def measure_asking_team() -> list[Row]:
+    """The rows of a team whose agents ask through the wrapper."""
+    return team.measure_team(MeteredModel(CannedChatModel(), journal=Journal.memory()))
 
 
 def load_method_benches() -> Iterator[Any]:

@@ -8,8 +8,6 @@ journal, no grades, no results, no rule.
 
 import asyncio
 import gc
-import resource
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,11 +30,10 @@ from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.peak_memory import measure_peak
 
 TASKS, MANY, CONCURRENCY = 1000, 10_000, 64
 BARE = "a bare graph of one node"
-PEAK = 1024.0 if sys.platform != "darwin" else 1024.0**2
-"""Units of ru_maxrss in a megabyte."""
 
 
 class TimedEvaluation(Evaluation):
@@ -71,9 +68,9 @@ def measure_evaluation_harness(
         if is_hardest:
             rows += [_row(tasks, "all", whole), _row(tasks, "results and table", results)]
             rows += [_ratio(BARE, bare, ideal), _row(tasks, BARE, bare)]
-    before = _measure_peak()
+    before = measure_peak() / 2**20
     _run_evaluation(many, 0.0)
-    after = _measure_peak()
+    after = measure_peak() / 2**20
     return [
         *rows,
         Row(what=f"most memory of the process, {tasks:,} tasks", value=before, unit="MB"),
@@ -172,7 +169,3 @@ async def _ask_all(graph: "CompiledStateGraph[_State, None, _State, _State]", ta
             await graph.ainvoke({"question": f"What is {number}?", "answer": ""})
 
     await asyncio.gather(*(worker() for _ in range(CONCURRENCY)))
-
-
-def _measure_peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAK

@@ -5,7 +5,6 @@ process, so that only index and passages count as memory; dense ranking is over 
 """
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.bench.measuring import Row, measure_call
+from selfwire.runtime.peak_memory import measure_peak
 from selfwire.tools.retrievers import find_nearest
 from selfwire.tools.search import Document, make_bm25_retriever
 
@@ -47,7 +47,7 @@ def measure_bm25(passages: int) -> list[Row]:
     before = _measure_memory()
     retriever = make_bm25_retriever(documents)
     build = asyncio.run(measure_call(partial(retriever.rank, queries[0], K)))  # the first query builds the index
-    index, peak = _measure_memory() - before, _measure_peak() - before
+    index, peak = _measure_memory() - before, measure_peak() - before
     what = f"BM25, {passages:,} passages of {WORDS} words"
     return [
         Row(what=f"{what}: index build", value=build.wall, unit="s"),
@@ -93,11 +93,4 @@ def _measure_memory() -> int:
         with open("/proc/self/statm", encoding="ascii") as statm:
             return int(statm.read().split()[1]) * 4096
     except OSError:
-        return _measure_peak()
-
-
-def _measure_peak() -> int:
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+        return measure_peak()

@@ -1,12 +1,12 @@
 """`make demo`: evolve HiVA on Plancraft with the offline model, and print time and memory."""
 
-import resource
 import sys
 import time
 
 import typer
 
 from selfwire.cli.app import build
+from selfwire.runtime.peak_memory import measure_peak
 
 ARGUMENTS = (
     "evolve", "hiva", "--benchmark", "plancraft", "--name", "plancraft-demo",
@@ -20,8 +20,7 @@ def main() -> int:
     typer.echo(f"$ selfwire {' '.join(ARGUMENTS)}")
     since = time.monotonic()
     code = build()(ARGUMENTS, standalone_mode=False) or 0
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
-    typer.echo(f"\ndemo: {time.monotonic() - since:.0f} s run time, {megabytes:.0f} MB peak memory")
+    typer.echo(f"\ndemo: {time.monotonic() - since:.0f} s run time, {measure_peak() / 2**20:.0f} MB peak memory")
     return int(code)
 
 

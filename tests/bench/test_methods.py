@@ -1,7 +1,9 @@
 """The benches of single methods are found, run, and give their figures."""
 
+import pytest
+
 from selfwire.bench import dytopo, hera
-from selfwire.bench.__main__ import load_method_benches
+from selfwire.bench.__main__ import load_method_benches, main
 
 
 def test_every_package_is_a_bench_with_a_title() -> None:
@@ -28,3 +30,20 @@ def test_rounds_are_measured_beside_their_aim() -> None:
     rows = dytopo.measure(sizes=(8, 16), workers=4, rounds=1)
     assert [row.bound for row in rows] == [None, None, 1.15]
     assert all(row.value > 0 for row in rows)
+
+
+def test_titles_are_listed_and_a_word_that_is_in_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--list"])
+    titles = capsys.readouterr().out.splitlines()
+    assert {"an evaluation", "what is stored, what is imported"} < set(titles)
+    main(["--list", "evomas", "STORED"])
+    assert capsys.readouterr().out.splitlines() == [one for one in titles if "EvoMAS" in one or "stored" in one]
+    with pytest.raises(SystemExit):
+        main(["nothing of the kind"])
+    assert "no title has any of nothing of the kind; --list prints all titles" in capsys.readouterr().err
+
+
+def test_help_measures_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert "only the tables whose title has one of these words" in capsys.readouterr().out

@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TextIO
 from langsmith.utils import get_env_var
 
 from selfwire.cli import main as selfwire_main
+from selfwire.graphs import method_names, method_registry
 
 ROOT = Path(__file__).parents[1]
 POLL = 0.005
@@ -97,6 +98,8 @@ def start_selfwire(*arguments: str, **options: Any) -> Process:
 def run_selfwire() -> None:
     """What `selfwire` runs."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests may ignore Ctrl-C
+    for cached in (method_names.method_names, method_names.outside_methods, method_registry.installed_methods):
+        cached.cache_clear()  # its path may lead to packages that the process it was forked from does not see
     selfwire_main()
 
 
@@ -182,6 +185,7 @@ def _become(body: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(body["env"])
     os.chdir(body["cwd"])
+    sys.path[:0] = [one for one in body["env"].get("PYTHONPATH", "").split(os.pathsep) if one and one not in sys.path]
     sys.argv = ["selfwire", *body["arguments"]]
     get_env_var.cache_clear()  # type: ignore[attr-defined]  # LangSmith keeps what it has read
     for stream, path in ((sys.stdin, os.devnull), (sys.stdout, body["out"]), (sys.stderr, body["errors"])):

@@ -23,6 +23,7 @@ from selfwire.graphs.single_run import SingleRunMethod
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.graphs.dev_server import ROOT, dev_server
+from tests.processes import start, start_selfwire, wait_for
 
 PAGE = (ROOT / "docs" / "method.md").read_text()
 FILE = re.compile(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -53,17 +54,21 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_python(package: Path, code: str, *arguments: str) -> str:
+def run_python(package: Path, code: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", "-c", code, *arguments],
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", code],
         capture_output=True,
         text=True,
         check=False,
         cwd=package,
-        env={**os.environ, **search_path(package), "SELFWIRE_HOME": str(package / "home")},
+        env=environment(package),
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def environment(package: Path) -> dict[str, str]:
+    return {**os.environ, **search_path(package), "SELFWIRE_HOME": str(package / "home")}
 
 
 def search_path(package: Path) -> dict[str, str]:
@@ -71,7 +76,9 @@ def search_path(package: Path) -> dict[str, str]:
 
 
 def run_command(package: Path, line: str) -> str:
-    return run_python(package, "from selfwire.cli import main; main()", *shlex.split(line)[1:])
+    printed, errors = wait_for(start_selfwire(*shlex.split(line)[1:], cwd=package, env=environment(package)))
+    assert "RuntimeWarning" not in errors
+    return printed
 
 
 def test_the_page_is_short() -> None:
@@ -88,7 +95,9 @@ def test_its_name_is_listed_without_importing_it(package: Path) -> None:
 
 def test_it_is_built_and_invoked(package: Path) -> None:
     [code] = PYTHON.findall(PAGE)
-    assert "unknown" in run_python(package, code)
+    (package / "from_python.py").write_text(code)
+    process = start("tests.processes:run_python", "from_python.py", cwd=package, env=environment(package))
+    assert "unknown" in wait_for(process)[0]
 
 
 @pytest.mark.slow
@@ -199,5 +208,5 @@ def test_a_descriptor_has_a_full_variant_and_options_of_build() -> None:
     given: Any = {"name": "bare", "summary": "", "make": SingleRunMethod, "config": dict}
     with pytest.raises(ConfigError, match="method bare: variants need 'full'"):
         MethodDescriptor(**given, variants={})
-    with pytest.raises(ConfigError, match="takes is of corpus, embedder, grader, judge"):
+    with pytest.raises(ConfigError, match="build_options are of corpus, embedder, grader, judge"):
         MethodDescriptor(**given, build_options=frozenset({"bread"}))

@@ -108,6 +108,13 @@ CRITICAL = {
         "concerns": "both",
         "sentiment": "critical",
     },
+    "TaskProfile": {
+        "main_concept": "comparison",
+        "broader": [],
+        "concepts": ["dates"],
+        "required_tools": [],
+        "parallelizability": 0.8,
+    },
     "TopologyDecision": {"operation": "ADD_PARALLEL", "description": "You compare years and name the earlier one."},
 }
 CONTRASTED = {"operational_rules": [{"rule": "Quote the sentence that a year comes from."}]}

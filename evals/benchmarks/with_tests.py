@@ -19,6 +19,7 @@ import signal
 import sys
 from ast import Name, parse, walk
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from types import ModuleType
@@ -288,7 +289,9 @@ def main() -> None:
         os.close(there[1])
         os.close(here[0])
         ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
-        serve(Wire(there[0], here[1], keeps=True))
+        with suppress(ConnectionClosed):
+            serve(Wire(there[0], here[1], keeps=True))
+        os._exit(0)
     os.close(there[0])
     os.close(here[1])
     ctypes.CDLL(None).prctl(DUMPABLE, 0)
@@ -299,6 +302,7 @@ def main() -> None:
     except ConnectionClosed:
         why = format_exit(child)
     os.write(1, f"{asked['word']}{json.dumps(why)}".encode())  # at once, so that nothing stands in between
+    os._exit(0)
 
 
 def format_exit(child: int) -> str:

@@ -18,7 +18,7 @@ from selfwire.evals.benchmarks.apps import is_same_output
 from selfwire.evals.benchmarks.programs import find_program, has_definition, make_unit_tests
 from selfwire.runtime.sandbox import find_sandbox
 from tests.benchmark_data import needs_data
-from tests.evals.benchmarks.sweeps import graded, solved, unsolved
+from tests.evals.benchmarks.sweeps import SharedStart, graded, solved, unsolved
 from tests.sandboxed import needs_sandbox
 
 SHARDS = 4
@@ -50,7 +50,7 @@ async def test_humaneval_solutions_have_full_marks_and_empty_ones_none() -> None
     tasks, solutions = humaneval.load_tasks(), {}
     for task, problem in zip(tasks, humaneval.load_problems(), strict=True):
         solutions[task.id] = problem["prompt"] + problem["canonical_solution"]
-    benchmark = humaneval.humaneval(find_sandbox())
+    benchmark = humaneval.humaneval(SharedStart(find_sandbox()))
     found = await graded(benchmark.environment, tasks, lambda task: fenced(solutions[task.id]))
     assert unsolved(found) == {}
     assert len(found) == 164
@@ -75,7 +75,7 @@ async def test_humaneval_completions_without_their_head_count_too() -> None:
 async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
     problems = mbpp.load_problems()[shard::SHARDS]
     codes = {f"mbpp-{one['task_id']}": one["code"] for one in problems}
-    tasks, environment = [mbpp.to_task(one) for one in problems], make_unit_tests("mbpp", find_sandbox())
+    tasks, environment = [mbpp.to_task(one) for one in problems], make_unit_tests("mbpp", SharedStart(find_sandbox()))
     found = await graded(environment, tasks, lambda task: fenced(codes[task.id]))
     assert unsolved(found) == {}
     assert len(mbpp.load_problems()) == 974
@@ -85,7 +85,7 @@ async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
 @needs_data
 @needs_sandbox
 async def test_empty_functions_solve_nothing_of_mbpp() -> None:
-    tasks, benchmark = mbpp.load_tasks("test")[::EVERY], mbpp.mbpp(find_sandbox())
+    tasks, benchmark = mbpp.load_tasks("test")[::EVERY], mbpp.mbpp(SharedStart(find_sandbox()))
     found = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
     assert solved(found) == 0
     # A few tests build objects of classes that the program should define.
@@ -117,7 +117,7 @@ def replay(task: Task, *, wrong: int | None = None) -> str:
 async def test_apps_outputs_have_full_marks_and_one_wrong_output_none() -> None:
     # APPS' selection has no reference solutions: this shows that what a test wants passes it, on every test of every
     # task, and nothing else does; not that a right program exists.
-    tasks, benchmark = apps.load_tasks(), apps.apps(find_sandbox())
+    tasks, benchmark = apps.load_tasks(), apps.apps(SharedStart(find_sandbox()))
     assert Counter(task.kind for task in tasks) == {"introductory": 49, "competition": 47, "interview": 32}
     right = await graded(benchmark.environment, tasks, replay)
     assert unsolved(right) == {}

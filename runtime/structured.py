@@ -20,6 +20,7 @@ from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.runtime.messages import BROKEN, to_function
+from selfwire.runtime.strict_schema import make_strict_schema
 from selfwire.runtime.structured_modes import Mode
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -33,19 +34,6 @@ REPAIR_SECONDS = 0.2
 def schema_fingerprint(schema: type[BaseModel]) -> str:
     """The fingerprint of a schema, cached: building its JSON schema is the slowest part of a call."""
     return fingerprint(schema.model_json_schema())
-
-
-def _strict(node: Any) -> Any:
-    """A JSON schema for strict modes: all properties required, no others, no defaults."""
-    if isinstance(node, list):
-        return [_strict(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    plain = {name: _strict(value) for name, value in node.items() if name != "default" or isinstance(value, Mapping)}
-    if isinstance(plain.get("properties"), dict):
-        plain["required"] = list(plain["properties"])
-        plain["additionalProperties"] = False
-    return plain
 
 
 async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
@@ -117,7 +105,7 @@ class Bound(NamedTuple):
         if self.schema is None or not (self.in_words or again):
             return messages
         wish = "Reply with one JSON object of this schema and nothing else:\n"
-        wish += json.dumps(self.schema.model_json_schema())
+        wish += json.dumps(make_strict_schema(self.schema))
         *before, last = messages
         if last.role != "user":
             return [*messages, ChatMessage.user(wish)]
@@ -142,7 +130,7 @@ METHODS: Mapping[Mode, str] = {"tool": "function_calling", "json": "json_mode"}
 
 def _structured(model: BaseChatModel, schema: type[BaseModel], mode: Mode) -> Bound:
     openai = any(kind.__name__ == "BaseChatOpenAI" for kind in type(model).__mro__)  # its import takes a second
-    wanted: Any = _strict(schema.model_json_schema()) if openai else schema
+    wanted: Any = make_strict_schema(schema) if openai else schema
     options: dict[str, Any] = {"strict": True} if openai and mode != "json" else {}
     if mode in METHODS:
         options["method"] = METHODS[mode]

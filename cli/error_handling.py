@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from selfwire.cli.exit_codes import INTERRUPTED, STOPPED, WRONG
 from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, format_validation_error
+from selfwire.core.secrets import mask_secrets
 from selfwire.core.values import mask_controls
 
 
@@ -42,7 +43,7 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
     try:
         yield
     except (BudgetError, OutageError, ModelError) as error:
-        typer.echo(f"stopped: {mask_controls(str(error))}", err=True)
+        typer.echo(f"stopped: {mask_controls(mask_secrets(str(error)))}", err=True)
         say(False)
         raise typer.Exit(STOPPED) from None
     except BaseException as error:
@@ -62,4 +63,4 @@ def format_in_one_line(error: Exception) -> str:
             else found["msg"].removeprefix("Value error, ")  # of the whole value, which says itself what is wrong
             for found in error.errors()[:3]
         )
-    return mask_controls(" ".join(said.split())) or type(error).__name__
+    return mask_controls(mask_secrets(" ".join(said.split()))) or type(error).__name__

@@ -15,6 +15,7 @@ from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
+from selfwire.core.secrets import MASK
 from selfwire.evals.evaluation.table import (
     CALLS,
     DOLLARS,
@@ -36,6 +37,7 @@ from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolut
 from selfwire.runs.report import STAMP, Report, make_report
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
+from selfwire.runtime.addresses import ADDRESS
 from selfwire.runtime.sync import run_sync
 
 COLUMNS = (
@@ -176,12 +178,15 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
 def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
     tools = f'list(load_benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
     models, method = run.request.models, run.context.method.name
-    model, imported, called = f'"{models.agent}"', "", format_identifier(method)
+    model, first, imported, called = f'"{models.agent}"', "", "", format_identifier(method)
     if models.base_url and models.agent != "offline":
-        model = f'make_chat_model({model}, base_url="{models.base_url}")'
+        secret = MASK in models.base_url
+        address = f'os.environ["{ADDRESS}"]' if secret else f'"{models.base_url}"'
+        model = f"make_chat_model({model}, base_url={address})"
         imported = "    from selfwire.runtime.models import make_chat_model\n"
+        first = "    import os\n\n" if secret else ""
     return (
-        "    from selfwire.evals.benchmarks.catalogue import load_benchmark\n"
+        f"{first}    from selfwire.evals.benchmarks.catalogue import load_benchmark\n"
         f"    {format_import(method)}\n"
         f"    from selfwire.runtime.workflow_library import open_library\n{imported}\n"
         f'    library = open_library("{home}")\n'

@@ -7,6 +7,7 @@ while selfwire runs. Messages say what happened, the values seen and the way out
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from selfwire.core.secrets import mask_secrets
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import replace_surrogates
@@ -87,7 +88,7 @@ class LibraryError(SelfwireError):
 
 def format_error(error: BaseException) -> str:
     """An error's class and message, as records of failed steps, rounds and runs store it."""
-    return replace_surrogates(f"{type(error).__name__}: {error}")
+    return mask_secrets(replace_surrogates(f"{type(error).__name__}: {error}"))
 
 
 def format_validation_error(details: ErrorDetails) -> str:

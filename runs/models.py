@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.runs.requests import ModelNames
+from selfwire.runtime.addresses import find_address
 from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
@@ -48,7 +49,9 @@ def make_metered_model(
         )
     if names.base_url is not None:
         _refuse_no_address(names.base_url)
-    options: dict[str, Any] = {"timeout": names.timeout, **({"base_url": names.base_url} if names.base_url else {})}
+    options: dict[str, Any] = {"timeout": names.timeout}
+    if names.base_url:
+        options["base_url"] = find_address(names.base_url)
     made = {name: make_chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
     requests = names.requests or max(REQUESTS, at_once)
     policy = CallSettings(

@@ -2,12 +2,13 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from selfwire.core.budget import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.method_names import DEFAULT_METHOD
+from selfwire.runtime.addresses import keep_address
 from selfwire.runtime.structured_modes import Structured
 
 
@@ -18,7 +19,7 @@ class ModelNames(FrozenModel):
         agent: the team's agents, such as `offline` or `openai:gpt-4o-mini`.
         meta: critics and evolvers; None for the agent's model.
         judge: judges; None for the meta model.
-        base_url: of an OpenAI-compatible server.
+        base_url: of an OpenAI-compatible server; a user, a password and keys in it are masked, as requests are stored.
         timeout: seconds for one request.
         structured: how objects are asked for; see `CallSettings`.
         embedder: auto, minilm or hashing; auto is hashing with the offline model.
@@ -36,6 +37,11 @@ class ModelNames(FrozenModel):
     embedder: Literal["auto", "minilm", "hashing"] = "auto"
     prices: str | None = None
     requests: int | None = Field(default=None, ge=1)
+
+    @field_validator("base_url")
+    @classmethod
+    def _keep_no_secrets(cls, given: str | None) -> str | None:
+        return given and keep_address(given)
 
     @property
     def roles(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from selfwire.core.errors import BudgetError, JournalError, ModelError, SelfwireError
 from selfwire.core.scope import Scope
+from selfwire.core.secrets import mask_secrets
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.core.values import to_canonical_json
 from selfwire.runtime import journal_sql as sql
@@ -189,7 +190,7 @@ class Journal:
         except SelfwireError as error:
             billed = error.cost if isinstance(error, ModelError) and error.cost and error.cost.calls else ZERO_USAGE
             bill = () if billed is ZERO_USAGE else ((sql.BILL, (*sql.columns(billed), key)),)
-            await self._put(*first, (sql.FAIL, (str(error), key)), *bill)
+            await self._put(*first, (sql.FAIL, (mask_secrets(str(error)), key)), *bill)
             self._count(billed)
             raise
         await self._put(*first, (sql.SETTLE, (result.text, *sql.columns(result.usage), key)))

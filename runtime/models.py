@@ -2,18 +2,23 @@
 
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from langchain_core.language_models import BaseChatModel
+from pydantic import SecretStr
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.secrets import mask_address, register_secret
 from selfwire.runtime.provider_errors import redact_error
 
 TIMEOUT = 120.0
 MAX_TOKENS = 2048
 REFUSED_FORM = "(This model does not support|Invalid schema for) OpenAI's structured output"
 """Begin LangChain's warnings about a refused form, after which `MeteredModel` takes another one and says so."""
+ADDRESSES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
+"""Environment variables with the address of a server."""
 LOCAL_KEY = "none"
 """The key that a user's own server gets if none is set."""
 
@@ -31,6 +36,7 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
     """
     if isinstance(name_or_model, BaseChatModel):
         return name_or_model
+    _register_secrets(options)
     name = name_or_model
     if name == "offline":
         from selfwire.runtime.offline.model import OfflineChat
@@ -43,12 +49,23 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
     return _make_hosted(name, _openai_options(given) if provider == "openai" else given)
 
 
+def _register_secrets(options: Mapping[str, Any]) -> None:
+    """Keep the key and what an address holds of secrets out of all texts."""
+    key = options.get("api_key")
+    register_secret(key.get_secret_value() if isinstance(key, SecretStr) else str(key or ""))
+    for address in (options.get("base_url"), *(os.environ.get(name) for name in ADDRESSES)):
+        mask_address(str(address or ""))
+
+
 def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
-    own_server = options.get("base_url") or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    own_server = options.get("base_url") or next(filter(None, map(os.environ.get, ADDRESSES)), None)
     if not (options.get("api_key") or os.environ.get("OPENAI_API_KEY")):
         if not own_server:
             raise ConfigError("model openai: needs a key; set OPENAI_API_KEY, give a base_url, or use model 'offline'")
         options = {**options, "api_key": LOCAL_KEY}
+    if query := urlsplit(options.get("base_url") or "").query:  # the client would put its paths behind it
+        bare = options["base_url"].partition("?")[0]
+        options = {**options, "base_url": bare, "default_query": dict(parse_qsl(query))}
     if not {"http_async_client", "openai_proxy"} & {*options}:
         from selfwire.runtime.openai_client import ClientPerLoop
 

@@ -11,13 +11,12 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from selfwire.core.errors import format_error
+from selfwire.core.secrets import MASK, register_secret
 
 TRANSIENT_STATUS = {408, 409, 425, 429}
 TRANSIENT_NAMES = ("Timeout", "Connection", "Connect", "Transport", "RemoteProtocol", "ReadError", "WriteError")
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """Errors of clients for a body that breaks the protocol, such as a truncated one."""
-LEAST_SECRET = 8
-"""Least characters of a key that is removed from messages; shorter ones are placeholders for local servers."""
 KEY_PATTERN = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][A-Za-z0-9*._-]{6,}")
 
 
@@ -79,18 +78,16 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def format_provider_error(error: BaseException, model: BaseChatModel) -> str:
-    """An error in one line without keys, including the model's own."""
-    secrets = [getattr(model, name, None) for name in type(model).model_fields]
-    return redact_error(error, *(s.get_secret_value() for s in secrets if isinstance(s, SecretStr)))
+    """An error in one line without secrets, including the model's own."""
+    for value in (getattr(model, name, None) for name in type(model).model_fields):
+        if isinstance(value, SecretStr):
+            register_secret(value.get_secret_value())
+    return redact_error(error)
 
 
-def redact_error(error: BaseException, *secrets: str) -> str:
-    """An error in one line of at most 300 characters, without `secrets` and texts that look like keys."""
+def redact_error(error: BaseException) -> str:
+    """An error in one line of at most 300 characters, without known secrets and texts that look like keys."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
-    text = format_error(error)
-    for secret in secrets:
-        if len(secret) >= LEAST_SECRET:
-            text = text.replace(secret, "***")
-    text = " ".join(KEY_PATTERN.sub("***", text).split())
+    text = " ".join(KEY_PATTERN.sub(MASK, format_error(error)).split())
     return text if len(text) <= 300 else text[:297] + "..."

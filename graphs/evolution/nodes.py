@@ -207,7 +207,7 @@ class EvolutionNodes:
 
     def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
         config = self.context.config
-        return decide(
+        verdict = decide(
             [t.feedback.score if t.feedback else None for t in before],
             [t.feedback.score if t.feedback else None for t in after],
             [t.usage.calls for t in before],
@@ -216,6 +216,8 @@ class EvolutionNodes:
             margin=config.margin,
             patience=config.patience,
         )
+        temperature = getattr(getattr(self.context.method, "config", None), "temperature", 0.0)
+        return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
 
     def _scope(self, phase: str, iteration: int, of: str = "") -> Scope:
         # `of` is the side of a comparison, in the journal only: both sides share their random draws

@@ -20,6 +20,7 @@ from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.graphs.evolution.config import EvolutionConfig, EvolutionContext
 from selfwire.graphs.evolution.graph import Event, build, count_failed_tests, run_evolution
 from selfwire.graphs.evolution.nodes import EvolutionNodes
@@ -149,6 +150,19 @@ async def test_what_is_learned_is_compared_where_it_decides_how_the_team_runs(ne
     final = await evolved(context(method, margin=0.5, iterations=1))
     assert bool([phase for phase, _ in method.seen if phase == "gate"]) is needs_gate
     assert final.memory.get("lessons") == (None if needs_gate else 1)
+
+
+@dataclass(frozen=True)
+class Sampling(Scripted):
+    config: EvomasConfig = field(default_factory=lambda: EvomasConfig(temperature=0.3))
+
+
+@pytest.mark.parametrize(("method", "says"), [(Sampling(), True), (Scripted(), False)])
+async def test_a_verdict_says_at_which_temperature_answers_were_drawn(method: Scripted, says: bool) -> None:
+    made = context(method, iterations=1)
+    await evolved(made)
+    why = (await made.library.history("w")).versions[1].facts["why"]
+    assert why.endswith(", sampled at temperature 0.3") is says
 
 
 async def test_dear_ties_are_accepted_as_often_as_patience_says_then_pruning_is_tried() -> None:

@@ -15,6 +15,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
+from selfwire.core.secrets import register_secret
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
@@ -191,8 +192,11 @@ def test_half_a_character_in_a_reply_or_a_fault_is_replaced_so_that_both_can_be_
 
 
 def test_a_key_that_stands_for_none_masks_nothing() -> None:
-    assert redact_error(ValueError("next exit"), "x", "") == "ValueError: next exit"
-    assert redact_error(ValueError("bad key 0123-abcd"), "0123-abcd") == "ValueError: bad key ***"
+    for value in ("x", "", "none"):
+        register_secret(value)
+    assert redact_error(ValueError("next exit, none")) == "ValueError: next exit, none"
+    register_secret("0123-abcd")
+    assert redact_error(ValueError("bad key 0123-abcd")) == "ValueError: bad key ***"
 
 
 async def test_what_calls_under_way_hold_is_not_spent(wire_server: WireServer) -> None:

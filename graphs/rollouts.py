@@ -26,6 +26,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.method_protocol import Solver
 from selfwire.graphs.rollout_context import RolloutContext, TaskReservations
 from selfwire.graphs.trajectory_notes import keep_trajectories
@@ -157,7 +158,7 @@ async def try_rollout(
         done = await _add_cost_of_failures(rollout_context, done, scope)
         if len(done) == 1:
             return [await grade_trajectory(rollout_context, task, done[0], scope)]
-        return await asyncio.gather(*(grade_trajectory(rollout_context, task, one, scope) for one in done))
+        return await gather_all(grade_trajectory(rollout_context, task, one, scope) for one in done)
 
     def shown(found: Sequence[Trajectory]) -> dict[str, Any]:
         return {"results": [to_trace_output(one) for one in found]}

@@ -27,6 +27,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.rows import CAPPED
 from selfwire.evals.langsmith.connection import Uploads, translate_errors
 from selfwire.evals.langsmith.measures import get_failure, make_feedback
+from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.rollout_context import RolloutContext, TaskReservations
 from selfwire.graphs.rollouts import Keep, RolloutFn, grade_trajectory, make_task_config, run_rollout
 
@@ -175,7 +176,7 @@ class _ExperimentHandlers:
             return {"results": []}
         try:
             async with self._record_fault(task):
-                done = await asyncio.gather(*(grade_trajectory(self.rollout_context, task, one, at) for one in found))
+                done = await gather_all(grade_trajectory(self.rollout_context, task, one, at) for one in found)
                 await self._release(task)
                 await self.keep(task, done)
         except SelfwireError:

@@ -1,5 +1,6 @@
 """What holds for every method, whatever it learns; a new one is tested as soon as it has a descriptor."""
 
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -233,6 +234,13 @@ async def test_it_goes_on_after_a_stop_and_sends_no_request_twice(name: str) -> 
     replayed = Bench(name, journal=whole.journal)
     assert await replayed.iteration() == expected
     assert replayed.asked == 0
+
+
+async def test_a_stop_leaves_nothing_behind_that_sends_further_requests(name: str) -> None:
+    for calls in (2, 5, 9):
+        with pytest.raises(BudgetError):
+            await Bench(name, budget=Budget(calls=calls)).iteration()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_config_field_that_cannot_be_is_named(name: str) -> None:

@@ -41,7 +41,7 @@ class ThreadedStore(BaseStore):
         """Run operations in one transaction; raises LibraryError if the database refused."""
         try:
             return self._inner.batch(ops)
-        except self._faults as error:
+        except (*self._faults, ValueError, RecursionError) as error:  # the latter two: an entry that is no JSON
             raise LibraryError(f"library {self.where} cannot be used: {error}") from None
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

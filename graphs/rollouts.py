@@ -250,7 +250,7 @@ async def grade_answer(rollout_context: RolloutContext, task: Task, answer: str,
 
     request = {"environment": rollout_context.environment.name, "answer": answer}
     outcome = await rollout_context.journal.call_once("environment", scope.at(node="environment"), request, call)
-    return found[0] if found else Feedback.model_validate_json(outcome.text)
+    return found[0] if found else outcome.parse(Feedback.model_validate_json)
 
 
 async def _record_failure(

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,11 @@ from platformdirs import user_cache_path
 
 from selfwire.core.protocols import Embedder
 
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '<f4', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9})\), \} *\n",
+    re.DOTALL,
+)
+"""What `numpy.save` writes before rows in float32; its reader takes archives too, and reserves what a header asks."""
 LEAST = 64
 """Least number of texts in a call that is cached; single queries are not worth a file."""
 
@@ -55,11 +61,14 @@ def _digest(name: str, texts: Sequence[str]) -> str:
 def _read(path: Path, count: int) -> Rows | None:
     """The rows of a file; None if it is missing or does not hold `count` valid rows."""
     try:
-        rows = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        with path.open("rb") as file:
+            found = _HEADER.match(file.read(256))
+        if not found or int(found[1]) != count or path.stat().st_size != found.end() + 4 * count * int(found[2]):
+            return None
+        rows = np.fromfile(path, "<f4", offset=found.end()).reshape(count, -1)
+    except OSError:
         return None
-    whole = rows.ndim == 2 and len(rows) == count and rows.dtype == np.float32 and bool(np.isfinite(rows).all())
-    return rows if whole else None
+    return rows if np.isfinite(rows).all() else None
 
 
 def _write(path: Path, rows: Rows) -> None:

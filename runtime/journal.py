@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from selfwire.core.errors import BudgetError, JournalError, ModelError, SelfwireError
 from selfwire.core.scope import Scope
@@ -36,6 +36,7 @@ from selfwire.runtime.journal_file import (
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.sqlite_writer import PAUSE, Writer
 
+T = TypeVar("T")
 Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]
 SOON = 0.05
@@ -48,6 +49,10 @@ class CallResult(NamedTuple):
     text: str
     usage: Usage = ZERO_USAGE
     replayed: bool = False
+
+    def parse(self, read: Callable[[str], T]) -> T:
+        """The reply as `read` makes it; raises JournalError if the text has been damaged."""
+        return _parse("a reply of the journal", read, self.text)
 
 
 class Row(NamedTuple):
@@ -82,7 +87,7 @@ class Journal:
         self._spend = UsageAccumulator()
         for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {sql.USAGE} FROM calls"):
             if usage[0] is not None:  # a failed attempt may have been billed
-                self._count(sql.usage(usage))
+                self._count(_parse(f"journal {name}", sql.usage, usage))
             if state == "settled":
                 self._settled.add(key)
             else:
@@ -203,7 +208,7 @@ class Journal:
         statement = f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?"
         while (row := (await self._read(statement, key))[0])[0] is None:  # noqa: ASYNC110 - another loop settles it
             await asyncio.sleep(PAUSE)
-        return CallResult(row[0], sql.usage(row[1:]), replayed=True)
+        return CallResult(row[0], self._parse(sql.usage, row[1:]), replayed=True)
 
     def _count(self, usage: Usage) -> None:
         with self._lock:
@@ -242,7 +247,7 @@ class Journal:
         statement = f"SELECT {sql.USAGE} FROM calls WHERE {where} AND calls IS NOT NULL"
         spent = UsageAccumulator()
         for row in await self._read(statement, *values):
-            spent.add(sql.usage(row))
+            spent.add(self._parse(sql.usage, row))
         return spent.usage
 
     async def rows(self, kind: Kind | None = None, state: State | None = None, **place: str | int) -> list[Row]:
@@ -250,7 +255,7 @@ class Journal:
         where, values = sql.where({"kind": kind, "state": state, **place})
         columns = f"kind, scope, request, attempt, at_most, state, failures, error, reply, {sql.USAGE}"
         found = await self._read(f"SELECT {columns} FROM calls WHERE {where} ORDER BY rowid", *values)
-        return [_row(row) for row in found]
+        return [self._parse(_row, row) for row in found]
 
     async def put_body(self, body: Any) -> str:
         """Store a JSON body and return its hash, which is equal for equal bodies."""
@@ -264,7 +269,7 @@ class Journal:
         found = await self._read("SELECT body FROM bodies WHERE hash = ?", digest)
         if not found:
             raise JournalError(f"journal {self._writer.name} has no body {digest!r}; it belongs to another run")
-        return json.loads(found[0][0])
+        return self._parse(json.loads, found[0][0])
 
     async def keep(self, name: str, note: str, digest: str, body: str) -> None:
         """Store a note and the body to which it refers, as JSON texts, together and soon; `digest` is its hash."""
@@ -277,7 +282,7 @@ class Journal:
     async def get_note(self, name: str) -> Any:
         """The latest note of a name; None if there is none."""
         found = await self._read("SELECT value FROM notes WHERE name = ?", name)
-        return json.loads(found[0][0]) if found else None
+        return self._parse(json.loads, found[0][0]) if found else None
 
     async def get_notes(self, names: Sequence[str]) -> dict[str, str]:
         """The latest notes of some names as JSON texts, in one read; names without a note are left out."""
@@ -301,6 +306,9 @@ class Journal:
         if self._lease:
             self._lease.release()
 
+    def _parse(self, read: Callable[[Any], T], value: Any) -> T:
+        return _parse(f"journal {self._writer.name}", read, value)
+
     async def _write(self, *statements: sql.Statement) -> None:
         await self._writer.run(sql.writing(statements))
 
@@ -321,6 +329,14 @@ def _make_key(kind: Kind, scope: Scope, request: Any, attempt: int = 0) -> tuple
 def body_hash(text: str) -> str:
     """The hash under which a body's JSON text is stored."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _parse(where: str, read: Callable[[Any], T], value: Any) -> T:
+    try:
+        return read(value)
+    except (ValueError, TypeError, RecursionError) as error:  # a ValidationError is a ValueError
+        why = " ".join(str(error).split())[:200]
+        raise JournalError(f"{where} is damaged: {why}; start a new run, or restore the file") from None
 
 
 def _row(columns: tuple[Any, ...]) -> Row:

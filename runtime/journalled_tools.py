@@ -32,7 +32,7 @@ class JournalledTool:
 
         request = {"tool": self.tool.spec.name, "arguments": to_plain_json(arguments)}
         result = await self.journal.call_once("tool", scope, request, call)
-        return str(json.loads(result.text))
+        return str(result.parse(json.loads))
 
 
 def add_journal(toolbox: Toolbox, journal: Journal) -> Toolbox:

@@ -207,7 +207,7 @@ class MeteredModel:
         asked = make_request_key(player.who, request)
         with ledger.track_call() as tracked:
             result = await self.journal.call_once("model", request.scope, asked, call, at_most)
-        return made[0] if made else Reply.model_validate_json(result.text)
+        return made[0] if made else result.parse(Reply.model_validate_json)
 
     async def _send_with_retries(
         self, player: RoleModel, request: ModelRequest, billed: list[Usage], extend: Callable[[], bool]

@@ -1,0 +1,9 @@
+"""How much of the randomised tests is run: a slice in `make test`, all of it in `make chaos`."""
+
+import os
+
+CHAOS = os.environ.get("SELFWIRE_CHAOS") == "1"
+"""Whether this is `make chaos`."""
+SEED = int(os.environ.get("SELFWIRE_CHAOS_SEED", "14"))
+DAMAGES = 20_000 if CHAOS else 60
+"""Damaged entries of files per test."""

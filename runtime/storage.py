@@ -35,13 +35,14 @@ class ThreadedStore(BaseStore):
         self, inner: BaseStore, where: str, faults: tuple[type[Exception], ...], release: Callable[[], None]
     ) -> None:
         self.where = where
-        self._inner, self._faults, self._release = inner, faults, release
+        self._inner, self._release = inner, release
+        self._faults = (*faults, ValueError, RecursionError)  # the latter two: an entry that is no JSON
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in one transaction; raises LibraryError if the database refused."""
         try:
             return self._inner.batch(ops)
-        except (*self._faults, ValueError, RecursionError) as error:  # the latter two: an entry that is no JSON
+        except self._faults as error:
             raise LibraryError(f"library {self.where} cannot be used: {error}") from None
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

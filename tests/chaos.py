@@ -7,3 +7,7 @@ CHAOS = os.environ.get("SELFWIRE_CHAOS") == "1"
 SEED = int(os.environ.get("SELFWIRE_CHAOS_SEED", "14"))
 DAMAGES = 20_000 if CHAOS else 60
 """Damaged entries of files per test."""
+ODD_REPLIES = 1_000_000 if CHAOS else 600
+"""Odd replies that are parsed."""
+ODD_RUNS = 100 if CHAOS else 2
+"""Iterations per method with odd replies."""

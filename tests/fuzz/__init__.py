@@ -1,0 +1,1 @@
+"""Replies of models that are JSON and still odd."""

@@ -36,7 +36,7 @@ class ThreadedStore(BaseStore):
     ) -> None:
         self.where = where
         self._inner, self._release = inner, release
-        self._faults = (*faults, ValueError, RecursionError)  # the latter two: an entry that is no JSON
+        self._faults: tuple[type[Exception], ...] = (*faults, ValueError, RecursionError)  # of entries that are no JSON
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in one transaction; raises LibraryError if the database refused."""

@@ -118,7 +118,7 @@ class WorkflowLibrary:
             if find_blob(reference) is None:
                 item = await self._get(("blobs",), reference)
                 data = b""
-                with suppress(ValueError):  # no base64; the hash differs then
+                with suppress(ValueError, TypeError):  # no base64; the hash differs then
                     data = base64.b64decode(item.value.get("base64", "") if item else "", validate=True)
                 if compute_blob_reference(data) != reference:
                     fault = "have been changed" if item else "are missing"
@@ -162,7 +162,7 @@ class WorkflowLibrary:
             raise LibraryError(f"the body of {version.ref} is missing from library {self.where}")
         try:
             workflow = Workflow(**item.value["workflow"], lineage=version.lineage)
-        except (ValidationError, KeyError, TypeError) as error:
+        except (ValidationError, KeyError, TypeError, RecursionError) as error:
             raise LibraryError(f"the body of {version.ref} in library {self.where} is corrupt: {error}") from None
         if workflow.fingerprint != version.fingerprint:
             raise LibraryError(f"the body of {version.ref} in library {self.where} has been changed")

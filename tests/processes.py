@@ -130,6 +130,12 @@ def kill_when(process: Process, until: Callable[[], bool]) -> None:
     process.communicate()
 
 
+def children() -> list[int]:
+    """Processes that were started here and have not ended."""
+    path = Path(f"/proc/{_server().pid}/task/{_server().pid}/children")
+    return [int(one) for one in path.read_text().split()]
+
+
 @cache
 def _folder() -> str:
     return mkdtemp(prefix="selfwire-tests-")

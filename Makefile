@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench chaos clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make test    run all tests"
 	@echo "make check   lint, types, import rules"
 	@echo "make bench   measure overheads; prints a table"
+	@echo "make chaos   disturb runs and fuzz replies and files, 15 minutes each (MINUTES=, SEED=)"
 	@echo "make clean   remove .venv"
 
 # what pip reads of pyproject.toml; the settings of tools come after it
@@ -50,6 +51,14 @@ demo: setup
 bench: setup
 	@echo "==> measuring; the machine should be otherwise idle"
 	@$(BIN)/python -m selfwire.bench $(ARGS)
+
+MINUTES ?= 15
+SEED ?= 1
+chaos: setup
+	@echo "==> disturbing runs for $(MINUTES) minutes from seed $(SEED): kills, stops, full disks, broken providers"
+	@$(BIN)/python -m tests.chaos_runs --minutes $(MINUTES) --seed $(SEED)
+	@echo "==> a million odd replies, and damaged files"
+	@SELFWIRE_CHAOS=1 $(BIN)/python -m pytest -q -n auto tests/fuzz tests/runtime/test_damaged_files.py
 
 clean:
 	rm -rf .venv build *.egg-info src/*.egg-info

@@ -4,7 +4,6 @@ import os
 
 CHAOS = os.environ.get("SELFWIRE_CHAOS") == "1"
 """Whether this is `make chaos`."""
-SEED = int(os.environ.get("SELFWIRE_CHAOS_SEED", "14"))
 DAMAGES = 20_000 if CHAOS else 60
 """Damaged entries of files per test."""
 ODD_REPLIES = 1_000_000 if CHAOS else 600

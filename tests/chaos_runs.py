@@ -11,6 +11,7 @@ import asyncio
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -54,9 +55,11 @@ class Chaos:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Arguments that begin the run, or resume it if there is something to resume."""
+        """Arguments that begin the run, or resume it if it had begun; a run that had not is begun anew."""
         if self.journal_exists():
-            return kills.resumption(self.home)
+            if asyncio.run(kills.has_begun(self.home)):
+                return kills.resumption(self.home)
+            shutil.rmtree(self.home)
         return (*kills.beginning(self.server, kills.TINY, (self.method,)), *PATIENT)
 
     def journal_exists(self) -> bool:

@@ -1,4 +1,4 @@
-"""A slice of `make chaos`: runs that are disturbed by what follows from a seed end as if nobody had disturbed them."""
+"""A slice of `make chaos`: a run that is killed, stormed at and run twice ends as if nobody had disturbed it."""
 
 import pytest
 
@@ -8,5 +8,5 @@ pytestmark = pytest.mark.slow
 
 
 def test_disturbed_runs_end_as_if_nobody_had_disturbed_them() -> None:
-    for found in disturb_all(iter((1, 2)), lambda number: False):
+    for found in disturb_all(iter((7,)), lambda number: False):
         assert found.faults == (), found

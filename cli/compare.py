@@ -1,4 +1,4 @@
-"""The command that measures several contestants on the same tasks: compare."""
+"""The command that measures several systems on the same tasks: compare."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ Targets = Annotated[
 Cap = Annotated[int | None, typer.Option(help="Most model calls of a task, for everybody.")]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more contestants, offline"),
+    typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more systems, offline"),
 ]
 
 
@@ -100,19 +100,19 @@ def compare(
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")] = None,
     home: Home = None,
 ) -> None:
-    """Measure several contestants on the same tasks, under the same cap of calls, in one table.
+    """Measure several systems on the same tasks, under the same cap of calls, in one table.
 
     Methods that learn between runs are evolved first, on other tasks, and the table says what that has cost.
     `selfwire compare all --benchmark archive` is all methods beside all baselines.
 
-    Config fields and parts are those of a contestant: --set hiva.routing.k=3, --without tacomas.capability.
+    Config fields and parts are those of a system: --set hiva.routing.k=3, --without tacomas.capability.
     """
     if resume is not None:
         run_command(ctx, (), "compare")
         return
     if not targets or benchmark is None:
         raise ConfigError(
-            "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
+            "compare needs systems and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
     entries = parse_contestants(targets, parse_config_fields(config or []), without or [])
     evolving = evolutions.among(entries)
@@ -138,12 +138,12 @@ def parse_contestants(targets: list[str], config: Mapping[str, Any], without: li
         name = parse_entry(target, {}, []).name
         own = config.get(name, {})
         if not isinstance(own, Mapping):
-            raise ConfigError(f"--set names a contestant and its field, as {name}.field=value")
+            raise ConfigError(f"--set names a system and its field, as {name}.field=value")
         found.append(parse_entry(target, to_plain_json(own), parts.get(name, [])))
     names = {one.name for one in found}
     if strangers := sorted({*config, *parts} - names):
         raise ConfigError(
             f"--set and --without say whose config field or part is meant, and {strangers[0]!r} does not take part; "
-            f"contestants are {', '.join(sorted(names))}, as in --set {min(names)}.field=value"
+            f"systems are {', '.join(sorted(names))}, as in --set {min(names)}.field=value"
         )
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The command that measures one contestant: eval."""
+"""The command that measures one system: eval."""
 
 import contextlib
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ def get_router_config(
 
 
 def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> SystemSpec:
-    """A contestant from `target` or `name=target`, with config fields, and with parts of its method switched off."""
+    """A system from `target` or `name=target`, with config fields, and with parts of its method switched off."""
     name, equals, ref = target.partition("=")
     ref = ref if equals else target
     if ref.endswith(".json"):

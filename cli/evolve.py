@@ -1,8 +1,9 @@
 """The command that evolves a team: evolve."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -90,36 +91,42 @@ def evolve(
     refuse_without_resume(ctx)
     if gate == "off":
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
-    if method is None or benchmark is None:
-        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
-    request = EvolveRequest(
-        method=method,
-        benchmark=load_from_anywhere(benchmark),
-        models=models.names,
-        sizes=Sizes(train=train, gate=gate_size, test=test),
-        evolution=EvolutionConfig.model_validate(
-            {
-                "name": name or f"{method}-{shorten_name(benchmark)}",
-                "iterations": iterations,
-                "batch": batch,
-                "gate": gate,
-                "gate_tasks": gate_tasks,
-                "seed": seed,
-                "concurrency": concurrency,
-                "calls_per_task": calls_per_task,
-            }
-        ),
-        config=switch_off(method, without or [], parse_config_fields(config or [], router)),
-        budget=limits.budget,
-        seed_team=seed_team,
-        baselines=baselines,
-        **grading.fields,
-    )
+    request = parse_request(ctx.params, models, grading, limits)
     if dry_run:
         typer.echo(estimate_evolution(request, folder).text)
         return
     with start_evolution(request, folder) as run:
         _run_and_report(run, home)
+
+
+def parse_request(
+    given: Mapping[str, Any], models: option_groups.Models, grading: option_groups.Grading, limits: Limits
+) -> EvolveRequest:
+    """A request out of the command's options.
+
+    Raises:
+        ConfigError: method or benchmark is missing.
+        ValueError: an option is out of bounds.
+    """
+    method, benchmark = given["method"], given["benchmark"]
+    if method is None or benchmark is None:
+        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
+    names = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
+    config = parse_config_fields(given["config"] or [], given["router"])
+    return EvolveRequest(
+        method=method,
+        benchmark=load_from_anywhere(benchmark),
+        models=models.names,
+        sizes=Sizes(train=given["train"], gate=given["gate_size"], test=given["test"]),
+        evolution=EvolutionConfig.model_validate(
+            {"name": given["name"] or f"{method}-{shorten_name(benchmark)}", **{name: given[name] for name in names}}
+        ),
+        config=switch_off(method, given["without"] or [], config),
+        budget=limits.budget,
+        seed_team=given["seed_team"],
+        baselines=given["baselines"],
+        **grading.fields,
+    )
 
 
 def _run_and_report(run: EvolutionRun, home: str | None) -> None:

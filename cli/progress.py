@@ -106,7 +106,7 @@ def format_errors(event: Event) -> str:
 
 
 class EvaluationProgress(Bar):
-    """Shows events of an evaluation: a bar per contestant in a terminal, a line per contestant elsewhere."""
+    """Shows events of an evaluation: a bar per system in a terminal, a line per system elsewhere."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -144,7 +144,7 @@ class ContestProgress(Bar):
         self.at_work: dict[str, str] = {}
 
     def __call__(self, event: Event) -> None:
-        """Show an event of a contestant's evolution or measuring."""
+        """Show an event of a system's evolution or measuring."""
         name = event["target"]
         if "iterations" in event:
             place = f"{name}: iteration {min(event['iteration'] + 1, event['iterations'])}/{event['iterations']}"

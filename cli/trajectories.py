@@ -86,7 +86,7 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
     """Print the tasks of a run with their scores, or one task's trajectory.
 
     Args:
-        where: part of the place to look in, such as `2/gate/candidate`, `test/after` or a contestant; None for the
+        where: part of the place to look in, such as `2/gate/candidate`, `test/after` or a system; None for the
             latest.
 
     Raises:

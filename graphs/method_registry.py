@@ -80,6 +80,10 @@ def _load_outside(name: str) -> Descriptor:
         found = points[0].load()
     except (Exception, SystemExit) as error:  # an outside package may raise anything at import
         raise ConfigError(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
-    if not isinstance(found, MethodDescriptor) or found.name != name:
-        raise ConfigError(f"{where} is not a MethodDescriptor of that name; name one in group {GROUP}")
+    if not isinstance(found, MethodDescriptor):
+        raise ConfigError(f"{where} is a {type(found).__name__}, no MethodDescriptor; name one in group {GROUP}")
+    if found.name != name:
+        raise ConfigError(
+            f"{where} is the descriptor of {found.name!r}; give its entry point in group {GROUP} the same name"
+        )
     return found

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.table import SAMPLED
@@ -164,7 +165,14 @@ def _estimate_method(
     name: str, config: Mapping[str, Any], team: Workflow, batch: int = 0, added_agents: float = 0.0
 ) -> CallEstimate:
     described = describe_method(name)
-    return described.estimate_calls(parse_config(name, described.config, config), team, batch, added_agents)
+    parsed = parse_config(name, described.config, config)
+    try:
+        return described.estimate_calls(parsed, team, batch, added_agents)
+    except Exception as error:  # an outside package may raise anything
+        raise ConfigError(
+            f"the calls of method {name} cannot be estimated: its estimate_calls raised {format_error(error)}; "
+            "mend it, or run without --dry-run"
+        ) from error
 
 
 def _estimate_baseline(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[float, float]:

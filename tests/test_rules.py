@@ -25,7 +25,7 @@ NAMED_ON_PURPOSE = {
         "import sys, selfwire.graphs.hiva; print(sum(name.split('.')[0] == 'torch' for name in sys.modules))",
     },
     "cli/options.py": {"Of HiVA's team: kabb; learned, as `train hiva` trains it; auto, as trained."},
-    "runs/evaluation/request.py": {" stands twice among the contestants; give each a name, as in mine=hiva"},
+    "runs/evaluation/request.py": {" stands twice among the systems; give each a name, as in mine=hiva"},
     "cli/train.py": {"the learning test is `selfwire train evomas --family "},
 }
 """Texts that name a method, by file; examples of commands in backquotes may stand anywhere."""

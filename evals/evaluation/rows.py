@@ -83,7 +83,7 @@ class Header(FrozenModel):
         calls_per_task: the cap of calls; None for none.
         oracle: whether labels of the measured tasks were used to answer them.
         stand_in: whether the offline model took part.
-        complete: whether every contestant has a line for every task.
+        complete: whether every system has a line for every task.
     """
 
     selfwire: str

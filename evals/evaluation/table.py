@@ -223,7 +223,7 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
         return format_difference(compute_difference(line, against) if line is not against else None)
 
     return (
-        Column("contestant", lambda line: line.name),
+        Column("system", lambda line: line.name),
         Column("score [95 %]", lambda line: str(line.interval or "-")),
         SOLVED,
         Column("difference [95 %]", difference, silent="-"),

@@ -1,4 +1,4 @@
-"""Contestants on errands: the trained router and its baselines, many tasks at a time, without a language model."""
+"""Systems on errands: the trained router and its baselines, many tasks at a time, without a language model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Rows = tuple[str, ...]
 
 
 class Stage(NamedTuple):
-    """Input of a contestant at a stage, for the open tasks; the situations are hidden, and only the task reads them."""
+    """Input of a system at a stage, for the open tasks; the situations are hidden, and only the task reads them."""
 
     number: int
     rows: list[Rows]

@@ -68,7 +68,7 @@ class Curve(FrozenModel):
 
 
 class SeedResult(FrozenModel):
-    """Share of held-out tasks solved by contestant, share of rewarded chance runs, and course of the training."""
+    """Share of held-out tasks solved by system, share of rewarded chance runs, and course of the training."""
 
     seed: int
     solved: dict[str, float]
@@ -90,7 +90,7 @@ def run_study(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> Gen
 
 
 def run_seed(study: ErrandStudy, seed: int) -> SeedResult:
-    """All contestants on one seed's tasks."""
+    """All systems on one seed's tasks."""
     import torch
 
     torch.set_num_threads(1)
@@ -207,7 +207,7 @@ def _draw(tasks: Sequence[Errand], count: int, seed: int, number: int = 0) -> li
 
 
 def summarise_results(results: Sequence[SeedResult]) -> list[tuple[str, IntervalEstimate, IntervalEstimate | None]]:
-    """Per contestant: share solved, and the trained head's gain over it, paired over seeds; with intervals."""
+    """Per system: share solved, and the trained head's gain over it, paired over seeds; with intervals."""
 
     def summarise(name: str) -> tuple[str, IntervalEstimate, IntervalEstimate | None]:
         solved = compute_student_interval([one.solved[name] for one in results]).clip(0, 1)

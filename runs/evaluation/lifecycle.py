@@ -41,7 +41,7 @@ RESULTS = "results.jsonl"
 OUT = "out"
 """Name of the journal's note that says where else the results go."""
 SEEN = "seen"
-"""Name of the journal's note that holds marks of the tasks that contestants have learned from."""
+"""Name of the journal's note that holds marks of the tasks that systems have learned from."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def validate_request(request: EvaluationRequest, home: Path | None) -> Evaluatio
 def _cautions(request: EvaluationRequest, tasks: Sequence[Task], known: ContaminatedTasks) -> Iterator[str]:
     if len(tasks) < request.tasks:
         yield (
-            f"{request.tasks - len(tasks)} of {request.tasks} tasks are left out: a contestant has learned from them, "
+            f"{request.tasks - len(tasks)} of {request.tasks} tasks are left out: a system has learned from them, "
             f"and there are no others"
         )
     for run in known.unknown:
@@ -221,7 +221,7 @@ def _cautions(request: EvaluationRequest, tasks: Sequence[Task], known: Contamin
 
 
 def load_request_tasks(request: EvaluationRequest, known: ContaminatedTasks) -> tuple[Benchmark, tuple[Task, ...]]:
-    """The benchmark, and the tasks of the split that no contestant has learned from, in their order.
+    """The benchmark, and the tasks of the split that no system has learned from, in their order.
 
     Raises:
         ConfigError: there are not enough tasks.
@@ -242,7 +242,7 @@ def _tasks(request: EvaluationRequest, known: ContaminatedTasks, more: int) -> t
     tasks: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
     fresh = [task for task in tasks if not known.has_task(task)]
     if not fresh:
-        raise ConfigError(f"a contestant has learned from all {len(tasks)} tasks; choose another --seed or --split")
+        raise ConfigError(f"a system has learned from all {len(tasks)} tasks; choose another --seed or --split")
     return bench, tuple(fresh[: request.tasks])
 
 

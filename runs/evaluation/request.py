@@ -42,11 +42,11 @@ class EvaluationRequest(Request):
     """An evaluation: its systems, tasks, models and limits.
 
     Args:
-        entries: contestants, in the order of the table.
+        entries: systems, in the order of the table.
         against: name of the entry that the others are compared with; the first if "".
         split: which tasks; gate is called val on the command line.
         tasks: how many.
-        calls_per_task: most model calls of a task, for every contestant; None for no cap.
+        calls_per_task: most model calls of a task, for every system; None for no cap.
         grading_timeout: seconds until a grader of the user's own is given up on an answer.
         evolving: the systems that are evolved first, on tasks of other splits; None for none.
         langsmith: whether tasks are uploaded to LangSmith, and whether with references.
@@ -68,9 +68,9 @@ class EvaluationRequest(Request):
     def _check(self) -> Self:
         names = [entry.name for entry in self.entries]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"{twice[0]!r} stands twice among the contestants; give each a name, as in mine=hiva")
+            raise ValueError(f"{twice[0]!r} stands twice among the systems; give each a name, as in mine=hiva")
         if self.against and self.against not in names:
-            raise ValueError(f"nobody is called {self.against!r}; contestants are {', '.join(names)}")
+            raise ValueError(f"nobody is called {self.against!r}; systems are {', '.join(names)}")
         if self.evolving and (unknown := set(self.evolving.names) - set(names)):
             raise ValueError(f"nobody is called {min(unknown)!r} who could be evolved; there are {', '.join(names)}")
         if self.evolving and self.split != "test":

@@ -1,4 +1,4 @@
-"""Runs an evaluation: every contestant on every task, each row kept in the journal as it comes."""
+"""Runs an evaluation: every system on every task, each row kept in the journal as it comes."""
 
 import math
 import time
@@ -31,9 +31,9 @@ from selfwire.runtime.ledger import Ledger, ResourceAmount
 from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
-"""Notes are called rows/<contestant>/<task>."""
+"""Notes are called rows/<system>/<task>."""
 WORKFLOWS = "workflows"
-"""Name of the journal's note that holds every contestant's workflow, as hashes by name."""
+"""Name of the journal's note that holds every system's workflow, as hashes by name."""
 PHASE = "eval"
 DEFAULT_SHARE = 60
 """Calls that are set aside for a task under a budget of calls, where there is no cap."""
@@ -56,8 +56,8 @@ class Evaluation:
 
     Attributes:
         workflows: of the systems, by name; `evolve` replaces those that evolve.
-        build_system: makes a contestant of its entry and workflow.
-        evolutions: of contestants that are evolved first.
+        build_system: makes a system of its entry and workflow.
+        evolutions: of systems that are evolved first.
         judge: pays for the calls of a model that grades; None if none does.
         notices: what the user should know.
         retry_failed: whether replies on record that were of no use are asked for again.
@@ -111,7 +111,7 @@ class Evaluation:
 
     @property
     def rollout_context(self) -> RolloutContext:
-        """Where the contestants are run and graded."""
+        """Where the systems are run and graded."""
         request, environment = self.request, self.benchmark.environment
         if isinstance(environment, GradedEnvironment):
             environment = environment.with_timeout(request.grading_timeout)
@@ -175,7 +175,7 @@ class Evaluation:
         return lines
 
     async def rows(self) -> AsyncIterator[TaskRow]:
-        """All rows that there are, contestant by contestant in the order of the tasks."""
+        """All rows that there are, system by system in the order of the tasks."""
         for one in self.systems:
             async for _, rows in self._read([_note(one.name, task.id) for task in self.tasks]):
                 for row in rows:
@@ -290,7 +290,7 @@ class Evaluation:
 
 
 async def note_workflows(journal: Journal, workflows: Mapping[str, LoadedWorkflow]) -> None:
-    """Keep the contestants' workflows in the journal."""
+    """Keep the systems' workflows in the journal."""
     bodies = {name: await journal.put_body(one.model_dump(mode="json")) for name, one in workflows.items()}
     await journal.put_note(WORKFLOWS, bodies)
 

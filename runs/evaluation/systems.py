@@ -122,7 +122,7 @@ async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
 
 
 def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) -> System:
-    """A contestant from its entry and its workflow, solved by the workflow's own method."""
+    """A system from its entry and its workflow, solved by the workflow's own method."""
     solver = factory.solver(one.workflow.method, entry.config)
     contestant = SystemInfo(
         name=entry.name,

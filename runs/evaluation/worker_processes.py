@@ -71,7 +71,7 @@ def run_in_processes(
         on_event: gets the events of `run.execute`, and those of evolutions with the system as `target`.
 
     Raises:
-        OutageError, ModelError: a contestant stopped; what all have done is kept, and the run can be resumed.
+        OutageError, ModelError: a system stopped; what all have done is kept, and the run can be resumed.
     """
     todo = [Shard(run.run, name, home, run.retry_failed) for name in run_sync(_unfinished(run))]
     run_sync(note_status(run, "running"))
@@ -93,7 +93,7 @@ def run_in_processes(
 
 
 async def _unfinished(run: Evaluation) -> list[str]:
-    """Contestants without a score for every task, those whose evolutions take most first."""
+    """Systems without a score for every task, those whose evolutions take most first."""
     scored = Counter([row.target async for row in run.rows() if row.score is not None])
     calls = {one.entry.name: _calls(one, run) for one in run.evolutions}
     left = [one.name for one in run.request.entries if scored[one.name] < len(run.tasks)]

@@ -185,7 +185,7 @@ def test_results_of_a_study_in_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path) -> None:
     line = refused(tmp_path / "home", "compare", "a=hiva", "a=single", "--benchmark", "archive")
-    assert line.endswith("'a' stands twice among the contestants; give each a name, as in mine=hiva")
+    assert line.endswith("'a' stands twice among the systems; give each a name, as in mine=hiva")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ RUNS, TASKS = 2000, 400
 
 
 def planted(gap: float, seed: int) -> Iterator[IntervalEstimate]:
-    """Differences of two contestants on the same tasks, one better by `gap` in each task's chance of success.
+    """Differences of two systems on the same tasks, one better by `gap` in each task's chance of success.
 
     Tasks differ in difficulty, and both meet the same ones: their scores are correlated, as in a comparison.
     """

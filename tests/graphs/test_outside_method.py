@@ -161,7 +161,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     [
         ([("other", "nowhere_at_all:X")], "method 'other' .* cannot be imported: ModuleNotFoundError"),
         ([("other", "json:nothing")], "cannot be imported: AttributeError"),
-        ([("other", "json:dumps")], "is not a MethodDescriptor of that name"),
+        ([("other", "json:dumps")], "is a function, no MethodDescriptor; name one in group selfwire.methods"),
         (
             [("other", "json:dumps"), ("other", "csv:reader")],
             "csv:reader and json:dumps are both called method 'other'",
@@ -188,7 +188,7 @@ def test_a_descriptor_that_says_another_name(install: Any, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "bare_method", module)
     install(("bare", "bare_method:DESCRIPTOR"), ("bald", "bare_method:DESCRIPTOR"))
     assert method_registry.describe_method("bare") is module.DESCRIPTOR
-    with pytest.raises(ConfigError, match="not a MethodDescriptor of that name"):
+    with pytest.raises(ConfigError, match="is the descriptor of 'bare'; give its entry point"):
         method_registry.describe_method("bald")
 
 

@@ -1,13 +1,17 @@
 """Dry runs: what they count, and that offline runs keep to them."""
 
+from dataclasses import replace
 from math import isqrt
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from selfwire.core.errors import ConfigError
+from selfwire.graphs.call_estimates import CallEstimate
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.method_names import method_names
+from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.estimates import estimate_evaluation, estimate_evolution
 from selfwire.runs.evaluation.lifecycle import start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
@@ -85,3 +89,14 @@ def test_roles_are_priced_by_their_own_models(tmp_path: Path) -> None:
     assert cheap is not None
     assert dear is not None
     assert dear > 10 * cheap
+
+
+def test_a_method_whose_estimate_fails_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*given: object) -> CallEstimate:
+        raise ZeroDivisionError("1/0")
+
+    broken = replace(describe_method("hiva"), estimate_calls=fail)
+    monkeypatch.setattr("selfwire.runs.estimates.describe_method", lambda name: broken)
+    asked = EvolveRequest(method="hiva", benchmark="archive", evolution=EvolutionConfig(name="w"))
+    with pytest.raises(ConfigError, match="estimate_calls raised ZeroDivisionError: 1/0; mend it"):
+        estimate_evolution(asked, tmp_path)

@@ -96,7 +96,7 @@ def test_each_round_of_a_rewired_team_names_its_workflow(langsmith_server: LangS
         assert {metadata(one)["selfwire_workflow"] for one in calls} == {said}
 
 
-@pytest.mark.parametrize("cap", [None, 10])
+@pytest.mark.parametrize("cap", [None, 4])
 def test_langsmith_changes_no_results(langsmith_server: LangSmithServer, tmp_path: Path, cap: int | None) -> None:
     asked = request("tacomas", "single", calls_per_task=cap)
     plain = comparable(rows_of(tmp_path, asked, None, "plain"))

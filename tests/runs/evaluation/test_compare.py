@@ -1,4 +1,4 @@
-"""Several contestants in one run: equal caps, evolution first, what was learned from is left out."""
+"""Several systems in one run: equal caps, evolution first, what was learned from is left out."""
 
 import re
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_names_words_config_fields_and_parts_of_contestants() -> None:
     assert found[0].config == {}
     assert found[1].config == {"kabb": False, "routing": {"k": 3}}
     assert len({one.name for one in found}) == len(found)
-    with pytest.raises(ConfigError, match="'c' does not take part; contestants are hiva"):
+    with pytest.raises(ConfigError, match="'c' does not take part; systems are hiva"):
         parse_contestants(["hiva"], {"c": {"k": 1}}, [])
     with pytest.raises(ConfigError, match=r"as hiva\.field=value"):
         parse_contestants(["hiva"], {"hiva": 3}, [])
@@ -113,7 +113,7 @@ def test_names_words_config_fields_and_parts_of_contestants() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("compare", "hiva"), "compare needs contestants and --benchmark"),
+        (("compare", "hiva"), "compare needs systems and --benchmark"),
         (("compare", "hiva", "--benchmark", "archive", "--against", "x"), "nobody is called 'x'"),
         (("compare", "cot", "--benchmark", "archive", "--evolve", "cot"), "'cot' cannot be evolved here"),
         (("compare", "hiva", "--benchmark", "archive", "--evolve", "all", "--split", "val"), "the test split"),
@@ -177,13 +177,13 @@ def test_the_table_fits_a_terminal_and_can_be_had_as_markdown(tmp_path: Path) ->
     result = compared(tmp_path, *given)
     assert result.exit_code == 0, result.output
     assert "paired by task, from single" in result.stdout
-    head, *_ = [at for at, line in enumerate(result.stdout.splitlines()) if line.startswith("contestant")]
+    head, *_ = [at for at, line in enumerate(result.stdout.splitlines()) if line.startswith("system")]
     rows = result.stdout.splitlines()[head + 1 : head + 5]
     assert [row.split("  ")[0] for row in rows] == ["first option", "tacomas", "single", "self-consistency"]
     assert max(map(len, rows)) <= 120
     command, _, titles, _, *lines = (tmp_path / "table.md").read_text().splitlines()
     assert command.startswith("`selfwire")
-    assert titles.startswith("| contestant | score [95 %] |")
+    assert titles.startswith("| system | score [95 %] |")
     assert [line.split(" | ")[0] for line in lines[:4]] == [f"| {row.split('  ')[0]}" for row in rows]
     assert all(line.count("|") == titles.count("|") for line in lines[:4])
     assert f"- {STAMP}" in lines

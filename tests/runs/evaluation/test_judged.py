@@ -1,4 +1,4 @@
-"""A contestant with a judge of its own is held to the truth, wherever labels are known."""
+"""A system with a judge of its own is held to the truth, wherever labels are known."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Contestants in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
+"""Systems in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
 
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue

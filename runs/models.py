@@ -49,10 +49,14 @@ def make_metered_model(
         )
     if names.base_url is not None:
         _refuse_no_address(names.base_url)
+    limits = {"max_tokens": names.max_tokens} if names.max_tokens else {}
     options: dict[str, Any] = {"timeout": names.timeout}
     if names.base_url:
         options["base_url"] = find_address(names.base_url)
-    made = {name: make_chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
+    made = {
+        name: make_chat_model(name, **limits, **({} if name == "offline" else options))
+        for name in set(names.roles.values())
+    }
     requests = names.requests or max(REQUESTS, at_once)
     policy = CallSettings(
         timeout=names.timeout, retries=names.retries, probe=probe, concurrency=requests, structured=names.structured

@@ -22,6 +22,7 @@ class ModelNames(FrozenModel):
         base_url: of an OpenAI-compatible server; a user, a password and keys in it are masked, as requests are stored.
         timeout: seconds for one request.
         structured: how objects are asked for; see `CallSettings`.
+        max_tokens: most tokens of a reply; None for 2048.
         embedder: auto, minilm or hashing; auto is hashing with the offline model.
         prices: a JSON file of prices, laid over the shipped ones.
         requests: at once per provider; None for 32, or as many as tasks are worked on at once if these are more.
@@ -34,6 +35,7 @@ class ModelNames(FrozenModel):
     timeout: float = Field(default=120.0, gt=0)
     retries: int = Field(default=5, ge=0)
     structured: Structured = "auto"
+    max_tokens: int | None = Field(default=None, ge=1)
     embedder: Literal["auto", "minilm", "hashing"] = "auto"
     prices: str | None = None
     requests: int | None = Field(default=None, ge=1)

@@ -37,6 +37,7 @@ from selfwire.runtime.structured import (
     parse_reply,
     schema_fingerprint,
 )
+from selfwire.runtime.structured_counts import ASKED, note_invalid
 from selfwire.runtime.structured_modes import MODE_NOTE, Mode, ModeSearch, Structured, get_known_mode
 from selfwire.runtime.throttle import Throttle, get_throttle
 from selfwire.runtime.tracing import make_trace_config
@@ -152,6 +153,7 @@ class MeteredModel:
         try:
             return await parse_reply(schema, first), first.usage
         except ValueError as error:
+            await note_invalid(self.journal, request, error)
             room = None if first.finish == "length" else request.max_tokens
             retry = make_retry_messages(messages, first, error)
             reasked = request._replace(messages=retry, max_tokens=room, again=True)
@@ -166,6 +168,7 @@ class MeteredModel:
         except ValueError as error:
             if await self._reopen(request, reasked):
                 return await self.generate_structured(schema, messages, scope=scope, role=role, temperature=temperature)
+            await note_invalid(self.journal, reasked, error)
             invalid = ReplyError(
                 f"{self._player(role).who.name} gave no valid {schema.__name__} at {reasked.where}, nor when asked "
                 f"again: {list_faults(error)}; try another model for role {role!r}, or structured='prompt'; resuming "
@@ -201,6 +204,8 @@ class MeteredModel:
             if cuts:
                 trimmed = [cut._asdict() for cut in cuts]
                 reply = reply.replace(metadata={**reply.metadata, "trimmed": trimmed})
+            if request.schema:
+                reply = reply.replace(metadata={**reply.metadata, ASKED: {"again": request.again}})
             made.append(reply)
             return CallResult(reply.model_dump_json(), reply.usage)
 

@@ -1,0 +1,111 @@
+"""What a question costs: `python -m selfwire.bench.questions`.
+
+Every method answers ten archive questions that quote eight passages each, with the offline model and default config.
+Tokens are the offline model's: a quarter of the characters. A repeat is a line of at least 40 characters that stands
+in the same prompt already.
+"""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from statistics import mean
+from typing import NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage
+from pydantic import PrivateAttr
+
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.usage import Usage
+from selfwire.evals.benchmarks.archive import archive
+from selfwire.graphs.method_names import own_methods
+from selfwire.graphs.method_registry import make_method
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.recorder import NullRecorder
+from selfwire.tools.search import SearchTool
+
+QUESTIONS, PASSAGES = 10, 8
+LINE = 40
+"""Least characters of a line that counts as repeated: shorter ones are labels."""
+
+
+class QuestionCost(NamedTuple):
+    """Means per question, and the share of the prompts' characters that are repeats."""
+
+    method: str
+    calls: float
+    prompt_tokens: float
+    completion_tokens: float
+    repeated: float
+
+    @property
+    def row(self) -> str:
+        """A row of the table."""
+        sent, received = f"{self.prompt_tokens:,.0f}", f"{self.completion_tokens:,.0f}"
+        return f"| {self.method} | {self.calls:.1f} | {sent} | {received} | {self.repeated:.0%} |"
+
+
+class ListeningChat(OfflineChat):
+    """The offline model, which keeps the texts that it is sent."""
+
+    _sent: list[str] = PrivateAttr(default_factory=list)
+
+    def _reply(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: object) -> AIMessage:
+        self._sent.append("\n".join(str(message.text) for message in messages))
+        return super()._reply(messages, stop, kwargs)  # type: ignore[arg-type]
+
+
+def count_repeats(prompt: str) -> int:
+    """Characters of a prompt in lines that it holds already."""
+    seen: set[str] = set()
+    repeated = 0
+    for line in map(str.strip, prompt.splitlines()):
+        if len(line) >= LINE:
+            repeated += len(line) * (line in seen)
+            seen.add(line)
+    return repeated
+
+
+async def make_questions() -> list[Question]:
+    """Archive questions with the passages that a search finds for them."""
+    made = archive(size=60)
+    documents = made.toolbox["search"].documents  # type: ignore[attr-defined]
+    search = SearchTool(documents, k=PASSAGES)
+    found = []
+    for task in made.splits(0, train=QUESTIONS, gate=0, test=0).train:
+        passages = await search.run({"query": task.input}, scope=Scope())
+        found.append(Question(id=task.id, input=f"{task.input}\n\nPassages:\n{passages}"))
+    return found
+
+
+async def measure_method(name: str, questions: Sequence[Question]) -> QuestionCost:
+    """What a method sends and gets per question."""
+    chat, made = ListeningChat(), archive(size=60)
+    model = MeteredModel(chat, journal=NullRecorder())
+    method = make_method(name, model=model, toolbox=made.toolbox, embedder=HashingEmbedder())
+    workflow = method.make_initial_workflow(made.tools)
+    spent: list[Usage] = []
+    for question in questions:
+        done = await method.solve(workflow, question, scope=Scope(phase="run", task=question.id))
+        spent.append(done.usage)
+    return QuestionCost(
+        name,
+        mean(usage.calls for usage in spent),
+        mean(usage.input_tokens for usage in spent),
+        mean(usage.output_tokens for usage in spent),
+        sum(map(count_repeats, chat._sent)) / sum(map(len, chat._sent)),
+    )
+
+
+async def main() -> None:
+    """Print the table."""
+    questions = await make_questions()
+    sys.stdout.write("| | calls | prompt tokens | completion tokens | repeated text |\n|---|---|---|---|---|\n")
+    for name in own_methods():
+        sys.stdout.write(f"{(await measure_method(name, questions)).row}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

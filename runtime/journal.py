@@ -139,19 +139,29 @@ class Journal:
         return cls(connection, name=str(path), run=found.facts["run"], lease=None)
 
     async def call_once(
-        self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0
+        self,
+        kind: Kind,
+        scope: Scope,
+        request: Any,
+        call: Call,
+        at_most: Usage = ZERO_USAGE,
+        *,
+        attempt: int = 0,
+        anywhere: bool = False,
     ) -> CallResult:
         """Replay a settled row, or reserve one, call, and settle it.
 
         Equal calls (kind, scope, request, attempt) that overlap in this process are sent once.
 
         Args:
+            anywhere: whether a row of the same request from another place of the run will do; the row is of the place
+                that asked first.
             request: JSON with everything that the reply depends on.
             call: sends it; its errors pass through, and a SelfwireError is recorded as a failure.
             at_most: its highest cost, for rows that never settle.
             attempt: counts deliberate repetitions of the same request at the same place.
         """
-        key, digest = _make_key(kind, scope, request, attempt)
+        key, digest = _make_key(kind, _widen(scope) if anywhere else scope, request, attempt)
         while other := self._get_running_call(key):
             await asyncio.wrap_future(other)
         try:
@@ -218,12 +228,12 @@ class Journal:
         """Let `reopen` have the calls made again that were settled until now."""
         self._retryable = {*self._settled}
 
-    async def reopen(self, kind: Kind, scope: Scope, request: Any) -> bool:
+    async def reopen(self, kind: Kind, scope: Scope, request: Any, *, anywhere: bool = False) -> bool:
         """Have a settled call made again, whose reply was of no use; its cost stays counted.
 
         False for calls that were settled since `retry_failed`, and always without it.
         """
-        key, _ = _make_key(kind, scope, request)
+        key, _ = _make_key(kind, _widen(scope) if anywhere else scope, request)
         if key not in self._retryable:
             return False
         self._retryable.discard(key)
@@ -318,6 +328,11 @@ class Journal:
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
+
+
+def _widen(scope: Scope) -> Scope:
+    """What must be equal for two places to share a reply: the run and what models are seeded with."""
+    return Scope(run=scope.run, seed=scope.seed, sample=scope.sample)
 
 
 def _make_key(kind: Kind, scope: Scope, request: Any, attempt: int = 0) -> tuple[str, str]:

@@ -179,8 +179,15 @@ class MeteredModel:
 
     async def _reopen(self, *requests: ModelRequest) -> bool:
         """Have calls on record made again if failed ones shall be retried; whether any will be."""
-        keys = [(one.scope, make_request_key(self._player(one.role).who, one)) for one in requests]
-        return any([await self.journal.reopen("model", scope, key) for scope, key in keys])
+        found = [(self._player(one.role), one) for one in requests]
+        return any(
+            [
+                await self.journal.reopen(
+                    "model", one.scope, make_request_key(who.who, one), anywhere=who.is_deterministic(one)
+                )
+                for who, one in found
+            ]
+        )
 
     async def _send(self, request: ModelRequest) -> Reply:
         player = self._player(request.role)
@@ -211,7 +218,9 @@ class MeteredModel:
 
         asked = make_request_key(player.who, request)
         with ledger.track_call() as tracked:
-            result = await self.journal.call_once("model", request.scope, asked, call, at_most)
+            result = await self.journal.call_once(
+                "model", request.scope, asked, call, at_most, anywhere=player.is_deterministic(request)
+            )
         return made[0] if made else result.parse(Reply.model_validate_json)
 
     async def _send_with_retries(

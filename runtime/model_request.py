@@ -49,6 +49,11 @@ class RoleModel(NamedTuple):
             self.bounds[key] = bind_schema(self.model, request.tools, request.schema, mode)
         return self.bounds[key]
 
+    def is_deterministic(self, request: ModelRequest) -> bool:
+        """Whether the request is made at temperature 0, so that one reply will do wherever a run makes it again."""
+        own = getattr(self.model, "temperature", None)
+        return (own if request.temperature is None else request.temperature) == 0
+
 
 def make_request_key(who: Identity, request: ModelRequest) -> dict[str, Any]:
     """Everything that a reply depends on beside its scope, for the journal."""

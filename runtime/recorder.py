@@ -11,7 +11,15 @@ class Recorder(Protocol):
     """Makes calls and may record them; see `Journal.call_once`."""
 
     async def call_once(
-        self, kind: Kind, scope: Scope, request: object, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0
+        self,
+        kind: Kind,
+        scope: Scope,
+        request: object,
+        call: Call,
+        at_most: Usage = ZERO_USAGE,
+        *,
+        attempt: int = 0,
+        anywhere: bool = False,
     ) -> CallResult:
         """Make a call, or return its recorded result."""
         ...
@@ -20,7 +28,7 @@ class Recorder(Protocol):
         """Set a note about the run."""
         ...
 
-    async def reopen(self, kind: Kind, scope: Scope, request: object) -> bool:
+    async def reopen(self, kind: Kind, scope: Scope, request: object, *, anywhere: bool = False) -> bool:
         """Have a recorded call made again, if failed ones shall be retried; see `Journal.reopen`."""
         ...
 
@@ -29,7 +37,15 @@ class NullRecorder:
     """Makes every call and records nothing: for long-lived processes, in which questions may be repeated."""
 
     async def call_once(
-        self, kind: Kind, scope: Scope, request: object, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0
+        self,
+        kind: Kind,
+        scope: Scope,
+        request: object,
+        call: Call,
+        at_most: Usage = ZERO_USAGE,
+        *,
+        attempt: int = 0,
+        anywhere: bool = False,
     ) -> CallResult:
         """Make the call."""
         return await call()
@@ -37,6 +53,6 @@ class NullRecorder:
     async def put_note(self, name: str, value: object) -> None:
         """Note nothing."""
 
-    async def reopen(self, kind: Kind, scope: Scope, request: object) -> bool:
+    async def reopen(self, kind: Kind, scope: Scope, request: object, *, anywhere: bool = False) -> bool:
         """Nothing is recorded."""
         return False

@@ -249,3 +249,27 @@ async def test_a_kind_of_reply_has_its_own_limit_and_a_reply_that_was_cut_is_ask
     assert [asked.body["max_completion_tokens"] for asked in wire_server.asked] == [20, 50]
     await metered(wire_server).generate_structured(Verdict, ASKED, scope=Scope())
     assert wire_server.asked[-1].body["max_completion_tokens"] == 50
+
+
+@pytest.mark.parametrize(
+    ("temperature", "places", "sent"),
+    [
+        (0.0, [{"node": "a"}, {"node": "b", "phase": "gate"}, {"node": "b", "iteration": 2, "task": "t2"}], 1),
+        (0.0, [{"sample": 0}, {"sample": 1}], 2),
+        (0.0, [{"seed": 0}, {"seed": 1}], 2),
+        (0.0, [{"run": "r"}, {"run": "s"}], 2),
+        (0.7, [{"node": "a"}, {"node": "b"}], 2),
+        (None, [{"node": "a"}, {"node": "b"}], 2),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_equal_requests_at_temperature_0_are_paid_once_in_a_run(
+    wire_server: WireServer, temperature: float | None, places: list[dict[str, Any]], sent: int, at_once: bool
+) -> None:
+    ledger, journal = Ledger(Budget(calls=sent)), Journal.memory()
+    model = metered(wire_server, ledger=ledger, journal=journal)
+    asked = [model.generate(ASKED, scope=Scope(**place), temperature=temperature) for place in places]
+    replies = await asyncio.gather(*asked) if at_once else [await one for one in asked]
+    assert len(wire_server.asked) == sent
+    assert (ledger.spent.calls, journal.spend().calls) == (sent, sent)
+    assert {reply.usage.calls for reply in replies} == {1}, "what a question takes does not depend on who asked first"

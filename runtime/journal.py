@@ -7,7 +7,6 @@ judge's calls have rows of their own), so its row is only written when it settle
 """
 
 import asyncio
-import hashlib
 import json
 import sqlite3
 import threading
@@ -33,11 +32,11 @@ from selfwire.runtime.journal_file import (
     read_header,
     refuse_other_facts,
 )
+from selfwire.runtime.journal_keys import Kind, hash_body, make_key
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.sqlite_writer import PAUSE, Writer
 
 T = TypeVar("T")
-Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]
 SOON = 0.05
 """Seconds within which rows are committed that can be computed again from committed calls."""
@@ -161,7 +160,7 @@ class Journal:
             at_most: its highest cost, for rows that never settle.
             attempt: counts deliberate repetitions of the same request at the same place.
         """
-        key, digest = _make_key(kind, _widen(scope) if anywhere else scope, request, attempt)
+        key, digest = make_key(kind, scope, request, attempt, anywhere)
         while other := self._get_running_call(key):
             await asyncio.wrap_future(other)
         try:
@@ -233,7 +232,7 @@ class Journal:
 
         False for calls that were settled since `retry_failed`, and always without it.
         """
-        key, _ = _make_key(kind, _widen(scope) if anywhere else scope, request)
+        key, _ = make_key(kind, scope, request, anywhere=anywhere)
         if key not in self._retryable:
             return False
         self._retryable.discard(key)
@@ -270,7 +269,7 @@ class Journal:
     async def put_body(self, body: Any) -> str:
         """Store a JSON body and return its hash, which is equal for equal bodies."""
         text = to_canonical_json(body)
-        digest = body_hash(text)
+        digest = hash_body(text)
         await self._write((sql.KEEP, (digest, text)))
         return digest
 
@@ -328,22 +327,6 @@ class Journal:
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
-
-
-def _widen(scope: Scope) -> Scope:
-    """What must be equal for two places to share a reply: the run and what models are seeded with."""
-    return Scope(run=scope.run, seed=scope.seed, sample=scope.sample)
-
-
-def _make_key(kind: Kind, scope: Scope, request: Any, attempt: int = 0) -> tuple[str, str]:
-    """The key of a call, and the hash of its request."""
-    digest = hashlib.sha256(to_canonical_json(request).encode()).hexdigest()[:32]
-    return hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32], digest
-
-
-def body_hash(text: str) -> str:
-    """The hash under which a body's JSON text is stored."""
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _parse(where: str, read: Callable[[Any], T], value: Any) -> T:

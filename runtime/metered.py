@@ -179,15 +179,12 @@ class MeteredModel:
 
     async def _reopen(self, *requests: ModelRequest) -> bool:
         """Have calls on record made again if failed ones shall be retried; whether any will be."""
-        found = [(self._player(one.role), one) for one in requests]
-        return any(
-            [
-                await self.journal.reopen(
-                    "model", one.scope, make_request_key(who.who, one), anywhere=who.is_deterministic(one)
-                )
-                for who, one in found
-            ]
-        )
+        found = False
+        for one in requests:
+            player = self._player(one.role)
+            key, anywhere = make_request_key(player.who, one), player.is_deterministic(one)
+            found |= await self.journal.reopen("model", one.scope, key, anywhere=anywhere)
+        return found
 
     async def _send(self, request: ModelRequest) -> Reply:
         player = self._player(request.role)

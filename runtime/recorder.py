@@ -4,7 +4,8 @@ from typing import Protocol
 
 from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
-from selfwire.runtime.journal import Call, CallResult, Kind
+from selfwire.runtime.journal import Call, CallResult
+from selfwire.runtime.journal_keys import Kind
 
 
 class Recorder(Protocol):

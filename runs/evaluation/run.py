@@ -26,7 +26,8 @@ from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow, System, make_trivial_system
 from selfwire.runs.lifecycle import note_status, to_stop_status, track_status
 from selfwire.runs.run_record import compute_code_hash, get_version
-from selfwire.runtime.journal import Journal, body_hash
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_keys import hash_body
 from selfwire.runtime.ledger import Ledger, ResourceAmount
 from selfwire.runtime.sync import run_sync
 
@@ -259,7 +260,7 @@ class Evaluation:
             judged = await self.journal.spend_at(**here, node=JUDGE_NODE)
             spent = (await self.journal.spend_at(**here)).subtract(judged)
         body = done.model_dump_json(exclude_defaults=True)
-        row = make_task_row(one.name, task.question, done, spent, body_hash(body))
+        row = make_task_row(one.name, task.question, done, spent, hash_body(body))
         await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), row.trajectory, body)
         return row
 

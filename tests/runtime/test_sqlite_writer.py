@@ -14,7 +14,8 @@ from selfwire.core.errors import JournalError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import sqlite_writer
-from selfwire.runtime.journal import SOON, CallResult, Journal, body_hash
+from selfwire.runtime.journal import SOON, CallResult, Journal
+from selfwire.runtime.journal_keys import hash_body
 
 COST = Usage(calls=1, input_tokens=10)
 
@@ -59,7 +60,7 @@ async def test_a_grade_rides_with_the_next_commit_and_rows_wait_for_each_other_b
 ) -> None:
     with journal.on_this_loop():
         await journal.call_once("environment", Scope(task="a"), "q", graded)
-        await journal.keep("row", "{}", body_hash("body"), "body")
+        await journal.keep("row", "{}", hash_body("body"), "body")
         assert committed(path) == []
         await journal.call_once("model", Scope(task="b"), "q", answers, COST)
         assert committed(path) == [("environment", "settled"), ("model", "reserved")]
@@ -68,12 +69,12 @@ async def test_a_grade_rides_with_the_next_commit_and_rows_wait_for_each_other_b
         assert await journal.get_note("row") == {}  # whoever reads finds it
         assert ("note", "row") in committed(path)
         for name in ("later", "too"):
-            await journal.keep(name, "{}", body_hash("body"), "body")
+            await journal.keep(name, "{}", hash_body("body"), "body")
         await asyncio.sleep(0)
         assert not {("note", "later"), ("note", "too")} & {*committed(path)}
         await asyncio.sleep(2 * SOON)
         assert {("note", "later"), ("note", "too")} <= {*committed(path)}
-        await journal.keep("last", "{}", body_hash("body"), "body")
+        await journal.keep("last", "{}", hash_body("body"), "body")
     assert ("note", "last") in committed(path)
 
 
@@ -82,7 +83,7 @@ async def test_whoever_only_puts_lets_others_take_their_turn(journal: Journal) -
 
     async def keeps() -> None:
         for number in range(sqlite_writer.TOGETHER):
-            await journal.keep(f"n{number}", "{}", body_hash("body"), "body")
+            await journal.keep(f"n{number}", "{}", hash_body("body"), "body")
         order.append("kept")
 
     async def other() -> None:
@@ -112,14 +113,14 @@ async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: P
     with journal.on_this_loop():
         await journal.put_note("before", 1)  # the table is there
         await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
-        await journal.keep("row", "{}", body_hash("body"), "body")
+        await journal.keep("row", "{}", hash_body("body"), "body")
         await journal.call_once("model", Scope(), "q", answers, COST)  # does not wait for rows
         with pytest.raises(JournalError, match="no such table"):
             await journal.rows()
         for number in range(2, sqlite_writer.TOGETHER // 2 + 1):  # two statements each
-            await journal.keep(f"row {number}", "{}", body_hash("body"), "body")
+            await journal.keep(f"row {number}", "{}", hash_body("body"), "body")
         with pytest.raises(JournalError, match="no such table"):
-            await journal.keep("row 1", "{}", body_hash("body"), "body")
+            await journal.keep("row 1", "{}", hash_body("body"), "body")
         journal._writer._waiting.insert(0, lambda connection: connection.execute("ALTER TABLE gone RENAME TO notes"))
         assert [row.state for row in await journal.rows()] == ["settled"]
     assert await journal.get_note("row") == {}
@@ -132,7 +133,7 @@ async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: P
 async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(journal: Journal, path: Path) -> None:
     with journal.on_this_loop():
         await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
-        await journal.keep("row", "{}", body_hash("body"), "body")
+        await journal.keep("row", "{}", hash_body("body"), "body")
         await asyncio.sleep(2 * SOON)
         with pytest.raises(JournalError, match="no such table"):
             await journal.call_once("model", Scope(task="a"), "q", answers, COST)
@@ -140,7 +141,7 @@ async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(journal:
         await journal.call_once("model", Scope(task="b"), "q", answers, COST)
         assert committed(path) == [("model", "reserved"), ("note", "row")]
         await asyncio.sleep(0)
-        await journal.keep("later", "{}", body_hash("body"), "body")
+        await journal.keep("later", "{}", hash_body("body"), "body")
         await journal.call_once("model", Scope(task="c"), "q", answers, COST)
         assert ("note", "later") not in committed(path)
         await asyncio.sleep(2 * SOON)

@@ -31,10 +31,7 @@ INTERNAL = (
     r"\b(?:CharacterizeQuery|IdentifyFailedAgents|GenerateVariant|MeteredModel|Workflow|Trajectory)\b",
 )
 """Numbers in papers and our departures, how replies are mended, words that only the offline model needs, our names."""
-KNOWN: Mapping[str, set[str]] = {
-    # dytopo
-    "dytopo": {"equation 1", "strict schemas"},
-}  # fmt: skip
+KNOWN: Mapping[str, set[str]] = {}
 """Offenders by method that are still to be mended; one that is gone must leave this list."""
 NEVER_ASKED = {"evomas": {"early_exit.md"}}
 """Prompts of agents that end a stage without a call of a model."""

@@ -33,4 +33,6 @@ Departures (a test is named after each):
          tau = 1 and ties are the same on every machine.
     D10  The random baseline has the edge count of the graph that would have been induced in that round, and K_in.
     D11  The last round of a run that cannot halt has no manager: nobody would read its goal.
+    D12  Members and manager read what everybody needed in the round and whose offers fitted, and the manager the offers
+         too. In the paper nobody reads a need, so whoever could answer it does not hear of it.
 """

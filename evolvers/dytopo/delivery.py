@@ -27,6 +27,8 @@ class Entry(FrozenModel):
 
 Memory = tuple[Entry, ...]
 
+NEED_LENGTH = 300
+
 
 class DroppedEntry(FrozenModel):
     """An entry that was dropped from a full memory."""
@@ -74,6 +76,21 @@ def deliver(
         after[worker], gone = cap_memory((*memories.get(worker, ()), *_entries(one, routed)), limit)
         dropped += [DroppedEntry(worker=worker, entry=entry) for entry in gone]
     return DeliveryResult(memories=after, messages=messages, dropped=tuple(dropped))
+
+
+def describe_needs(said: Sequence[WorkerTurn], graph: RoundGraph, *, matched: bool = True) -> dict[Id, str]:
+    """What each worker needs and whose offers fitted, which all may read (D12); workers without a need are left out.
+
+    Args:
+        matched: whether the edges of the graph follow from needs and offers.
+    """
+    needs = {}
+    for one in said:
+        if one.error is None and (need := " ".join(one.descriptors.query.split())[:NEED_LENGTH]):
+            fitting = [edge.source for edge in graph.edges if edge.target == one.worker]
+            found = f"offers that fitted: {', '.join(fitting)}" if fitting else "no offer fitted"
+            needs[one.worker] = f"{need} ({found})" if matched else need
+    return needs
 
 
 def cap_memory(memory: Memory, limit: int) -> tuple[Memory, Memory]:

@@ -36,6 +36,14 @@ _ROLES: Mapping[str, Mapping[Id, str]] = {
 }
 
 
+WITH_TOOLS = "look things up with your tools and in the text of the task, read closely what you find"
+WITHOUT_TOOLS = (
+    "look things up in the text of the task and read it closely; you hold no tools, so where it says nothing, "
+    "say so or mark what you know as unverified"
+)
+"""What the prompts say of sources, by what the team holds."""
+
+
 def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Workflow:
     """A domain's team.
 
@@ -44,10 +52,9 @@ def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: S
     """
     if domain not in DOMAINS:
         raise ValueError(f"unknown domain {domain!r}; domains are {', '.join(DOMAINS)}, or bring a team of your own")
-    roles = [
-        Agent(id=name, role=role, prompt=prompts.text(f"{domain}_{name.lower()}").strip(), tools=tuple(tools))
-        for name, role in _ROLES[domain].items()
-    ]
+    sources = WITH_TOOLS if tools else WITHOUT_TOOLS
+    texts = {name: prompts.text(f"{domain}_{name.lower()}", sources=sources).strip() for name in _ROLES[domain]}
+    roles = [Agent(id=name, role=role, prompt=texts[name], tools=tuple(tools)) for name, role in _ROLES[domain].items()]
     return make_team(roles, DOMAINS[domain], manager=prompts.text("role_manager").strip())
 
 

@@ -49,7 +49,11 @@ class Report(FrozenModel):
     def text(self) -> str:
         """The run for people: per round goal, edges with scores, order, density, failures, tokens."""
         titled = (
-            [f"Round {one.number + 1}: {one.goal}", *format_round(_to_notes(one), nearest=True)] for one in self.rounds
+            [
+                f"Round {one.number + 1}: {_title(one.goal, self.rounds[0].goal)}",
+                *format_round(_to_notes(one), nearest=True),
+            ]
+            for one in self.rounds
         )
         return "\n\n".join(map("\n".join, titled))
 
@@ -113,9 +117,10 @@ def _to_notes(one: Round) -> dict[str, Any]:
 
 def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:
     """A paragraph per round, and why the run ended."""
+    found = notes.get("rounds", ())
     rounds = [
-        "\n".join([f"round {number}: {one['goal']}", *format_round(one, nearest=False)])
-        for number, one in enumerate(notes.get("rounds", ()), 1)
+        "\n".join([f"round {number}: {_title(one['goal'], found[0]['goal'])}", *format_round(one, nearest=False)])
+        for number, one in enumerate(found, 1)
     ]
     return [*rounds, f"ended: {notes['stopped']}"] if notes.get("stopped") else rounds
 
@@ -141,8 +146,13 @@ def format_round(notes: Mapping[str, Any], *, nearest: bool) -> list[str]:
     lines += [f"  {worker} failed, and the round went on without it: {why}" for worker, why in notes["failed"].items()]
     if managed:
         word, why = "complete" if managed["complete"] else "not complete", managed["why"]
-        lines.append(f"  manager: {word}{f' ({why})' if why else ''}")
+        said = " ".join(managed["public"].split())
+        lines.append(f"  manager: {word}{f' ({why})' if why else ''}{f': {said}' if said else ''}")
     return lines
+
+
+def _title(goal: str, task: str) -> str:
+    return "the task" if goal == task else goal
 
 
 def _edge(scored: Mapping[str, Any]) -> str:

@@ -1,7 +1,10 @@
-"""What DyTopo asks models for: one reply per worker and round, one verdict of the manager (App. B.1)."""
+"""What DyTopo asks models for: one reply per worker and round, one verdict of the manager (App. B.1, Eq. 2 and 13).
+
+Models read the docstrings of the classes.
+"""
 
 from functools import cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
@@ -11,30 +14,30 @@ Checked = Literal["pass", "fail", "open"]
 
 
 class Note(ReplySchema):
-    """One entry of the private channel; a list of them, as strict schemas allow no open objects."""
+    """A message for another member."""
 
-    to: str = Field(description="Role that it is meant for; empty for whoever needs it.")
+    to: str = Field(description="The member's name; empty for whoever is connected to you.")
     text: str = Field(description="The message.")
 
 
 class Call(ReplySchema):
-    """A wish to use a tool."""
+    """A use of a tool."""
 
     tool: str = Field(description="Name of the tool.")
-    arguments: str = Field(description="Its input as a JSON object.")
+    arguments: str = Field(description="Its input, a JSON object in a string.")
 
 
 class Turn(ReplySchema):
-    """What a worker says in a round: the four outputs of equation 2."""
+    """What you say in a round."""
 
-    public: str = Field(description="Your contribution to the task, for the record.")
-    private: list[Note] = Field(default_factory=list, description="Messages for other roles.")
-    query: str = Field(default="", description="One sentence: what you need from others next.")
-    key: str = Field(default="", description="One sentence: what you can give to others.")
+    public: str = Field(description="Your contribution in this round; the manager reads it.")
+    private: list[Note] = Field(default_factory=list, description="Messages for members whose need fits your offer.")
+    query: str = Field(default="", description="One sentence: what you need from others next; empty if nothing.")
+    key: str = Field(default="", description="One sentence: what you can hand over now; empty if nothing.")
 
 
 _EXTRAS: dict[str, Any] = {
-    "answer": (str, Field(default="", description="The whole final answer; empty while it is not known.")),
+    "answer": (str, Field(default="", description="The whole final answer as the task wants it; empty while unknown.")),
     "verdict": (Checked, Field(default="open", description="Whether the solution that you were sent is right.")),
     "calls": (list[Call], Field(default_factory=list, description="Tools to use; you read the results next round.")),
 }
@@ -51,8 +54,10 @@ def turn_schema(*, answers: bool = False, checks: bool = False, tools: bool = Fa
 
 
 class Verdict(ReplySchema, title="Halting"):
-    """The manager's policy of equation 13."""
+    """Whether the team is done, and its next goal."""
+
+    MAX_TOKENS: ClassVar[int] = 400
 
     is_complete: bool = Field(description="Whether the task is done and the result has been verified.")
-    next_goal: str = Field(description="What the team should achieve in the next round.")
-    public: str = Field(default="", description="Where the team stands, in a few sentences.")
+    next_goal: str = Field(description="What the next round should achieve, in at most 60 words; empty if done.")
+    public: str = Field(default="", description="Where the team stands, in one sentence.")

@@ -16,6 +16,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import ToolUse
 from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenMap, Id
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain
@@ -28,6 +29,18 @@ _HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\]
 """The bracket of a line that could be taken for the head of another entry."""
 
 
+_FIELDS = {
+    "answer": "- answer: the whole final answer, in exactly the form that the task asks for; empty while you do not "
+    "know it. The last one that is given is the team's.",
+    "verdict": '- verdict: "pass" if the solution that you were sent is right, "fail" if it is not, "open" if you were '
+    "sent none or cannot tell.",
+    "calls": '- calls: tools to use now, at most {calls}, each {"tool": its name, "arguments": its input, a JSON '
+    "object in a string}. You read the results in the next round.",
+}
+_UNKNOWN = {"answer": '""', "verdict": '"open"', "calls": "[]"}
+"""Further fields of a reply: what workers read of them, and their values in the example."""
+
+
 @dataclass(frozen=True)
 class Team:
     """Asks the model for the turns of workers (in the role agent) and of the manager (in the role meta)."""
@@ -38,7 +51,16 @@ class Team:
     config: DytopoConfig
 
     async def turn(
-        self, agent: Agent, question: Question, goal: str, memory: Memory, others: str, domain: Domain, *, scope: Scope
+        self,
+        agent: Agent,
+        question: Question,
+        goal: str,
+        memory: Memory,
+        others: str,
+        domain: Domain,
+        *,
+        needs: Mapping[Id, str],
+        scope: Scope,
     ) -> WorkerTurn:
         """Equations 1 and 2: one call over role, goal and memory; then the tools that the reply asks for (D5).
 
@@ -48,6 +70,7 @@ class Team:
             goal: C_task of this round.
             memory: H_i.
             others: the team, one line per member.
+            needs: what the members needed in the round before (D12).
             scope: of the call; its visit is the round.
 
         Raises:
@@ -59,7 +82,15 @@ class Team:
             checks=agent.id in domain.checkers,
             tools=bool(held),
         )
-        messages = self._make_messages(agent, question, goal, memory, others, held)
+        sections = {
+            "task": question.input.strip(),
+            "goal": _render_goal(goal, question),
+            "team": others,
+            "needs": "\n".join(f"{'You' if who == agent.id else who}: {need}" for who, need in needs.items()),
+            "memory": render_memory(memory),
+            "number": str(scope.visit + 1),
+        }
+        messages = self._make_messages(agent, schema, sections, held)
         temperature = self.config.temperature if agent.temperature is None else agent.temperature
         try:
             turn, usage = await self.model.generate_structured(
@@ -71,7 +102,15 @@ class Team:
         return _to_worker_turn(agent, turn, uses, usage, scope.visit)
 
     async def manage(
-        self, agent: Agent, question: Question, goal: str, rounds: Rounds, domain: Domain, *, scope: Scope
+        self,
+        agent: Agent,
+        question: Question,
+        goal: str,
+        rounds: Rounds,
+        domain: Domain,
+        *,
+        needs: Mapping[Id, str],
+        scope: Scope,
     ) -> ManagerTurn:
         """Equations 12 to 14: the verdict on goal and public messages in order sigma, checked against them (D4).
 
@@ -85,8 +124,10 @@ class Team:
             prompt=agent.prompt,
             rule=_describe_rule(domain),
             task=question.input.strip(),
-            goal=goal.strip(),
-            trace=render_global_state(rounds[-1]) or "Nobody has said anything.",
+            goal=_render_goal(goal, question),
+            trace=render_global_state(rounds[-1], needs) or "Nobody has said anything.",
+            number=len(rounds),
+            rounds=self.config.rounds,
         )
         temperature = self.config.temperature if agent.temperature is None else agent.temperature
         try:
@@ -107,17 +148,21 @@ class Team:
         )
 
     def _make_messages(
-        self, agent: Agent, question: Question, goal: str, memory: Memory, others: str, held: Mapping[str, Tool]
+        self, agent: Agent, schema: type[Turn], sections: Mapping[str, str], held: Mapping[str, Tool]
     ) -> Sequence[ChatMessage]:
         notes = "".join(f"\n- {note}" for note in agent.memory)
+        extras = [name for name in _FIELDS if name in schema.model_fields]
+        fields = "\n".join(_FIELDS[name] for name in extras).replace("{calls}", str(self.config.calls))
         return self.prompts.messages(
             "worker",
             prompt=agent.prompt + (f"\n\nNotes from earlier work:{notes}" if notes else ""),
-            task=question.input.strip(),
-            goal=goal.strip(),
-            team=others,
-            tools="\n".join(_describe_tool(tool) for tool in held.values()) or "none",
-            memory=render_memory(memory) or "nothing yet",
+            shown="".join(f", your {name}" for name in extras if name != "calls"),
+            results=", the results of your tools" if held else "",
+            fields=fields,
+            example="".join(f', "{name}": {_UNKNOWN[name]}' for name in extras),
+            tools="\n".join(_describe_tool(tool) for tool in held.values()),
+            rounds=self.config.rounds,
+            **sections,
         )
 
     async def _run_tool(self, call: Call, at: int, held: Mapping[str, Tool], scope: Scope) -> ToolUse:
@@ -136,16 +181,21 @@ class Team:
 
 
 def render_memory(memory: Memory) -> str:
-    """A memory as its owner reads it, oldest first."""
+    """A memory as its owner reads it, oldest first; models count rounds from 1."""
     shown = {"own": "You, round {0}", "routed": "From {1}, round {0}", "tool": "Result of {1}, round {0}"}
     return "\n\n".join(
-        f"[{shown[one.kind].format(one.round, one.source)}]\n{_HEAD.sub('(', one.text)}" for one in memory
+        f"[{shown[one.kind].format(one.round + 1, one.source)}]\n{_HEAD.sub('(', one.text)}" for one in memory
     )
 
 
-def render_global_state(said: Sequence[WorkerTurn]) -> str:
-    """Equation 12: public messages in the given order, with answers, verdicts and failures."""
-    return "\n\n".join(f"[{one.worker}]\n{_render_public(one)}" for one in said)
+def render_global_state(said: Sequence[WorkerTurn], needs: Mapping[Id, str] = FrozenMap()) -> str:
+    """Equation 12: public messages in the given order, with answers, verdicts, needs (D12), offers and failures."""
+    return "\n\n".join(f"[{one.worker}]\n{_render_public(one, needs.get(one.worker, ''))}" for one in said)
+
+
+def _render_goal(goal: str, question: Question) -> str:
+    """The goal; blank where it is the task, which is shown anyway."""
+    return "" if goal.strip() == question.input.strip() else goal.strip()
 
 
 def render_roster(agents: Sequence[Agent]) -> str:
@@ -153,12 +203,14 @@ def render_roster(agents: Sequence[Agent]) -> str:
     return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
 
 
-def _render_public(one: WorkerTurn) -> str:
+def _render_public(one: WorkerTurn, need: str) -> str:
     if one.error is not None:
         return "(failed in this round and said nothing)"
     lines = [one.public.strip()]
     lines += [f"Its answer: {one.answer.strip()}"] if one.answer.strip() else []
     lines += [f"Its verdict: {one.verdict}"] if one.verdict else []
+    lines += [f"Its need: {need}"] if need else []
+    lines += [f"Its offer: {offer}"] if (offer := " ".join(one.descriptors.key.split())) else []
     return "\n".join(line for line in lines if line)
 
 

@@ -35,4 +35,6 @@ Departures (a test is named after each):
     D12 After the last round nobody's contribution is judged: neither weights nor coach would use it.
     D13 One call coaches all agents that need it: those with a contribution below 0.7, and the sink where the answer
         fails an item. The paper asks for every agent by itself; `judge_each` does so for those in need.
+    D14 Who scores contributions, coaches or rewires reads a task of more than 4,000 characters cut to what matters for
+        the work, in whole sentences; team and judge read all of it.
 """

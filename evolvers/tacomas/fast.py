@@ -13,7 +13,7 @@ from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
 from selfwire.evolvers.tacomas.slow import render_graph
-from selfwire.evolvers.tacomas.work import Notes, render_agent, render_work
+from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_work
 from selfwire.evolvers.trace_text import gather_all, shorten
 
 NOTE_LENGTH = 900
@@ -117,7 +117,8 @@ async def refine_agents(
     """
     coached = choose_coached(done, workflow, scores, failed=failed, good=config.good)
     groups = [[one] for one in coached] if config.judge_each else [coached]
-    goal = [*failed, *([] if done.answer else ["An answer: the last round ended without one."])]
+    goals = [*failed, *([] if done.answer else ["An answer: the last round ended without one."])]
+    goal, work = "\n".join(f"- {one}" for one in goals), render_work(done)
 
     async def coach(group: Sequence[Contribution]) -> tuple[dict[str, str], Usage]:
         place = f"refine-{group[0].agent}" if len(group) == 1 else "refine"
@@ -126,10 +127,10 @@ async def refine_agents(
             Refinement,
             "refine",
             scope=scope.at(node=place),
-            task=done.question.input,
+            task=cut_task(done.question.input, f"{goal}\n{work}"),
             graph=render_graph(workflow),
-            trace=render_work(done),
-            goal="\n".join(f"- {one}" for one in goal),
+            trace=work,
+            goal=goal,
             agents="\n\n".join(_render_coached(one, workflow, notes) for one in group),
         )
         names, advice = {one.agent for one in group}, found.agents if found else []

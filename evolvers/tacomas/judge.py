@@ -15,7 +15,7 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributions, Operator, Verdict
-from selfwire.evolvers.tacomas.work import hide_answer, render_work
+from selfwire.evolvers.tacomas.work import cut_task, hide_answer, render_work
 from selfwire.evolvers.trace_text import format_step, gather_all, shorten
 
 WEAK = 0.3
@@ -183,15 +183,16 @@ async def _scores(
     done: Trajectory, shown: Mapping[str, str], meta_model: PromptedModel, scope: Scope
 ) -> tuple[dict[str, AgentScore], Usage]:
     place = f"contributions-{next(iter(shown))}" if len(shown) == 1 else "contributions"
+    work = "\n\n".join(shown.values())
     reply, usage = await meta_model.ask_or(
         None,
         Contributions,
         "contributions",
         scope=scope.at(node=place),
         by="judge",
-        task=done.question.input,
+        task=cut_task(done.question.input, f"{done.answer or ''}\n{work}"),
         answer=done.answer or "(the team gave no answer)",
-        agents="\n\n".join(shown.values()),
+        agents=work,
     )
     scores = reply.scores if reply else ()
     return {one.agent.strip(): one for one in reversed(scores) if one.agent.strip() in shown}, usage

@@ -16,7 +16,7 @@ from selfwire.evolvers.tacomas.lessons import Lesson, render_lessons
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforce_budgets, render_graph
-from selfwire.evolvers.tacomas.work import Notes, render_agent, render_work
+from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_work
 from selfwire.evolvers.trace_text import shorten
 
 TRACE_LENGTH = 12_000
@@ -44,17 +44,18 @@ async def propose_slow_update(
         lessons: effects of structural changes on earlier questions.
         tools: that newborns may hold.
     """
+    goal, trace = "\n".join(f"- {goal}" for goal in rounds[-1].failed), shorten(render_work(done), TRACE_LENGTH)
     try:
         update, usage = await meta_model.ask(
             SlowUpdate,
             "birth_death",
             scope=scope.at(node="birth-death"),
-            task=question.input,
+            task=cut_task(question.input, f"{goal}\n{trace}"),
             graph=render_graph(workflow),
             agents=render_agents(workflow, rounds, config, notes),
             scores=render_scores(rounds),
-            goal="\n".join(f"- {goal}" for goal in rounds[-1].failed),
-            trace=shorten(render_work(done), TRACE_LENGTH),
+            goal=goal,
+            trace=trace,
             lessons=render_lessons(lessons),
             tools="\n".join(f"{name}: {tool.spec.description}" for name, tool in tools.items()),
             limits=render_limits(config),

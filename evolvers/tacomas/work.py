@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.excerpt import excerpt
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.evolvers.trace_text import format_trace, shorten
 
@@ -11,6 +12,7 @@ Notes = Mapping[str, Sequence[str]]
 """Refinements by agent, oldest first."""
 
 ANSWER = "(wrote the team's answer)"
+TASK_LENGTH = 4_000
 
 
 def render_work(done: Trajectory, *, with_answer: bool = True) -> str:
@@ -32,6 +34,21 @@ def hide_answer(done: Trajectory) -> Trajectory:
 
 def _without_answer(step: Step, answer: str | None) -> Step:
     return step.replace(output=ANSWER) if answer and step.output.strip() == answer.strip() else step
+
+
+def cut_task(task: str, about: str) -> str:
+    """A task for those who score contributions, coach or rewire (D14).
+
+    Of a long one the first and the last paragraph, of which one asks, and what matters of the others for the work.
+    """
+    first, *others = task.split("\n\n")
+    last = others.pop() if others else ""
+    room = TASK_LENGTH - len(first) - len(last)
+    if len(task) <= TASK_LENGTH or not others:
+        return task
+    if room < TASK_LENGTH // 4:
+        return excerpt(task, TASK_LENGTH, about)
+    return "\n\n".join([first, excerpt("\n\n".join(others), room, f"{first} {last} {about}"), last])
 
 
 def render_agent(agent: Agent, notes: Notes, length: int) -> str:

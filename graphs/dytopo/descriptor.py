@@ -48,5 +48,5 @@ DESCRIPTOR = MethodDescriptor(
     format_notes=format_notes,
     seeds=NamedSeeds(tuple(DOMAINS), "domain", Dytopo.make_initial_workflow),
     paper="Lu et al., *DyTopo*",
-    departures="D1-D11",
+    departures="D1-D12",
 )

@@ -1,6 +1,6 @@
 """The nodes of DyTopo's graph: begin, the five phases of a round in the order of Alg. 1, and conclude."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,8 +8,9 @@ from selfwire.core.errors import TaskError
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
+from selfwire.core.values import Id
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.delivery import deliver
+from selfwire.evolvers.dytopo.delivery import deliver, describe_needs
 from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, get_workers
 from selfwire.evolvers.dytopo.halting import choose_answer
 from selfwire.evolvers.dytopo.rounds import Round, induce_round_graph
@@ -83,6 +84,7 @@ class DytopoNodes:
             memories=state.memories,
             domain=state.domain,
             scope=_place(state),
+            needs=self._describe_needs(state),
         )
         return {"said": await run_workers(run)}
 
@@ -118,6 +120,7 @@ class DytopoNodes:
             state.goal,
             [one.in_order for one in state.rounds],
             state.domain,
+            needs=self._describe_needs(state),
             scope=state.scope.at(node=MANAGER, visit=last.number),
         )
         if managed.complete and not self.dytopo.config.halting:
@@ -137,6 +140,14 @@ class DytopoNodes:
         if error and not isinstance(get_run_context(DytopoContext), SolveContext):
             raise TaskError(f"{error}; ask again, allow more rounds or choose another model")
         return state.update(answer=answer, error=error)
+
+    def _describe_needs(self, state: DytopoState) -> Mapping[Id, str]:
+        """The needs of the last finished round (D12), where anything is delivered at all."""
+        topology = self.dytopo.config.topology
+        if not state.rounds or topology == "none":
+            return {}
+        last = state.rounds[-1]
+        return describe_needs(last.said, last.graph, matched=topology == "semantic")
 
 
 def _place(state: DytopoState) -> Scope:

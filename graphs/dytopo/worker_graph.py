@@ -16,7 +16,7 @@ from langgraph.runtime import get_runtime
 from selfwire.core.errors import ConfigError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.values import Id
+from selfwire.core.values import FrozenMap, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain
@@ -55,7 +55,7 @@ class _ActiveWorkers:
 
 @dataclass(frozen=True)
 class RoundRun:
-    """Input of a round; the visit of its scope is the round's number."""
+    """Input of a round; the visit of its scope is the round's number, and the needs are those of the round before."""
 
     team: Team
     workflow: Workflow
@@ -64,6 +64,7 @@ class RoundRun:
     memories: Mapping[Id, Memory]
     domain: Domain
     scope: Scope
+    needs: Mapping[Id, str] = FrozenMap()
     active: _ActiveWorkers = field(default_factory=_ActiveWorkers, repr=False)
 
 
@@ -119,6 +120,7 @@ class _Worker(Runnable[RoundState, dict[str, Any]]):
                 run.memories.get(self.worker, ()),
                 render_roster([agent for agent in get_members(run.workflow) if agent.id != self.worker]),
                 run.domain,
+                needs=run.needs,
                 scope=run.scope.at(node=self.worker),
             )
         return {"_said": {self.worker: turn.model_dump(mode="json")}}

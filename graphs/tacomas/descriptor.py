@@ -45,5 +45,5 @@ DESCRIPTOR = MethodDescriptor(
     rounds="rounds",
     format_notes=format_notes,
     paper="Xu et al., *Test-Time Co-Evolution of Topology and Capability*",
-    departures="D1-D13",
+    departures="D1-D14",
 )

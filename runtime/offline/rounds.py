@@ -52,7 +52,9 @@ def member(brief: CriticInput) -> dict[str, Any]:
 
 def manager(brief: CriticInput) -> dict[str, Any]:
     """Stop when an answer seems to leave nothing open; else name a missing step."""
-    given = re.findall(r"^Its answer: (.+?)(?=\n\n\[|\nIts verdict:|\Z)", brief["trace"], re.DOTALL | re.MULTILINE)
+    given = re.findall(
+        r"^Its answer: (.+?)(?=\n\n\[|\nIts (?:verdict|need|offer):|\Z)", brief["trace"], re.DOTALL | re.MULTILINE
+    )
     settled = any(not _UNSETTLED.search(text.strip().split("\n")[-1]) for text in given)
     if brief.errs("halt", share=0.5):
         settled = not settled

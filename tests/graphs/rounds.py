@@ -47,6 +47,7 @@ class SpokenModel:
     def __init__(self, script: Script = MATH) -> None:
         self.script = script
         self.asked: list[tuple[str, int, str]] = []
+        self.systems: dict[tuple[str, int], str] = {}
         self.temperatures: set[float | None] = set()
         self.schemas: dict[str, str] = {}
         self.busy = self.peak = 0
@@ -61,6 +62,7 @@ class SpokenModel:
         temperature: float | None = None,
     ) -> tuple[Schema, Usage]:
         self.asked.append((scope.node, scope.visit, messages[-1].content))
+        self.systems[scope.node, scope.visit] = messages[0].content
         self.temperatures.add(temperature)
         self.schemas[scope.node] = schema.__name__
         self.busy += 1

@@ -16,7 +16,8 @@ from selfwire.evolvers.tacomas.judge import (
     mean_contribution,
 )
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
-from tests.evolvers.tacomas.doubles import QUESTION, done, meta_model, step
+from selfwire.evolvers.tacomas.work import cut_task
+from tests.evolvers.tacomas.doubles import QUESTION, done, meta_model, section, step
 
 ITEMS = (Item(criterion="first"), Item(criterion="second"), Item(criterion="guessed", operator="contradiction"))
 AVOID = "Make sure that this is not so: guessed"
@@ -135,3 +136,22 @@ async def test_without_a_valid_reply_nobody_is_scored() -> None:
     found, _ = await assess_contributions(done(step("planner")), [("planner", "")], meta, scope=Scope())
     assert found == ()
     assert mean_contribution(found) is None
+
+
+async def test_d14_the_judge_of_an_answer_reads_a_long_task_whole_and_the_judge_of_contributions_what_matters() -> None:
+    idle = [f"The {name} was painted in {1800 + n}. It is nobody's concern." for n, name in enumerate("abcde" * 20)]
+    passages = [*idle[:50], "The red bridge is 310 metres long. Its builder was Ann Roe.", *idle[50:]]
+    asked = "\n\n".join(["Which bridge is longer?", *passages, "End with a line that starts with 'Answer:'."])
+    ran = done(step("planner", "The red bridge is 310 metres long."))
+    ran = ran.replace(question=ran.question.replace(input=asked))
+    meta, model = meta_model(Verdict=Verdict(results=[False] * 3), Contributions=Contributions(scores=[]))
+    await judge(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    await assess_contributions(ran, [("planner", "")], meta, scope=Scope())
+    whole, cut = (section(text, "task") for _, text, *_ in model.asked)
+    assert whole == asked
+    assert len(cut) <= 4_000
+    assert cut.startswith("Which bridge is longer?\n\n")
+    assert cut.endswith("\n\nEnd with a line that starts with 'Answer:'.")
+    assert "The red bridge is 310 metres long." in cut
+    assert cut_task("short", "") == "short"
+    assert len(cut_task("\n\n".join(["x y. " * 900, *passages, "z"]), "")) <= 4_000

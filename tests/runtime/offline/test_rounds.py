@@ -38,9 +38,11 @@ def test_skills_come_from_the_system_message_and_from_nothing_else() -> None:
 
 def test_the_protocol_of_a_round_switches_no_skill_on() -> None:
     prompts = load_prompts("evolvers", "dytopo")
-    shown = prompts.messages("worker", prompt="", task="", goal="", team="", tools="", memory="")
+    blank = dict.fromkeys(("prompt", "task", "goal", "team", "tools", "needs", "memory", "number", "rounds"), "")
+    extras = dict.fromkeys(("shown", "results", "fields", "example"), "")
+    shown = prompts.messages("worker", **blank, **extras)
     assert active_skills(shown[0].content) == ("look up", "read")
-    lead = prompts.messages("manager", prompt="", rule="", task="", goal="", trace="")
+    lead = prompts.messages("manager", **blank, rule="", trace="")
     assert active_skills(lead[0].content) == ("look up", "read")
 
 
@@ -119,6 +121,7 @@ def test_a_checker_passes_what_shows_no_gap() -> None:
         ("[Writer]\nIts answer: Nothing is known yet.\n\n[Reasoner]\nAnswer: Brol Works", False),
         ("[Writer]\nAnswer: Brol Works", False),
         ("[A]\nIts answer: Answer: unknown\nIts verdict: pass\n\n[B]\nIts answer: move: from [A1]", True),
+        ("[A]\nIts answer: Answer: unknown\nIts need: x\nIts offer: y", False),
     ],
 )
 def test_a_manager_is_content_with_an_answer_that_leaves_nothing_open(trace: str, complete: bool) -> None:

@@ -19,6 +19,8 @@ REFUSED_FORM = "(This model does not support|Invalid schema for) OpenAI's struct
 """Begin LangChain's warnings about a refused form, after which `MeteredModel` takes another one and says so."""
 ADDRESSES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 """Environment variables with the address of a server."""
+OPENAI_HOSTS = (".openai.com", ".openai.azure.com")
+"""Servers that want the limit of a reply as `max_completion_tokens`."""
 LOCAL_KEY = "none"
 """The key that a user's own server gets if none is set."""
 
@@ -58,7 +60,7 @@ def _register_secrets(options: Mapping[str, Any]) -> None:
 
 
 def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
-    own_server = options.get("base_url") or next(filter(None, map(os.environ.get, ADDRESSES)), None)
+    own_server = _find_own_server(options)
     if not (options.get("api_key") or os.environ.get("OPENAI_API_KEY")):
         if not own_server:
             raise ConfigError("model openai: needs a key; set OPENAI_API_KEY, give a base_url, or use model 'offline'")
@@ -74,11 +76,21 @@ def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
     return {"stream_usage": True, **options}  # with a base URL, streaming would lose the usage otherwise
 
 
+def _find_own_server(options: Mapping[str, Any]) -> str | None:
+    return options.get("base_url") or next(filter(None, map(os.environ.get, ADDRESSES)), None)
+
+
 def _make_hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
     from langchain.chat_models import init_chat_model
     from openai import OpenAIError
 
+    provider, _, model_name = name.partition(":")
+    server = _find_own_server(options) if provider == "openai" else None
     try:
+        if server and not str(urlsplit(server).hostname).endswith(OPENAI_HOSTS):
+            from selfwire.runtime.compatible_chat import CompatibleChatOpenAI
+
+            return CompatibleChatOpenAI(model=model_name, **options)
         model: BaseChatModel = init_chat_model(name, **options)
     except ImportError as error:
         raise ConfigError(f"model {name!r} needs a package that is not installed: {error}") from None

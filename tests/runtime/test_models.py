@@ -77,3 +77,17 @@ async def test_a_model_without_structured_output_or_tools_is_asked_in_words_and_
     tool = ToolSpec(name="t", description="d", parameters={})
     with pytest.raises(ConfigError, match="takes no tools"):
         await model.generate([ChatMessage.user("x")], scope=Scope(), tools=[tool])
+
+
+@pytest.mark.parametrize(
+    ("server", "limit"),
+    [
+        ("http://127.0.0.1:8000/v1", "max_tokens"),
+        ("https://models.example.com/v1", "max_tokens"),
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+    ],
+)
+def test_a_server_gets_the_limit_of_a_reply_in_the_field_that_it_reads(server: str, limit: str) -> None:
+    model: Any = make_chat_model("openai:any", base_url=server, api_key="k", max_tokens=7)
+    payload = model._get_request_payload([("user", "hello")])
+    assert {name: payload[name] for name in payload if name.startswith("max_")} == {limit: 7}

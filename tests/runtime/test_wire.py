@@ -246,9 +246,9 @@ async def test_a_kind_of_reply_has_its_own_limit_and_a_reply_that_was_cut_is_ask
     wire_server.faults.append(saying('{"good": tr', finish="length"))
     verdict, usage = await metered(wire_server).generate_structured(ShortVerdict, ASKED, scope=Scope())
     assert (verdict.good, usage.calls) == (True, 2)
-    assert [asked.body["max_completion_tokens"] for asked in wire_server.asked] == [20, 50]
+    assert [asked.body["max_tokens"] for asked in wire_server.asked] == [20, 50]
     await metered(wire_server).generate_structured(Verdict, ASKED, scope=Scope())
-    assert wire_server.asked[-1].body["max_completion_tokens"] == 50
+    assert wire_server.asked[-1].body["max_tokens"] == 50
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
 
         def build_system(entry: SystemSpec, one: LoadedWorkflow) -> System:
             labelled = model.with_labels(method=one.workflow.method, workflow=one.workflow.fingerprint)
-            factory = SolverFactory(labelled, toolbox, self.embedder, request.calls_per_task, ledger)
+            factory = SolverFactory(labelled, toolbox, self.embedder, request.calls_per_task)
             return make_system(entry, one, factory)
 
         out = run_sync(journal.get_note(OUT))

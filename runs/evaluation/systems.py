@@ -1,9 +1,8 @@
 """Systems that answer questions: methods, baselines, saved workflows, and the benchmark's own rule."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from selfwire.core.errors import LibraryError, TaskBudgetError
@@ -20,11 +19,10 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method, Solver
-from selfwire.graphs.method_registry import describe_method, make_method
+from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.runs.evaluation.request import SystemSpec
 from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_unreadable_memory
-from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
 TRIVIAL = "trivial"
@@ -68,7 +66,6 @@ class SolverFactory:
     toolbox: Toolbox
     embedder: Embedder
     calls: int | None
-    ledger: Ledger = field(default_factory=Ledger)
 
     def solver(self, name: str, config: Mapping[str, Any]) -> Solver:
         """A method or a baseline.
@@ -133,11 +130,7 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) 
         learned=one.learned,
         evolution=one.evolution,
     )
-
-    def shorter(fields: Mapping[str, int]) -> Solver:
-        return factory.solver(one.workflow.method, {**entry.config, **fields})
-
-    return System(contestant, one.workflow, _capped(solver, shorter, factory.ledger))
+    return System(contestant, one.workflow, _capped(solver))
 
 
 def make_trivial_system(rule: TrivialRule) -> System:
@@ -151,45 +144,19 @@ def make_trivial_system(rule: TrivialRule) -> System:
     return System(contestant, make_single_workflow(()), rollout_fn)
 
 
-def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:
+def _capped(solver: Solver) -> RolloutFn:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
-    A method that works in rounds gives the answer of the rounds that its calls sufficed for. Which these are is found
-    by halving, as more rounds never take fewer calls: it is asked again with some of the rounds that are in question.
-    What it had asked before comes out of the journal and costs nothing; nothing else is asked, as which calls were cut
-    depends on timing.
+    A method that works in rounds or stages gives the answer of those that its calls sufficed for.
     """
-    name = describe_method(solver.name).rounds if solver.name in method_names() else ""
-    most = getattr(getattr(solver, "config", None), name) if name else 1
-
-    async def longest(workflow: Workflow, question: Question, scope: Scope) -> Trajectory | None:
-        done, fits, too_many = None, 0, most
-        while too_many - fits > 1:
-            rounds = (fits + too_many) // 2
-            try:
-                done, fits = await shorter({name: rounds}).solve(workflow, question, scope=scope), rounds
-            except TaskBudgetError:
-                too_many = rounds
-        return done
 
     async def rollout_fn(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         try:
             return [await solver.solve(workflow, question, scope=scope)]
         except TaskBudgetError as error:
-            why = str(error)
-        with _closed(ledger.get_task_ledger(scope.at(task=question.id))):
-            done = await longest(workflow, question, scope)
-        if done is not None:
-            return [done.replace(notes={**done.notes, CUT: True})]
-        blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
-        return [blank.as_failed(why)]
+            if done := error.partial_result:
+                return [done.replace(notes={**done.notes, CUT: True})]
+            blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
+            return [blank.as_failed(str(error))]
 
     return rollout_fn
-
-
-@contextmanager
-def _closed(share: Ledger) -> Iterator[None]:
-    """Have a task's share pay for no further call."""
-    most = share.budget.calls
-    with nullcontext() if most is None else share.reserve(Usage(calls=most - share.spent.calls, dollars=0.0), "cut"):
-        yield

@@ -141,14 +141,13 @@ async def test_the_stand_in_judges_by_shared_words_and_its_calls_are_in_the_jour
     environment = JudgeEnvironment().with_model(model)
     scores = {}
     for answer in ("It was Ada Lovelace.", "Ada", "Grace Hopper", ""):
-        tasks = [TASK.replace(id=f"t{n}") for n in range(20)]  # it errs now and then
-        found = [(await environment.grade(t, answer, scope=Scope(task=t.id))).score for t in tasks]
+        found = [(await environment.grade(TASK, answer, scope=Scope(seed=seed))).score for seed in range(20)]
         scores[answer] = sorted(found)[10]
     assert scores == {"It was Ada Lovelace.": 1, "Ada": 0.5, "Grace Hopper": 0, "": 0}
     spent = journal.spend().calls
     assert spent == 80
-    await environment.grade(TASK.replace(id="t0"), "Ada", scope=Scope(task="t0"))
-    assert journal.spend().calls == spent  # replayed
+    await environment.grade(TASK, "Ada", scope=Scope(task="another"))
+    assert journal.spend().calls == spent  # the same request at temperature 0
     journal.close()
 
 

@@ -115,7 +115,7 @@ def test_teams_that_rewire_while_they_work_are_drawn_streamed_and_taken_up(serve
 @pytest.mark.slow
 def test_hera_is_drawn_with_its_default_chain_and_streams_the_team_that_it_planned(server: Server) -> None:
     client = server.client
-    assert nodes(client, "hera") == set(CHAIN)
+    assert nodes(client, "hera") == {*CHAIN} - {"retriever"}, "its server has no tool that searches"
     assert prompts(client, "hera")["prompt_calculator"]["langgraph_nodes"] == ["rollout"]
     parts = streamed(client, "hera")
     assert {"begin", "characterize", "retrieve_insights", "sample_topologies", "rollout"} <= set(parts)

@@ -46,13 +46,11 @@ def test_all_run_on_the_same_tasks_under_one_cap_and_differ_from_the_chosen_one(
 
 
 def test_a_method_in_rounds_gives_the_answer_of_the_rounds_that_its_calls_sufficed_for(tmp_path: Path) -> None:
-    given = ("dytopo", "short=dytopo", "--calls-per-task", "12", "--set", "short.rounds=2")
-    assert compared(tmp_path, *given).exit_code == 0
+    assert compared(tmp_path, "dytopo", "--calls-per-task", "12").exit_code == 0
     _, rows = read_results(tmp_path / "o.jsonl")
-    cut, short = ([row for row in rows if row.target == name] for name in ("dytopo", "short"))
-    assert any(row.calls == 12 and row.rounds == 2 for row in cut)
-    assert [(row.answer, row.rounds) for row in cut] == [(row.answer, row.rounds) for row in short]
-    assert not any(row.capped for row in cut)
+    cut = [row for row in rows if row.target == "dytopo" and row.calls == 12]
+    assert cut, "the third round needs more"
+    assert all(row.rounds == 2 and row.answer and not row.capped for row in cut)
 
 
 @pytest.mark.slow

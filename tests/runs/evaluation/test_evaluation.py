@@ -252,7 +252,7 @@ def test_parts_are_switched_off_by_name(tmp_path: Path) -> None:
 def test_a_dry_run_estimates_and_writes_nothing(tmp_path: Path) -> None:
     result = call(tmp_path / "home", "eval", "hiva", "--benchmark", "archive", "--tasks", "10", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "calls:   18 to 112" in result.output
+    assert "calls:   14 to 87" in result.output
     assert not (tmp_path / "home").exists()
 
 

@@ -159,7 +159,7 @@ def test_without_environment_the_critics_agreement_with_the_truth_is_printed(tmp
 def test_methods_that_rewire_while_they_work_show_every_round(
     tmp_path: Path, method: str, asked: int, told: list[str]
 ) -> None:
-    question = load_benchmark("archive").splits(0, train=1, gate=0, test=2).test[asked].input
+    question = load_benchmark("archive").splits(0, train=1, gate=0, test=asked + 1).test[asked].input
     result = invoked(tmp_path, "run", method, question, "--benchmark", "archive", "--show")
     assert result.exit_code == 0, result.output
     assert "round 1: " in result.stdout

@@ -73,7 +73,9 @@ class EvolutionProgress(Bar):
         elif event["phase"] == "test" and event.get("done") == event.get("total"):
             team = {"before": "the team before", "after": "the evolved team"}[event["side"]]
             measured = f"mean score {_score(event)}{format_errors(event)}"
-            self._say(f"tested {team} on {event['total']} tasks: {measured}; {format_spend(event['spend'])}")
+            self._say(
+                f"tested {team} on {format_count(event['total'], 'task')}: {measured}; {format_spend(event['spend'])}"
+            )
         self.latest = event
 
     def _place(self, event: Event) -> str:
@@ -85,7 +87,8 @@ class EvolutionProgress(Bar):
         return f"{score}{format_spend(event['spend'])}{self._format_left(left)}"
 
     def _format_left(self, seconds: float | None) -> str:
-        return f", about {seconds:,.0f} s left{' before the tests' if self.tests else ''}" if seconds else ""
+        left = format_seconds_left(seconds)
+        return f"{left} before the tests" if left and self.tests else left
 
     def _seconds_left(self, event: Event) -> float | None:
         if event["phase"] not in SHARES or not self.iterations:
@@ -96,6 +99,11 @@ class EvolutionProgress(Bar):
         fraction = (done - self.first) / max(self.iterations - self.first, 1)
         elapsed = time.monotonic() - self.since
         return elapsed * (1 - fraction) / fraction if fraction > 0 else None
+
+
+def format_seconds_left(seconds: float | None) -> str:
+    """The time left; "" where it is not known or under half a second."""
+    return f", about {seconds:,.0f} s left" if seconds is not None and seconds > 0.5 else ""
 
 
 def format_errors(event: Event) -> str:
@@ -130,8 +138,8 @@ class EvaluationProgress(Bar):
 
     def _told(self, event: Event) -> str:
         left, made = event["total"] - event["done"], event["done"] - self.before
-        time_left = f", about {(time.monotonic() - self.since) / made * left:,.0f} s left" if left and made else ""
-        return f"{_measured(event)}, {format_spend(event['spend'])}{time_left}"
+        seconds = (time.monotonic() - self.since) / made * left if made else None
+        return f"{_measured(event)}, {format_spend(event['spend'])}{format_seconds_left(seconds)}"
 
 
 class ContestProgress(Bar):

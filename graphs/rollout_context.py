@@ -23,7 +23,8 @@ class RolloutContext:
     """Environment, journal and limits of rollouts.
 
     Attributes:
-        calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
+        calls_per_task: model calls that are reserved for each run of a task before it starts, under a budget of calls.
+        samples: runs of a task, which share its calls.
         capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
         keep_errors_below: share of the trajectories that may end as infrastructure errors before all are refused.
         replays_grades: whether grades are rows of the journal; off where trajectories are kept with their grades.
@@ -36,6 +37,7 @@ class RolloutContext:
     concurrency: int
     calls_per_task: int
     keep_errors_below: float
+    samples: int = 1
     capped: bool = False
     replays_grades: bool = True
     judge: Ledger | None = None
@@ -77,7 +79,8 @@ class TaskReservations:
         before = await self.rollout_context.journal.spend_at(
             run=place.run, iteration=place.iteration, phase=place.phase, task=place.task
         )
-        share = Budget(calls=self.rollout_context.calls_per_task + (0 if self.rollout_context.capped else before.calls))
+        calls = self.rollout_context.calls_per_task * self.rollout_context.samples
+        share = Budget(calls=calls + (0 if self.rollout_context.capped else before.calls))
         while True:
             self.freed.clear()
             try:

@@ -296,8 +296,8 @@ def _refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: Rollou
     many = f"{len(errors)} of {len(found)} runs of phase {phase!r}"
     if all(error.startswith(SHARE_USED_UP) for error in errors):
         raise ModelError(
-            f"{many} needed more than the {rollout_context.calls_per_task} calls that are set aside for a task "
-            "(--calls-per-task); nothing was learned from them; a resumed run sets aside as many again"
+            f"{many} needed more calls than are set aside for each (--calls-per-task "
+            f"{rollout_context.calls_per_task}); nothing was learned from them; a resumed run sets aside as many again"
         )
     raise ModelError(
         f"{many} ended as infrastructure errors, the first with: {errors[0]}; nothing was learned from them, resume "

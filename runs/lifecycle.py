@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Generic, Protocol, TypeVar
 
 from selfwire.core.errors import format_error
@@ -151,7 +152,11 @@ async def track_status(run: Run) -> AsyncIterator[None]:
         raise
 
 
+STATUS = 120
+"""Most characters of a status; lists of runs show it."""
+
+
 def to_stop_status(error: BaseException) -> str:
     """The status of a run that an error has stopped."""
     why = format_error(error) if isinstance(error, Exception) else "interrupted"
-    return f"stopped: {why}"[:120]
+    return shorten(f"stopped: {why}", STATUS, placeholder="...")

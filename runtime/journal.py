@@ -194,23 +194,26 @@ class Journal:
             waiting.set_result(None)
 
     async def _make_call(self, key: str, call: Call, *first: sql.Statement) -> CallResult:
-        """Make the call and record its reply or failure; `first` is written before that."""
+        """Make the call and record its reply or failure; `first` is written before that.
+
+        What is written is written even if this task is cancelled meanwhile, so it is counted before.
+        """
         try:
             result = await call()
         except BudgetError:  # refused before it was sent
+            del self._open[key]
             await self._write((sql.REFUSE, (key,)))
-            self._open.pop(key)
             raise
         except SelfwireError as error:
             billed = error.cost if isinstance(error, ModelError) and error.cost and error.cost.calls else ZERO_USAGE
             bill = () if billed is ZERO_USAGE else ((sql.BILL, (*sql.columns(billed), key)),)
-            await self._put(*first, (sql.FAIL, (mask_secrets(str(error)), key)), *bill)
             self._count(billed)
+            await self._put(*first, (sql.FAIL, (mask_secrets(str(error)), key)), *bill)
             raise
-        await self._put(*first, (sql.SETTLE, (result.text, *sql.columns(result.usage), key)))
         del self._open[key]
-        self._settled.add(key)
         self._count(result.usage)
+        await self._put(*first, (sql.SETTLE, (result.text, *sql.columns(result.usage), key)))
+        self._settled.add(key)
         return result
 
     async def _replay(self, key: str) -> CallResult:

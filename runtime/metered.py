@@ -171,7 +171,7 @@ class MeteredModel:
             await note_invalid(self.journal, reasked, error)
             invalid = ReplyError(
                 f"{self._player(role).who.name} gave no valid {schema.__name__} at {reasked.where}, nor when asked "
-                f"again: {list_faults(error)}; try another model for role {role!r}, or structured='prompt'; resuming "
+                f"again: {list_faults(error)}; try another model for role {role!r}, or --structured prompt; resuming "
                 "the run with --retry-failed asks again"
             )
             invalid.cost = usage

@@ -131,22 +131,17 @@ def pair_scores(before: SystemSummary, after: SystemSummary) -> list[tuple[float
     ]
 
 
-def compute_gain(before: SystemSummary, after: SystemSummary) -> IntervalEstimate | None:
-    """Mean of `after` - `before` over the tasks that both finished, with Student's interval; None for less than two."""
-    pairs = pair_scores(before, after)
-    if len(pairs) < 2:
-        return None
-    return compute_paired_interval([b for b, _ in pairs], [a for _, a in pairs]).clip(-1, 1)
-
-
 def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalEstimate | None:
-    """The gain of a system over another, with an interval that is never without width.
+    """Mean gain of a system over another on the tasks that both finished, with an interval; None for less than two.
 
     Where all differences are equal Student's interval has no width, as if two tasks could tell everything. Then at
     most a share 1 - 0.05**(1/n) of all tasks differs otherwise, with 95 % confidence, and a difference lies in [-1, 1].
     """
-    found = compute_gain(against, line)
-    if found is None or found.low < found.high:
+    pairs = pair_scores(against, line)
+    if len(pairs) < 2:
+        return None
+    found = compute_paired_interval([there for there, _ in pairs], [here for _, here in pairs]).clip(-1, 1)
+    if found.low < found.high:
         return found
     unseen = 1 - 0.05 ** (1 / found.n)
     return found.replace(low=found.value - unseen * (1 + found.value), high=found.value + unseen * (1 - found.value))

@@ -234,8 +234,8 @@ class EvolutionNodes:
     ) -> list[Trajectory]:
         """Trajectories in the order of the tasks; finished ones, by task, are not run again."""
         done, side = list(earlier.values()), scope.run.partition("/")[2]
-        rollout_context, samples = self.context.rollout_context, self.context.method.samples if rollout_fn else 1
-        rollout_context = replace(rollout_context, calls_per_task=samples * rollout_context.calls_per_task)
+        samples = self.context.method.samples if rollout_fn else 1
+        rollout_context = replace(self.context.rollout_context, samples=samples)
 
         def progress(trajectory: Trajectory) -> None:
             done.append(trajectory)

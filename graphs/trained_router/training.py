@@ -96,8 +96,7 @@ class Training:
         wanted = batch_tasks(self.train.batch, self.config.samples, len(self.tasks))
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
-        shares = self.rollout_context.calls_per_task * self.config.samples
-        rollout_context = replace(self.rollout_context, calls_per_task=shares)
+        rollout_context = replace(self.rollout_context, samples=self.config.samples)
         found = await collect_rollouts(rollout_context, self.rollout_fn, workflow, tasks, scope, on_episode)
         episodes = [episode for one in found if (episode := to_router_episode(one)) is not None]
         if not episodes and any(one.error is None for one in found):

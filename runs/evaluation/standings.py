@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
+from selfwire.core.values import format_count
 from selfwire.evals.evaluation.table import SOLVED, SystemSummary, Table, build_table, choose_comparison, list_columns
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.report import STAMP
@@ -20,26 +21,27 @@ def build_results_table(run: Evaluation, lines: Sequence[SystemSummary]) -> Tabl
         columns = tuple(column for column in columns if column.name not in ("$/task", "s/task"))
     if all({*line.graded} <= {0, 1} and line.solved == sum(line.graded) for line in lines):
         columns = tuple(column for column in columns if column is not SOLVED)
-    return build_table(columns, lines, (_conditions(run, against), *_remarks(run, lines)))
+    return build_table(columns, lines, (_conditions(run, lines, against), *_remarks(run, lines)))
 
 
-def _conditions(run: Evaluation, against: SystemSummary) -> str:
+def _conditions(run: Evaluation, lines: Sequence[SystemSummary], against: SystemSummary) -> str:
     request = run.request
     cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
     evolved = "; calls per task are those of answering, evolution has its own column" if request.evolving else ""
+    efficiency = "; S = 100 P / ($ per task + 0.01)" if any(line.spend.dollars != 0 for line in lines) else ""
+    tasks = format_count(len(run.tasks), "task")
     return (
-        f"{run.benchmark.name}, {request.split} split, {len(run.tasks)} tasks, seed {request.seed}, {cap}; errors are "
-        f"counted apart; differences are paired by task, from {against.contestant.name}{evolved}; "
-        "S = 100 P / ($ per task + 0.01)"
+        f"{run.benchmark.name}, {request.split} split, {tasks}, seed {request.seed}, {cap}; errors are counted apart;"
+        f" differences are paired by task, from {against.contestant.name}{evolved}{efficiency}"
     )
 
 
 def _remarks(run: Evaluation, lines: Sequence[SystemSummary]) -> Iterator[str]:
     for line in lines:
         if line.errors:
-            yield f"{line.contestant.name}: {line.errors} errors, such as {shorten(line.fault, FAULT)}"
+            yield f"{line.contestant.name}: {format_count(line.errors, 'error')}, such as {shorten(line.fault, FAULT)}"
         if line.capped:
-            yield f"{line.contestant.name}: {line.capped} tasks over the cap of calls, which score 0"
+            yield f"{line.contestant.name}: {format_count(line.capped, 'task')} over the cap of calls, scored 0"
     for line in lines:
         means = line.figures
         if figures := [f"{name} {means[name]:.3f}" for name in run.benchmark.figures if name in means]:

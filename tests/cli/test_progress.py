@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from selfwire.cli.output import format_spend
-from selfwire.cli.progress import EvaluationProgress, EvolutionProgress
+from selfwire.cli.progress import EvaluationProgress, EvolutionProgress, format_seconds_left
 from selfwire.core.usage import Usage
 
 
@@ -61,3 +61,9 @@ def test_the_time_left_ends_with_the_last_iteration_and_tests_come_after_it() ->
     lines = evolution_lines({"phase": "rollout", "iteration": 0}, {**saved, "iteration": 0}, {**saved, "iteration": 1})
     assert " 0 s left" not in lines.splitlines()[-1]
     assert "left before the tests" in f"{EvolutionProgress(2, Console(), tests=True)._format_left(7.2)}"
+
+
+def test_less_than_a_second_is_not_told_as_time_left() -> None:
+    assert [format_seconds_left(seconds) for seconds in (None, 0.0, 0.3)] == ["", "", ""]
+    assert format_seconds_left(61.7) == ", about 62 s left"
+    assert EvolutionProgress(2, Console(), tests=True)._format_left(0.3) == ""

@@ -447,6 +447,6 @@ async def test_runs_that_all_need_more_than_their_share_stop_the_run_and_name_th
     method = Spending()
     made = context(method, budget=Budget(calls=1000), calls_per_task=1, iterations=1, batch=8)
     method.ledgers.append(made.ledger)
-    with pytest.raises(ModelError, match=r"8 of 8 runs .* needed more than the 1 calls .*--calls-per-task"):
+    with pytest.raises(ModelError, match=r"8 of 8 runs .* needed more calls .*--calls-per-task 1\)"):
         await evolved(made)
     assert len(await load_trajectories(made.journal, Scope(run="r", iteration=0, phase="rollout"))) == 8

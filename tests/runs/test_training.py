@@ -40,6 +40,9 @@ def request(seed_team: str | None = None, tasks: int = 4, **fields: Any) -> Evol
     )
 
 
+LONG = "word " * 60
+
+
 async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that() -> None:
     told: list[str] = []
 
@@ -53,7 +56,8 @@ async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that()
     )
     async with track_status(run):
         pass
-    for error in (asyncio.CancelledError(), KeyboardInterrupt(), ModelError("the provider is down")):
+    errors = (asyncio.CancelledError(), KeyboardInterrupt(), ModelError("the provider is down"), ModelError(LONG))
+    for error in errors:
         with pytest.raises(type(error)):
             async with track_status(run):
                 raise error
@@ -62,6 +66,7 @@ async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that()
         *("running", "stopped: interrupted"),
         *("running", "stopped: interrupted"),
         *("running", "stopped: ModelError: the provider is down"),
+        *("running", f"stopped: ModelError: {'word ' * 18}word..."),
     ]
 
 

@@ -68,6 +68,35 @@ async def test_equal_calls_that_overlap_are_sent_once() -> None:
     assert sum(outcome.replayed for outcome in outcomes) == 4
 
 
+class CancelledAfter(Sender):
+    """Its caller is cancelled while the outcome is written."""
+
+    async def __call__(self) -> CallResult:
+        asking = asyncio.current_task()
+        assert asking is not None
+        asyncio.get_running_loop().call_soon(asking.cancel)
+        if isinstance(self.error, ModelError):
+            self.error.cost = COST
+        if self.error:
+            raise self.error
+        return CallResult(self.text, COST)
+
+
+@pytest.mark.parametrize("error", [None, BudgetError("over"), ModelError("down")])
+async def test_what_is_cancelled_while_its_outcome_is_written_is_counted_as_it_is_written(
+    path: Path, error: Exception | None
+) -> None:
+    journal = Journal.create(path, run="r", facts=FACTS)
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(send(journal, CancelledAfter(error=error)))
+    spent, unknown = journal.spend(), journal.unknown()
+    journal.close()
+    journal = Journal.open(path, FACTS)
+    assert (spent, unknown) == (journal.spend(), journal.unknown())
+    assert spent.calls == (not isinstance(error, BudgetError))
+    journal.close()
+
+
 async def test_who_waits_for_an_equal_call_that_is_cancelled_sends_it() -> None:
     journal, sender, stuck = Journal.memory(), Sender(), asyncio.Event()
 

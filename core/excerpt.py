@@ -57,8 +57,15 @@ def _words(text: str) -> set[str]:
 def _join(passages: list[str], places: list[int]) -> str:
     parts = [f"{GAP} " if places[0] else "", passages[places[0]]]
     for before, place in pairwise(places):
-        parts += [passages[place]] if place == before + 1 else [f"{GAP} ", passages[place]]
+        parts += (
+            [passages[place]] if place == before + 1 else [f"{GAP}{_get_end(passages[place - 1])}", passages[place]]
+        )
     return "".join(parts).rstrip() + (f" {GAP}" if places[-1] < len(passages) - 1 else "")
+
+
+def _get_end(passage: str) -> str:
+    """The white space at the end of a passage."""
+    return passage[len(passage.rstrip()) :]
 
 
 def _cut(text: str, length: int) -> str:

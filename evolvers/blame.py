@@ -15,6 +15,8 @@ TASK_LENGTH = 4_000
 WORK_LENGTH = 2_000
 ANSWER_LENGTH = 600
 SHORT_LENGTH = 1_500
+TASK_ABOVE = "(the one above)"
+TASK_BELOW = "(the one of the last failure)"
 
 
 class Blame(FrozenModel):
@@ -54,10 +56,21 @@ class Failure(FrozenModel):
         return f"{self.case}\nit did:\n{self.did}\nfeedback: {self.feedback}"
 
 
-def render_failures(failures: Sequence[Failure]) -> str:
-    """Failures, oldest first: the last one whole, those before it in short."""
-    short = [excerpt(one.text, SHORT_LENGTH, one.cause) for one in failures[:-1]]
-    return "\n\n".join([*short, *(one.text for one in failures[-1:])]) or "(none)"
+def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
+    """Failures, oldest first: the last one whole, those before it in short, and no task twice.
+
+    Args:
+        above: a task that stands in the prompt already.
+    """
+    *earlier, last = [_name_task(one, above, TASK_ABOVE) for one in failures] or [None]
+    if last is None:
+        return "(none)"
+    named = [_name_task(one, last.asked, TASK_BELOW) for one in earlier]
+    return "\n\n".join([*(excerpt(one.text, SHORT_LENGTH, one.cause) for one in named), last.text])
+
+
+def _name_task(failure: Failure, task: str, name: str) -> Failure:
+    return failure.replace(asked=name) if failure.asked == task else failure
 
 
 def resolve_blame(index: int, trajectory: Trajectory, name: str, cause: str) -> Blame | None:

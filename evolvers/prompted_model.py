@@ -93,7 +93,7 @@ def quote_once(sections: Mapping[str, str]) -> dict[str, str]:
         if len(bare) < LONG_LINE:
             return line
         if bare in seen:
-            return f"{line[:QUOTE_LENGTH].rstrip()} {AS_ABOVE}"
+            return f"{line[:QUOTE_LENGTH].rpartition(' ')[0].rstrip() or line[:QUOTE_LENGTH]} {AS_ABOVE}"
         seen.add(bare)
         return line
 

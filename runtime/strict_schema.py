@@ -86,7 +86,7 @@ def _strict(node: _Node, defs: _Node, recursive: set[str]) -> dict[str, Any]:
 
 def _list_limits(node: _Node) -> Iterator[str]:
     """Limits in words, without those that the description tells already."""
-    told = re.findall(r"[\w.]+", node.get("description", "").lower())
+    told = [word.strip(".") for word in re.findall(r"[\w.]+", node.get("description", "").lower())]
     for name, words in LIMITS.items():
         limit = node.get(name)
         if limit is None or _format(limit) in told:

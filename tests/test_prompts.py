@@ -33,6 +33,8 @@ INTERNAL = (
 """Numbers in papers and our departures, how replies are mended, words that only the offline model needs, our names."""
 KNOWN: Mapping[str, set[str]] = {}
 """Offenders by method that are still to be mended; one that is gone must leave this list."""
+ODD = r"\b(?:no orders|orders to you|mends?|settle[sd]?|come apart|code aside|owes to)\b"
+"""Words of ours that a stranger stumbles over."""
 NEVER_ASKED = {"evomas": {"early_exit.md"}}
 """Prompts of agents that end a stage without a call of a model."""
 
@@ -74,6 +76,11 @@ def test_nothing_internal_is_in_prompts_and_schemas_beside_the_methods() -> None
     schemas = [json.dumps(schema.model_json_schema()) for schema in (Choice, RubricScore)]
     assert len(prompts) > 10
     assert not [hit for text in [*prompts, *schemas] for hit in _find_internal(text)]
+
+
+def test_prompts_have_everyday_words() -> None:
+    texts = [file.read_text(encoding="utf-8") for file in _prompt_files("nodes", "evals", "evolvers")]
+    assert not [hit for text in texts for hit in re.findall(ODD, text, re.IGNORECASE)]
 
 
 def test_nothing_internal_is_in_descriptions_of_tools() -> None:

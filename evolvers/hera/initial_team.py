@@ -19,7 +19,7 @@ ROLES = {
     "evidence_selector": "Reads passages and picks the facts that answer open questions.",
     "context_validator": "Checks whether the evidence suffices and says what is still missing.",
     "answer_generator": "Writes the answer from the evidence.",
-    "reflect_agent": "Looks for mistakes in what was done and says how to mend them.",
+    "reflect_agent": "Looks for mistakes in what was done and says how to correct them.",
     "conclude_agent": "Weighs everything that was found and gives the final answer.",
     CALCULATOR: "Does arithmetic, counts, compares values and dates, and finds what lists have in common.",
 }

@@ -64,7 +64,7 @@ async def propose_mutations(
         catch=ModelError,
         task=best.question.input,
         plan=render_topology(topology),
-        agent=blame.agent,
+        agent=render_agents([workflow.agents_by_id[blame.agent]]),
         cause=blame.cause or "(not said)",
         agents=render_agents(others),
         trace=format_trace(best),

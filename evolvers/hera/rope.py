@@ -131,7 +131,7 @@ async def extract_lesson(
         tools=render_lines(agent.tools),
         case="\n\n".join(one.case for one in failures[-1:]) or "(none)",
         variants="\n\n".join(results),
-        failures=render_failures(failures[:-1]),
+        failures=render_failures(failures[:-1], above=failures[-1].asked if failures else ""),
     )
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
     derived = [*(one.derived_from for one in rules), *(one.derived_from for one in principles)]

@@ -23,8 +23,8 @@ class TaskProfile(ReplySchema):
     """What a task is about, and whether its parts can be worked on side by side."""
 
     main_concept: str = Field(description="The most specific concept that names this sort of task.")
-    broader: list[str] = Field(description="Concepts above the main one, nearest first, at most five.", max_length=5)
-    concepts: list[str] = Field(description="Further concepts and skills that it needs, at most twelve.", max_length=12)
+    broader: list[str] = Field(description="Concepts above the main one, nearest first, at most 5.", max_length=5)
+    concepts: list[str] = Field(description="Further concepts and skills that it needs, at most 12.", max_length=12)
     required_tools: list[str] = Field(description="Names of offered tools that the task cannot be solved without.")
     parallelizability: float = Field(ge=0, le=1, description="0: strictly one step after another; 1: fully parallel.")
 

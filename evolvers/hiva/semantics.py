@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel
@@ -14,7 +15,7 @@ from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import PromptRewrite
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.rewriting import DeclinedProposal, propose_rewrite
-from selfwire.evolvers.trace_text import gather_all, render_lines, shorten
+from selfwire.evolvers.trace_text import gather_all, render_lines
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000
@@ -71,7 +72,7 @@ def render_gradients(gradients: Iterable[Gradient], render: Callable[[Gradient],
     """Gradients of an agent or a node, one block per task; bounded evenly."""
     mine = list(gradients)
     share = max(GRADIENTS_LENGTH // max(len(mine), 1), 200)
-    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shorten(render(g), share)}" for g in mine)
+    return "\n".join(f"[{g.task}, {g.sentiment}]\n{excerpt(render(g), share)}" for g in mine)
 
 
 def _weigh(gradient: Gradient) -> str:

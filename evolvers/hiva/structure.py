@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -168,7 +169,7 @@ async def _decide(
         role=workflow.agent_at(node).prompt,
         gradients=render_gradients(gradients, lambda g: g.text),
         tools=render_lines(workflow.agent_at(node).tools),
-        successors="\n".join(f"{t}: {shorten(' '.join(workflow.agent_at(t).prompt.split()), 240)}" for t in targets),
+        successors="\n".join(f"{t}: {excerpt(' '.join(workflow.agent_at(t).prompt.split()), 240)}" for t in targets),
         routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
         parallelizability=f"{parallel:.2f}",
         operations="\n".join(list_operations(workflow, node, parallel, config)),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 
 from selfwire.core.agent import Agent
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -14,7 +15,7 @@ from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
 from selfwire.evolvers.tacomas.slow import render_graph
 from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_work
-from selfwire.evolvers.trace_text import gather_all, shorten
+from selfwire.evolvers.trace_text import gather_all
 
 NOTE_LENGTH = 900
 PROMPT_LENGTH = 2_000
@@ -71,7 +72,7 @@ def to_note(refinement: AgentRefinement, number: int) -> str:
     """A refinement after round t as a note for its agent, which counts rounds from 1; "" if it says nothing."""
     parts = (("Fault", refinement.errors), ("Next", refinement.plan), (UPDATES[refinement.kind], refinement.update))
     note = " ".join(f"{name}: {' '.join(text.split())}" for name, text in parts if text.strip())
-    return shorten(f"After round {number + 1}. {note}", NOTE_LENGTH) if note else ""
+    return excerpt(f"After round {number + 1}. {note}", NOTE_LENGTH) if note else ""
 
 
 def append_notes(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from selfwire.core.budget import add_cost_on_error
+from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
@@ -16,7 +17,7 @@ from selfwire.core.values import FrozenModel
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributions, Operator, Verdict
 from selfwire.evolvers.tacomas.work import cut_task, hide_answer, render_work
-from selfwire.evolvers.trace_text import format_step, gather_all, shorten
+from selfwire.evolvers.trace_text import format_step, gather_all
 
 WEAK = 0.3
 """Highest score of an agent without evidence: weak but partly relevant."""
@@ -206,4 +207,4 @@ def mean_contribution(scores: Sequence[Contribution]) -> float | None:
 def _shown(agent: str, role: str, steps: Sequence[Step]) -> str:
     check = "PASS" if has_evidence(steps) else "FAIL"
     done = "\n".join(format_step(step) for step in steps) or "(it was not reached in this round)"
-    return f"[{agent}] {shorten(' '.join(role.split()), 200)}\nevidence precheck: {check}\n{done}"
+    return f"[{agent}] {excerpt(' '.join(role.split()), 200)}\nevidence precheck: {check}\n{done}"

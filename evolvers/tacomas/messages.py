@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from math import floor
 
+from selfwire.core.excerpt import excerpt
 from selfwire.core.trajectory import Message
-from selfwire.evolvers.trace_text import shorten
 
 
 def share_budget(lengths: Sequence[int], weights: Sequence[float], budget: int) -> tuple[int, ...]:
@@ -30,14 +30,19 @@ def share_budget(lengths: Sequence[int], weights: Sequence[float], budget: int) 
     return tuple(shares)
 
 
-def weigh_messages(inbox: Sequence[Message], weights: Mapping[str, float], budget: int) -> tuple[Message, ...]:
-    """The messages by their senders' weights, heaviest first, each cut in its middle to its share of the budget.
+def weigh_messages(
+    inbox: Sequence[Message], weights: Mapping[str, float], budget: int, *, about: str = ""
+) -> tuple[Message, ...]:
+    """The messages by their senders' weights, heaviest first, each cut to its share of the budget.
 
     A sender that is not in the team any more weighs 0; equal weights keep their order.
+
+    Args:
+        about: decides which passages of a long message stay.
     """
     ordered = sorted(inbox, key=lambda message: -weights.get(message.source, 0.0))
     shares = share_budget([len(m.text) for m in ordered], [weights.get(m.source, 0.0) for m in ordered], budget)
     return tuple(
-        message if len(message.text) <= share else message.replace(text=shorten(message.text, share)[:share])
+        message if len(message.text) <= share else message.replace(text=excerpt(message.text, share, about))
         for message, share in zip(ordered, shares, strict=True)
     )

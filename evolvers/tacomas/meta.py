@@ -17,9 +17,7 @@ from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforce_budgets, render_graph
 from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_work
-from selfwire.evolvers.trace_text import shorten
 
-TRACE_LENGTH = 12_000
 PROMPT_LENGTH = 1_000
 
 
@@ -44,7 +42,7 @@ async def propose_slow_update(
         lessons: effects of structural changes on earlier questions.
         tools: that newborns may hold.
     """
-    goal, trace = "\n".join(f"- {goal}" for goal in rounds[-1].failed), shorten(render_work(done), TRACE_LENGTH)
+    goal, trace = "\n".join(f"- {goal}" for goal in rounds[-1].failed), render_work(done)
     try:
         update, usage = await meta_model.ask(
             SlowUpdate,

@@ -22,6 +22,7 @@ from selfwire.core.edits import (
     RewritePrompt,
     format_edit,
 )
+from selfwire.core.excerpt import excerpt
 from selfwire.core.prompts import Prompts
 from selfwire.core.topology import ToleratedProblems
 from selfwire.core.usage import Usage
@@ -189,7 +190,7 @@ class _Draft:
 
     def newborn(self, new: NewAgent) -> Agent:
         role = " ".join(new.role.split())[:ROLE_LENGTH]
-        goal = shorten(new.goal.strip() or role, GOAL_LENGTH)
+        goal = excerpt(new.goal.strip() or role, GOAL_LENGTH)
         for name in dict.fromkeys(new.tools):
             if name not in self.tools:
                 self.refuse(f"tool {name!r} for {role}", f"tools on offer are {', '.join(self.tools) or 'none'}")
@@ -197,7 +198,7 @@ class _Draft:
         use = ", use the tools that you hold" if tools else ""
         return Agent(
             id=make_fresh_id(self.workflow, role),
-            role=shorten(f"{role}: {' '.join(goal.split())}", ROLE_LENGTH),
+            role=excerpt(f"{role}: {' '.join(goal.split())}", ROLE_LENGTH),
             prompt=self.prompts.text("newborn", role=role, goal=goal, tools=use).strip(),
             tools=tools,
         )
@@ -249,7 +250,7 @@ class _Draft:
                 else:
                     self.attempt(RewritePrompt(agent, prompt), operation="FEEDBACK")
             if seed := one.memory_seed.strip():
-                self.attempt(Remember(agent, shorten(seed, SEED_LENGTH)), operation="FEEDBACK")
+                self.attempt(Remember(agent, excerpt(seed, SEED_LENGTH)), operation="FEEDBACK")
 
     def agent_called(self, name: str) -> Id | None:
         """An agent by id, by the role of a newborn, or by its node."""

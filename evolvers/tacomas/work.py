@@ -2,16 +2,18 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 
 from selfwire.core.agent import Agent
 from selfwire.core.excerpt import excerpt
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.evolvers.trace_text import format_trace, shorten
+from selfwire.evolvers.trace_text import format_trace
 
 Notes = Mapping[str, Sequence[str]]
 """Refinements by agent, oldest first."""
 
 ANSWER = "(wrote the team's answer)"
+SAME = "(the same text as the team's answer)"
 TASK_LENGTH = 4_000
 
 
@@ -28,12 +30,14 @@ def render_work(done: Trajectory, *, with_answer: bool = True) -> str:
 
 
 def hide_answer(done: Trajectory) -> Trajectory:
-    """The round with a word in the place of the output that is the answer."""
-    return done.replace(steps=tuple(_without_answer(step, done.answer) for step in done.steps))
+    """The round with a word in the place of each output that is the answer; the last step is the one that wrote it."""
+    last = len(done.steps) - 1
+    words = (ANSWER if n == last else SAME for n in range(len(done.steps)))
+    return done.replace(steps=tuple(map(_without_answer, done.steps, repeat(done.answer), words)))
 
 
-def _without_answer(step: Step, answer: str | None) -> Step:
-    return step.replace(output=ANSWER) if answer and step.output.strip() == answer.strip() else step
+def _without_answer(step: Step, answer: str | None, word: str) -> Step:
+    return step.replace(output=word) if answer and step.output.strip() == answer.strip() else step
 
 
 def cut_task(task: str, about: str) -> str:
@@ -58,5 +62,5 @@ def render_agent(agent: Agent, notes: Notes, length: int) -> str:
         length: most characters of its prompt.
     """
     kept = [f"- {note}" for note in (*agent.memory, *notes.get(agent.id, ()))]
-    lines = [f"tools: {', '.join(agent.tools) or 'none'}", f"prompt: {shorten(agent.prompt, length)}"]
+    lines = [f"tools: {', '.join(agent.tools) or 'none'}", f"prompt: {excerpt(agent.prompt, length)}"]
     return "\n".join([*lines, "notes:", *kept] if kept else lines)

@@ -66,7 +66,7 @@ class TacomasActions:
         names = name_nodes(workflow)
 
         async def act_on_weighed(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
-            read = weigh_messages(inbox, by_node, self.config.fast.inbox_length)
+            read = weigh_messages(inbox, by_node, self.config.fast.inbox_length, about=question.input)
             named = [mail.replace(source=names.get(mail.source, mail.source)) for mail in read]
             return await act(agent, question, named, scope=scope)
 

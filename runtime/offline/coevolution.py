@@ -23,7 +23,7 @@ REMARKS = ("Nothing came of it.", "Hardly anything new.", "One thing to build on
 
 OPEN = re.compile(r"\bunknown\b|\bnot known\b|\bcannot (?:say|tell)\b", re.IGNORECASE)
 _OWN = re.compile(r"^\s*-\s+(?!Remark:|Idea:)(.+)$", re.MULTILINE)
-_WROTE_ANSWER = "(wrote the team's answer)"
+_ANSWER_TEXT = re.compile(r"\((?:wrote|the same text as) the team's answer\)")
 _ANSWER = re.compile(r"^\W*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -51,7 +51,7 @@ def contributions(brief: CriticInput) -> dict[str, Any]:
     final, seen, scores = _last_answer(brief["answer"]), set[str](), []
     decided = False
     for name, body in _blocks(brief["agents"]):
-        block = _Block(name, body.replace(_WROTE_ANSWER, brief["answer"]))
+        block = _Block(name, _ANSWER_TEXT.sub(lambda _: brief["answer"], body))
         own = [line for line in _OWN.findall(block.text) if line not in seen]
         seen.update(own)
         level = 2 if len(own) == 1 else 3 if own else 1

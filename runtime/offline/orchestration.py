@@ -139,8 +139,9 @@ def blame(brief: CriticInput) -> dict[str, Any]:
 def mutation(brief: CriticInput) -> dict[str, Any]:
     """A new agent for the steps that do not show, or an existing one for the first of them."""
     roles, missing = _roles(brief["agents"]), brief.missing[:PLACES] or (brief.any_skill("mutation"),)
-    able = [name for name, role in roles.items() if missing[0] in find_skills(role) and name != brief["agent"]]
-    others = [name for name in roles if name != brief["agent"]] or list(roles)
+    blamed = brief["agent"].partition(":")[0]
+    able = [name for name, role in roles.items() if missing[0] in find_skills(role) and name != blamed]
+    others = [name for name in roles if name != blamed] or list(roles)
     tools = [line.strip() for line in brief["tools"].split("\n") if re.search(brief.family.needs, line, re.I)]
     return {
         "alternative": able[0] if able else brief.pick("alternative", others) if others else "",

@@ -10,7 +10,7 @@ from tests.prompts.recording import Ask
 
 FOLDER = Path(__file__).parents[2] / "docs" / "prompts"
 COMMAND = "python -m tests.render_prompts"
-BEGINNING = 40
+BEGINNING = 80
 """Characters of two system messages that differ where two agents speak."""
 
 

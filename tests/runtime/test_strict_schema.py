@@ -99,6 +99,7 @@ class Whole(BaseModel):
     name: str = Field(min_length=1, description="A name.")
     parts: list[Part] = Field(min_length=2, max_length=4, description="2 to 4 parts.")
     title: Part | None = None
+    sure: float = Field(le=1, description="How sure, from 0 to 1.")
 
 
 class Tree(BaseModel):
@@ -124,8 +125,9 @@ def test_limits_are_told_in_words_once_and_references_are_filled_in() -> None:
             "name": {"type": "string", "description": "A name. (not empty)"},
             "parts": {"type": "array", "description": "2 to 4 parts.", "items": part},
             "title": {"anyOf": [part, {"type": "null"}]},
+            "sure": {"type": "number", "description": "How sure, from 0 to 1."},
         },
-        "required": ["name", "parts", "title"],
+        "required": ["name", "parts", "title", "sure"],
         "additionalProperties": False,
     }
 

@@ -84,6 +84,7 @@ async def test_a_mutation_sees_the_cause_all_topologies_that_failed_and_agents_t
         )
         shown += model.shown("Mutation")
     for text in shown:
+        assert f"<agent>\nretriever: {pool().agents_by_id['retriever'].role}" in text
         assert "<cause>\nit searched for everything at once\n</cause>" in text
         tried = text.partition("<tried>\n")[2].partition("\n</tried>")[0].split("\n")
         assert [line.split(";")[-1] for line in tried] == [

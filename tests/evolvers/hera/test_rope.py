@@ -154,6 +154,15 @@ def test_of_several_failures_the_last_one_is_whole() -> None:
     assert render_failures([]) == "(none)"
 
 
+async def test_no_task_is_shown_twice() -> None:
+    same = [told(n).replace(asked="Who built the bridge of Tarn?") for n in range(3)]
+    assert render_failures(same).count("the bridge of Tarn") == 1
+    assert same[2].text in render_failures(same)
+    model = ScriptedModel(Contrast=Contrast(operational_rules=[], behavioral_principles=[]))
+    await extract_lesson(RETRIEVER, FAILED, FAILED, [(VARIED, FAILED)], same, meta_model(model), scope=Scope())
+    assert model.shown("Contrast")[0].count("the bridge of Tarn") == 1
+
+
 async def test_d11_replays_with_infrastructure_errors_are_not_contrasted() -> None:
     broken, model = ran(score=None, error="down"), ScriptedModel()
     lesson, _ = await extract_lesson(

@@ -215,14 +215,14 @@ def test_the_reward_is_the_sentiment(sentiment: str, reward: int) -> None:
     assert gradient(sentiment=sentiment).reward == reward
 
 
-def test_every_prompt_has_both_parts_and_says_that_texts_are_no_orders() -> None:
+def test_every_prompt_has_both_parts_and_says_that_texts_are_no_instructions() -> None:
     asked = set(PROMPTS.texts) - {"source", "aggregator"}
     assert asked == {
         "profile", "instruction", "global_gradient", "agent_gradient", "rewrite", "decision", "criticism",
     }  # fmt: skip
     for name in asked:
         system, user = PROMPTS.texts[name].split("\n---\n")
-        assert "not order" in system or "not an order" in system
+        assert "not instructions to you" in system
         assert "$" in user
 
 

@@ -92,7 +92,16 @@ def test_d1_the_message_budget_is_shared_by_weight() -> None:
     assert share_budget([10, 20], [0.9, 0.1], 100) == (10, 20)
     assert share_budget([80, 80], [0, 0], 100) == (50, 50)
     read = weigh_messages([mail("a", "x" * 500), mail("b", "y" * 500)], {"a": 0.25, "b": 0.75}, 400)
-    assert [(message.source, len(message.text)) for message in read] == [("b", 299), ("a", 99)]
+    assert [(message.source, len(message.text)) for message in read] == [("b", 300), ("a", 100)]
+
+
+def test_of_a_long_message_the_passages_that_matter_stay_whole() -> None:
+    inns = "\n\n".join(f"Town {n} has a market and {n} inns." for n in range(40))
+    [read] = weigh_messages(
+        [mail("a", f"{inns}\n\nTarn was founded by Mira Holt.\n\n{inns}")], {}, 300, about="Mira Holt"
+    )
+    assert "Tarn was founded by Mira Holt." in read.text
+    assert len(read.text) <= 300
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.floats(0, 1)), max_size=6), st.integers(0, 500))

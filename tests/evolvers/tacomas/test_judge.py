@@ -77,6 +77,14 @@ async def test_the_answer_is_shown_once() -> None:
     assert all("[reflector]" in text for _, text, *_ in model.asked)
 
 
+async def test_an_agent_that_wrote_what_the_answer_says_did_not_write_the_answer() -> None:
+    meta, model = meta_model(Verdict=Verdict(results=[False] * 3))
+    ran = done(step("planner", "the red one"), step("reflector", "the red one"))
+    await judge(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    [(_, shown, *_)] = model.asked
+    assert "[planner] (the same text as the team's answer)\n[reflector] (wrote the team's answer)" in shown
+
+
 async def test_without_a_valid_verdict_a_round_has_no_score() -> None:
     meta, _ = meta_model(Verdict=ReplyError("garbage"))
     found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())

@@ -62,9 +62,9 @@ def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
     Args:
         above: a task that stands in the prompt already.
     """
-    *earlier, last = [_name_task(one, above, TASK_ABOVE) for one in failures] or [None]
-    if last is None:
+    if not failures:
         return "(none)"
+    *earlier, last = (_name_task(one, above, TASK_ABOVE) for one in failures)
     named = [_name_task(one, last.asked, TASK_BELOW) for one in earlier]
     return "\n\n".join([*(excerpt(one.text, SHORT_LENGTH, one.cause) for one in named), last.text])
 

@@ -11,7 +11,7 @@ def test_a_long_line_is_whole_where_it_comes_first_and_cut_to_its_beginning_afte
     assert made["task"] == given["task"]
     lines = made["trace"].split("\n")
     assert (lines[0], lines[2]) == ("[a] It says:", "Mira Holt.")
-    assert lines[1] == f"- The glass bridge of Tarn was built by Mira Holt. The glass {AS_ABOVE}"  # no word is cut
+    assert lines[1] == f"- The glass bridge of Tarn was built by Mira Holt. The {AS_ABOVE}"  # no word is cut
     assert made["feedback"] == "Who?"  # short lines may repeat
 
 

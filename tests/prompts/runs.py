@@ -130,7 +130,7 @@ RUNS: Mapping[str, Sequence[Run]] = {
         Run("hiva", iterations=2, replies=CRITICAL),
         Run("hiva", {"environment": False}, iterations=1),
     ),
-    "hera": (Run("hera", iterations=2, replies={"Contrast": CONTRASTED}, grader="em"),),
+    "hera": (Run("hera", iterations=4, replies={"Contrast": CONTRASTED}, grader="em"),),
     "tacomas": (Run("tacomas", {"rounds": 4}, replies=REPLACED),),
     "dytopo": tuple(Run("dytopo", {"rounds": 3, "domain": domain}) for domain in DOMAINS),
     "evomas": (

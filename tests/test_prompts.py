@@ -33,7 +33,7 @@ INTERNAL = (
 """Numbers in papers and our departures, how replies are mended, words that only the offline model needs, our names."""
 KNOWN: Mapping[str, set[str]] = {}
 """Offenders by method that are still to be mended; one that is gone must leave this list."""
-ODD = r"\b(?:no orders|orders to you|mends?|settle[sd]?|come apart|code aside|owes to)\b"
+ODD = r"\b(?:no orders?|orders to you|mends?|settle[sd]?|come apart|code aside|owes to)\b"
 """Words of ours that a stranger stumbles over."""
 NEVER_ASKED = {"evomas": {"early_exit.md"}}
 """Prompts of agents that end a stage without a call of a model."""

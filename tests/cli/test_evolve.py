@@ -152,19 +152,19 @@ def test_without_environment_the_critics_agreement_with_the_truth_is_printed(tmp
 
 
 @pytest.mark.parametrize(
-    ("method", "asked", "told"),
+    ("method", "told"),
     [
-        ("tacomas", 0, ["contribution", "ended: ", "the answer is that of round"]),
-        ("dytopo", 1, ["edges: ", "density ", "manager: not complete", "ended: "]),
+        ("tacomas", ["contribution", "ended: ", "the answer is that of round"]),
+        ("dytopo", ["edges: ", "density ", "manager: not complete", "ended: "]),
     ],
 )
-def test_methods_that_rewire_while_they_work_show_every_round(
-    tmp_path: Path, method: str, asked: int, told: list[str]
-) -> None:
-    question = load_benchmark("archive").splits(0, train=1, gate=0, test=asked + 1).test[asked].input
-    result = invoked(tmp_path, "run", method, question, "--benchmark", "archive", "--show")
-    assert result.exit_code == 0, result.output
-    assert "round 1: " in result.stdout
+def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, method: str, told: list[str]) -> None:
+    for task in load_benchmark("archive").splits(0, train=1, gate=0, test=8).test:
+        result = invoked(tmp_path, "run", method, task.input, "--benchmark", "archive", "--show")
+        assert result.exit_code == 0, result.output
+        assert "round 1: " in result.stdout
+        if "round 2: " in result.stdout:  # some are answered in one round
+            break
     assert "round 2: " in result.stdout
     assert [part for part in told if part not in result.stdout] == []
     assert "Answer:" in result.stdout

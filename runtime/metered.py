@@ -31,12 +31,7 @@ from selfwire.runtime.models import MAX_TOKENS, get_identity
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.provider_errors import Caught, format_provider_error, is_transient, retry_after
 from selfwire.runtime.recorder import Recorder
-from selfwire.runtime.structured import (
-    list_faults,
-    make_retry_messages,
-    parse_reply,
-    schema_fingerprint,
-)
+from selfwire.runtime.structured import list_faults, make_retry_messages, parse_reply, schema_fingerprint
 from selfwire.runtime.structured_counts import ASKED, note_invalid
 from selfwire.runtime.structured_modes import MODE_NOTE, Mode, ModeSearch, Structured, get_known_mode
 from selfwire.runtime.throttle import Throttle, get_throttle
@@ -169,10 +164,13 @@ class MeteredModel:
             if await self._reopen(request, reasked):
                 return await self.generate_structured(schema, messages, scope=scope, role=role, temperature=temperature)
             await note_invalid(self.journal, reasked, error)
+            player = self._player(role)
+            search = self._search_mode(player, request)
+            other_mode = ", or --structured prompt" if search and search.mode != "prompt" else ""
             invalid = ReplyError(
-                f"{self._player(role).who.name} gave no valid {schema.__name__} at {reasked.where}, nor when asked "
-                f"again: {list_faults(error)}; try another model for role {role!r}, or --structured prompt; resuming "
-                "the run with --retry-failed asks again"
+                f"{player.who.name} gave no valid {schema.__name__} at {reasked.where}, nor when asked again: "
+                f"{list_faults(error)}; try another model for role {role!r}{other_mode}; resuming the run with "
+                "--retry-failed asks again"
             )
             invalid.cost = usage
             raise invalid from None

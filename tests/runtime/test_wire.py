@@ -19,6 +19,7 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings
 from selfwire.runtime.provider_errors import is_transient
+from selfwire.runtime.structured_modes import Mode
 from tests.runtime.wired import ASKED, QUICK, Verdict, metered
 from tests.wire.server import WireServer, broken, cut_off, refused, saying, text
 
@@ -118,6 +119,15 @@ async def test_two_invalid_replies_are_a_reply_error(wire_server: WireServer) ->
     assert len(wire_server.asked) == 2
     assert invalid.value.cost is not None
     assert invalid.value.cost.calls == model.ledger.spent.calls == 2
+
+
+@pytest.mark.parametrize(("mode", "advised"), [("native", True), ("json", True), ("prompt", False)])
+async def test_an_invalid_reply_advises_mode_prompt_where_it_is_another_one(
+    mode: Mode, advised: bool, wire_server: WireServer
+) -> None:
+    with pytest.raises(ReplyError, match="try another model") as invalid:
+        await metered(wire_server, QUICK.replace(structured=mode)).generate_structured(Verdict, ASKED, scope=Scope())
+    assert ("--structured prompt" in str(invalid.value)) is advised
 
 
 async def test_an_ask_that_fails_when_it_is_repeated_tells_what_both_attempts_cost(wire_server: WireServer) -> None:

@@ -61,7 +61,7 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
         folder.mkdir()
     run_sync(train(straight))  # in this process, where sets have another order
     draw = random.Random(5)
-    for point in (draw.randint(4, 9) for _ in range(4)):  # moments of each process, of about 30 in all
+    for point in (draw.randint(4, 9) for _ in range(2)):  # moments of each process, of about 30 in all
         process = start("tests.graphs.trained_process:main", str(killed), str(point))
         process.communicate()
         assert process.returncode == -signal.SIGKILL

@@ -100,7 +100,7 @@ def test_a_key_that_is_refused_and_a_provider_that_hangs(
     expected, requests, _ = whole
     server.faults.extend([Fault()] * (requests // 2))
     server.always = fault
-    stopped(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--timeout", "6")
+    stopped(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--timeout", "2")
     begins(tmp_path, expected)
     server.always = None
     assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
@@ -213,8 +213,8 @@ def test_a_budget_of_seconds_cuts_off_what_hangs_and_outlasts_a_stop(
     expected, requests, _ = whole
     server.faults.extend([Fault()] * (requests // 4))
     server.always = hanging(600)
-    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-seconds", "8")
-    assert "of 8.00 seconds spent" in called.stderr
+    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-seconds", "3")
+    assert "of 3.00 seconds spent" in called.stderr
     server.always = None
     asked = len(server.asked)
     stopped(tmp_path, *kills.resumption(tmp_path))

@@ -21,7 +21,7 @@ def test_killed_evolutions_end_with_the_same_library_prompts_and_spend(tmp_path:
         rollout, evolve = 0.15, 0.5  # shares of the requests, in the middle of each phase
         for number, share in enumerate((rollout, evolve)):
             point = int(share * requests)
-            points = (point, point + 7, point + 19)
+            points = (point, point + 7)
             home = tmp_path / str(number)
             found = kills.killed(home, server, kills.TINY, points, expected, HERA)
             assert found.differs == ()

@@ -94,14 +94,14 @@ def test_graders_that_raise_hang_or_return_nonsense_cost_their_own_tasks_only(tm
 def test_async_graders_that_hang_cost_their_own_tasks_only_even_if_they_never_yield(
     concurrency: int, tmp_path: Path
 ) -> None:
-    whims = ("fine", "wait", "fine", "block", "fine", "cancel", "nan", "fine", "block", "fine")
+    whims = ("fine", "wait", "fine", "block", "fine", "cancel", "nan", "block", "fine")
     asked = own(tmp_path, *whims, grader="capricious_async")
-    _, rows = evaluated(tmp_path, asked.replace(concurrency=concurrency, grading_timeout=2.0))
+    _, rows = evaluated(tmp_path, asked.replace(concurrency=concurrency, grading_timeout=1.0))
     found = {row.task: row for row in rows if row.target == "single"}
     assert {task: row.score for task, row in found.items()} == {
         f"t{n}": 1.0 if whim == "fine" else None for n, whim in enumerate(whims)
     }
-    assert "did not grade task 't3' within 2 s" in (found["t3"].error or "")
+    assert "did not grade task 't3' within 1 s" in (found["t3"].error or "")
     assert "CancelledError" in (found["t5"].error or "")
 
 

@@ -47,14 +47,20 @@ class TaskBudgetError(BudgetError):
     """A task has used up the calls reserved for it; the other tasks go on."""
 
 
-class ModelError(SelfwireError):
-    """A model call failed after its retries: an infrastructure fault, never an answer."""
+class CallError(SelfwireError):
+    """A model call failed after its retries."""
 
     cost: Usage | None = None
     """Billed for its attempts; None if unknown."""
+    is_cost_known: bool = False
+    """Whether nothing else can have been billed, as the provider refused all other attempts."""
 
 
-class OutageError(StoppedError):
+class ModelError(CallError):
+    """A model call failed: an infrastructure fault, never an answer."""
+
+
+class OutageError(StoppedError, CallError):
     """A provider is down, which is not the fault of a task: the run stops in a resumable state."""
 
 

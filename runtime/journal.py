@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from selfwire.core.errors import BudgetError, JournalError, ModelError, SelfwireError
+from selfwire.core.errors import BudgetError, CallError, JournalError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.secrets import mask_secrets
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
@@ -137,6 +137,11 @@ class Journal:
         connection = open_connection(str(path), choose_read_mode(Path(path)))
         return cls(connection, name=str(path), run=found.facts["run"], lease=None)
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether another process may go on from what is recorded."""
+        return self._lease is not None
+
     async def call_once(
         self,
         kind: Kind,
@@ -168,11 +173,12 @@ class Journal:
                 return await self._replay(key)
             place = (scope.key, scope.iteration, scope.phase, scope.task, scope.node)
             reserved = (sql.RESERVE, (key, kind, *place, digest, attempt, at_most.tokens))
-            self._open[key] = at_most.tokens
+            before = self._open.get(key)
+            self._open[key] = max(at_most.tokens, before or 0)
             if kind == "environment":
-                return await self._make_call(key, call, reserved)
+                return await self._make_call(key, call, before, reserved)
             await self._writer.run(sql.writing([reserved]), overtakes=True)
-            return await self._make_call(key, call)
+            return await self._make_call(key, call, before)
         finally:
             self._release_waiters(key)
 
@@ -193,22 +199,30 @@ class Journal:
         for waiting in others:
             waiting.set_result(None)
 
-    async def _make_call(self, key: str, call: Call, *first: sql.Statement) -> CallResult:
+    async def _make_call(self, key: str, call: Call, before: int | None, *first: sql.Statement) -> CallResult:
         """Make the call and record its reply or failure; `first` is written before that.
 
         What is written is written even if this task is cancelled meanwhile, so it is counted before.
+
+        Args:
+            before: tokens that earlier attempts which failed may have cost at most; None if there were none.
         """
         try:
             result = await call()
         except BudgetError:  # refused before it was sent
-            del self._open[key]
-            await self._write((sql.REFUSE, (key,)))
+            if before is None:
+                del self._open[key]
+            else:
+                self._open[key] = before
+            await self._write((sql.FORGET, (key,)) if before is None else (sql.GIVE_BACK, (before, key)))
             raise
         except SelfwireError as error:
-            billed = error.cost if isinstance(error, ModelError) and error.cost and error.cost.calls else ZERO_USAGE
+            billed = error.cost if isinstance(error, CallError) and error.cost and error.cost.calls else ZERO_USAGE
             bill = () if billed is ZERO_USAGE else ((sql.BILL, (*sql.columns(billed), key)),)
             self._count(billed)
-            await self._put(*first, (sql.FAIL, (mask_secrets(str(error)), key)), *bill)
+            if isinstance(error, CallError) and error.is_cost_known:
+                self._open[key] = before or 0
+            await self._put(*first, (sql.FAIL, (self._open[key], mask_secrets(str(error)), key)), *bill)
             raise
         del self._open[key]
         self._count(result.usage)
@@ -239,7 +253,8 @@ class Journal:
         if key not in self._retryable:
             return False
         self._retryable.discard(key)
-        await self._write((sql.FAIL, ("its reply was of no use", key)))
+        self._open[key] = 0
+        await self._write((sql.FAIL, (0, "its reply was of no use", key)))
         self._settled.discard(key)
         return True
 

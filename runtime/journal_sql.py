@@ -15,12 +15,15 @@ BILLED = ", ".join(f"{column} = COALESCE({column}, 0) + ?" for column in USAGE.s
 
 RESERVE = (
     "INSERT INTO calls (key, kind, scope, iteration, phase, task, node, request, attempt, at_most, state) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved') ON CONFLICT (key) DO UPDATE SET state = 'reserved'"
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved') ON CONFLICT (key) DO UPDATE SET state = 'reserved', "
+    "at_most = MAX(at_most, excluded.at_most)"
 )
 SETTLE = f"UPDATE calls SET state = 'settled', error = NULL, reply = ?, {BILLED} WHERE key = ?"
-FAIL = "UPDATE calls SET state = 'failed', failures = failures + 1, error = ? WHERE key = ?"
+FAIL = "UPDATE calls SET state = 'failed', failures = failures + 1, at_most = ?, error = ? WHERE key = ?"
 BILL = f"UPDATE calls SET {BILLED} WHERE key = ?"
-REFUSE = "DELETE FROM calls WHERE key = ? AND failures = 0"
+FORGET = "DELETE FROM calls WHERE key = ?"
+GIVE_BACK = "UPDATE calls SET state = IIF(failures > 0, 'failed', 'reserved'), at_most = ? WHERE key = ?"
+"""Takes back a reservation of a call that was sent before, without a reply."""
 KEEP = "INSERT OR IGNORE INTO bodies VALUES (?, ?)"
 NOTE = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError
+from selfwire.core.errors import CallError, ConfigError, ModelError, OutageError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, replace_surrogates
@@ -29,7 +29,7 @@ from selfwire.runtime.messages import salvage_calls, to_langchain, to_reply
 from selfwire.runtime.model_request import ModelRequest, RoleModel, advise_on_refusal, make_options, make_request_key
 from selfwire.runtime.models import MAX_TOKENS, get_identity
 from selfwire.runtime.prices import Prices
-from selfwire.runtime.provider_errors import Caught, format_provider_error, is_transient, retry_after
+from selfwire.runtime.provider_errors import Caught, format_provider_error, is_refusal, is_transient, retry_after
 from selfwire.runtime.recorder import Recorder
 from selfwire.runtime.structured import list_faults, make_retry_messages, parse_reply, schema_fingerprint
 from selfwire.runtime.structured_counts import ASKED, note_invalid
@@ -167,10 +167,10 @@ class MeteredModel:
             player = self._player(role)
             search = self._search_mode(player, request)
             other_mode = ", or --structured prompt" if search and search.mode != "prompt" else ""
+            resume = "; resuming the run with --retry-failed asks again" if self.journal.can_resume else ""
             invalid = ReplyError(
                 f"{player.who.name} gave no valid {schema.__name__} at {reasked.where}, nor when asked again: "
-                f"{list_faults(error)}; try another model for role {role!r}{other_mode}; resuming the run with "
-                "--retry-failed asks again"
+                f"{list_faults(error)}; try another model for role {role!r}{other_mode}{resume}"
             )
             invalid.cost = usage
             raise invalid from None
@@ -198,7 +198,7 @@ class MeteredModel:
                     extend = partial(reservation.extend, at_most, request.where)
                     sent = request._replace(messages=messages)
                     reply = await self._send_with_retries(player, sent, billed, extend)
-                except ModelError as error:
+                except CallError as error:
                     error.cost = sum_usages(billed)
                     raise
                 finally:
@@ -229,7 +229,7 @@ class MeteredModel:
             f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute
         )
         since, search = time.monotonic(), self._search_mode(player, request)
-        attempt, empty = 0, 0
+        attempt, empty, refusals_only = 0, 0, True
         while True:
             async with throttle:
                 sent = time.monotonic()
@@ -245,6 +245,7 @@ class MeteredModel:
                 empty += 1
                 fault, can_retry, wait = "an empty reply", empty == 1 and extend(), None
             else:
+                refusals_only &= is_refusal(answer)
                 if search and search.step_down(answer):
                     continue  # a refused form has cost nothing
                 fault = format_provider_error(answer, player.model)
@@ -260,12 +261,13 @@ class MeteredModel:
         asked = f", which asks to wait {wait:,.0f} s" if wait else ""
         what = f"{player.who.label} failed at {request.where} after {attempt + 1} attempt(s): {fault}{asked}"
         way_out = "check the address, the key, the model's name and the provider's state, then resume"
-        if isinstance(answer, AIMessage):
-            raise ModelError(f"{what}; {way_out}")
-        refused = advise_on_refusal(answer, request, search)
-        if not refused and self.policy.probe and extend() and not await self._probe(player, request, throttle, billed):
-            raise OutageError(f"{what}; it does not answer anything else either: {way_out}")
-        raise ModelError(f"{what}; {refused or way_out}")
+        refused = "" if isinstance(answer, AIMessage) else advise_on_refusal(answer, request, search)
+        failed: CallError = ModelError(f"{what}; {refused or way_out}")
+        doubted = self.policy.probe and not refused and not isinstance(answer, AIMessage)
+        if doubted and extend() and not await self._probe(player, request, throttle, billed):
+            failed = OutageError(f"{what}; it does not answer anything else either: {way_out}")
+        failed.is_cost_known = refusals_only
+        raise failed
 
     def _search_mode(self, player: RoleModel, request: ModelRequest) -> ModeSearch | None:
         if request.schema is None:

@@ -61,6 +61,11 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, (OSError, *MALFORMED)) or any(name in names for name in TRANSIENT_NAMES)
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Whether a provider has refused a request before it worked on it, so that nothing is billed: 4xx but 408."""
+    return (code := status(error)) is not None and 400 <= code < 500 and code != 408
+
+
 def retry_after(error: BaseException) -> float | None:
     """Seconds that the provider asks to wait; None if it does not."""
     headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", None) or {}

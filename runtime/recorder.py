@@ -11,6 +11,10 @@ from selfwire.runtime.journal_keys import Kind
 class Recorder(Protocol):
     """Makes calls and may record them; see `Journal.call_once`."""
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether another process may go on from what is recorded."""
+
     async def call_once(
         self,
         kind: Kind,
@@ -36,6 +40,8 @@ class Recorder(Protocol):
 
 class NullRecorder:
     """Makes every call and records nothing: for long-lived processes, in which questions may be repeated."""
+
+    can_resume = False
 
     async def call_once(
         self,

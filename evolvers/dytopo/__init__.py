@@ -26,7 +26,8 @@ Departures (a test is named after each):
          checker, a field of its reply, must be "pass" on the current answer, given before the round of the verdict.
     D5   Workers may hold tools: a reply may name calls, and their results reach the worker's own memory at the barrier.
          It still speaks once per round.
-    D6   A worker that fails is left out of its round, and the record says so; after a failed manager the goal stays.
+    D6   A worker that fails is left out of its round, and the record says so; a round in which all fail is the last.
+         After a failed manager the goal stays.
     D7   tau is 0.3 for both domains: at 0.4 MiniLM keeps the solution from the verifier (0.312).
     D8   Memories have a limit; the oldest entries are dropped first, and the record lists them.
     D9   Relevances are rounded to six decimals and clipped to [-1, 1], so that rounding lets no perfect match pass

@@ -17,8 +17,8 @@ class Report(FrozenModel):
     """What a run came to.
 
     Args:
-        stopped: "complete" if the manager's word was confirmed, "stopped" if a budget or an outage was why, else
-            "rounds".
+        stopped: "complete" if the manager's word was confirmed, "stopped" if a budget or an outage was why, "failed"
+            if all workers of a round failed, else "rounds".
         topology: the last round's, over which its messages were delivered.
     """
 

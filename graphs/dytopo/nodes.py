@@ -109,6 +109,8 @@ class DytopoNodes:
         )
         rounds = (*state.rounds, finished)
         stopped = "" if len(rounds) < self.dytopo.config.rounds else "rounds"
+        if len(finished.failed) == len(finished.said):
+            stopped = "failed"  # another round would hardly go better (D6)
         return state.update(memories=done.memories, rounds=rounds, stopped=stopped)
 
     async def manager(self, state: DytopoState) -> Update:

@@ -43,7 +43,7 @@ class DytopoState(State):
         said: what everybody said in this round, in agent order.
         graph: G of this round.
         rounds: the finished rounds.
-        stopped: "complete", or "rounds" if there were no more; "" until then.
+        stopped: "complete", "failed" if all workers of a round failed, "rounds" if there were no more; "" until then.
     """
 
     error: str | None = None

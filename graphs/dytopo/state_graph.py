@@ -4,7 +4,7 @@
                          ^                                               |          |
                          +------- [another round, no manager] -----------+          |
                          +------- [not complete, rounds left] ----------------------+
-                                                        [complete, or T_max] -> conclude -> END
+                                       [complete, T_max, or all workers failed] -> conclude -> END
 
 State is JSON. Inside `workers` runs a graph with one node per worker; the graph that they talk over is data.
 """
@@ -56,7 +56,8 @@ def _connect(
     config: DytopoConfig, make_nodes: Callable[[Usage], Awaitable[DytopoNodes]], drawn: Workflow | None = None
 ) -> Graph:
     def manager_or_next(state: DytopoState) -> str:
-        asked = config.manager and (config.halting or not state.stopped)  # the goal of a last round has no reader (D11)
+        halts = config.halting and state.stopped != "failed"
+        asked = config.manager and (halts or not state.stopped)  # the goal of a last round has no reader (D11)
         return "manager" if asked else workers_or_conclude(state)
 
     graph = MethodGraph(DytopoState, make_nodes, DytopoContext, drawn, {MANAGER: "manager"})

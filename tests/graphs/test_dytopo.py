@@ -176,6 +176,22 @@ async def test_d6_a_failing_worker_is_left_out_and_named() -> None:
     assert "ProblemParser failed, and the round went on without it" in report.text
 
 
+@pytest.mark.parametrize("halting", [True, False])
+@pytest.mark.parametrize(("rounds_before", "answer"), [(0, None), (2, "7")])
+async def test_d6_a_round_in_which_all_workers_fail_is_the_last(
+    halting: bool, rounds_before: int, answer: str | None
+) -> None:
+    script = {
+        name: said if name == "Manager" else [*(said * 2)[:rounds_before], "prose"] for name, said in NEVER.items()
+    }
+    model = SpokenModel(script)
+    report = await ran(model, DytopoConfig(halting=halting))
+    assert (report.stopped, report.answer, len(report.rounds)) == ("failed", answer, rounds_before + 1)
+    assert len(model.asked) == 4 * rounds_before + 3  # the manager is not asked about a round without messages
+    if answer is None:
+        assert report.error == "no answer after 1 round(s): 'Solver' failed: prose"
+
+
 async def test_d6_a_failing_manager_leaves_the_goal() -> None:
     report = await ran(SpokenModel({**MATH, "Manager": ["overloaded"]}), DytopoConfig(rounds=2))
     assert [one.goal for one in report.rounds] == [ASK.input, ASK.input]
@@ -256,7 +272,9 @@ async def test_whatever_is_said_the_run_ends_with_every_round_on_record(lines: l
     solving = [solver if isinstance(solver, str) else {**solver, "answer": "8"}]
     script = {"ProblemParser": [parser, extra], "Solver": solving, "Verifier": [verifier], "Manager": [verdict]}
     report = await ran(SpokenModel(script), DytopoConfig(rounds=3))
-    assert (len(report.rounds), report.stopped) == (3, "rounds")  # nobody ever says "pass"
+    silent = [number for number, said in enumerate([parser, extra]) if said == solver == verifier == "down"]
+    ended = (silent[0] + 1, "failed") if silent else (3, "rounds")  # nobody ever says "pass"
+    assert (len(report.rounds), report.stopped) == ended
     assert report.answer == (None if solver == "down" else "8")
     for one in report.rounds:
         assert sorted(one.graph.order) == ["ProblemParser", "Solver", "Verifier"]

@@ -143,6 +143,59 @@ async def test_a_call_that_the_budget_refused_leaves_no_row() -> None:
     assert journal.unknown() == (0, 0)
 
 
+def fail(*, refused: bool) -> Sender:
+    error = ModelError("down")
+    error.is_cost_known = refused
+    return Sender(error=error)
+
+
+@pytest.mark.parametrize("before", ["failed", "refused", "killed"])
+async def test_a_call_that_the_budget_refused_leaves_the_row_of_an_earlier_attempt_as_it_was(
+    path: Path, before: str
+) -> None:
+    journal = Journal.create(path, run="r")
+    if before == "killed":
+        call = asyncio.create_task(journal.call_once("model", Scope(), "q", asyncio.Event().wait, AT_MOST))  # type: ignore[arg-type]
+        while not await journal.rows():
+            await asyncio.sleep(0)
+        call.cancel()
+    else:
+        with pytest.raises(ModelError):
+            await send(journal, fail(refused=before == "refused"))
+    rows, unknown = await journal.rows(), journal.unknown()
+    with pytest.raises(BudgetError):
+        await send(journal, Sender(error=BudgetError("no")))
+    assert await journal.rows() == rows
+    assert journal.unknown() == unknown == ((0, 0) if before == "refused" else (1, 100))
+    journal.close()
+    journal = Journal.open(path)
+    assert journal.unknown() == unknown
+
+
+async def test_what_a_provider_refused_cost_nothing_and_what_it_was_sent_before_stays_unknown(path: Path) -> None:
+    journal = Journal.create(path, run="r")
+    for refused, unknown in ((True, (0, 0)), (False, (1, 100)), (True, (1, 100))):
+        with pytest.raises(ModelError):
+            await send(journal, fail(refused=refused))
+        assert journal.unknown() == unknown
+    journal.close()
+    journal = Journal.open(path)
+    assert journal.unknown() == (1, 100)
+
+
+async def test_a_reply_of_no_use_is_paid_and_not_unknown(path: Path) -> None:
+    journal = Journal.create(path, run="r")
+    await send(journal, Sender())
+    journal.retry_failed()
+    assert await journal.reopen("model", Scope(), "q")
+    with pytest.raises(BudgetError):
+        await send(journal, Sender(error=BudgetError("no")))
+    assert journal.unknown() == (0, 0)
+    journal.close()
+    journal = Journal.open(path)
+    assert (journal.unknown(), journal.spend()) == ((0, 0), COST)
+
+
 async def test_rows_and_spend_are_found_by_place() -> None:
     journal = Journal.memory()
     for task in ("a", "b"):

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage
 
 from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage, Reply
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, ReplyError, TaskBudgetError
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError, ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.secrets import register_secret
 from selfwire.core.usage import Usage
@@ -26,7 +26,7 @@ from selfwire.runtime.prices import Prices
 from selfwire.runtime.provider_errors import redact_error
 from selfwire.runtime.throttle import get_throttle
 from tests.runtime.wired import ASKED, KEY, PRICES, QUICK, Verdict, metered, until
-from tests.wire.server import WireServer, broken, cut_off, hanging, rate_limited, refused, saying, text
+from tests.wire.server import Fault, WireServer, broken, cut_off, hanging, rate_limited, refused, saying, text
 
 
 async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> None:
@@ -100,6 +100,31 @@ async def test_a_provider_that_stays_down_is_an_error_and_the_call_is_sent_again
     wire_server.always = None
     assert (await model.generate(ASKED, scope=Scope(phase="rollout", task="t1"))).content == "hello"
     assert [(row.state, row.failures) for row in await journal.rows()] == [("settled", 1)]
+
+
+@pytest.mark.parametrize(
+    ("structured", "status", "asked", "unknown"), [("native", 400, 1, 0), ("auto", 401, 1, 0), ("auto", 503, 4, 1)]
+)
+async def test_a_call_that_the_provider_refuses_cost_nothing(
+    wire_server: WireServer, structured: Any, status: int, asked: int, unknown: int
+) -> None:
+    wire_server.always = Fault(status=status, message="no such response_format")
+    journal = Journal.memory()
+    model = metered(wire_server, QUICK.replace(structured=structured), journal=journal)
+    with pytest.raises(ModelError, match=str(status)):
+        await model.generate_structured(Verdict, ASKED, scope=Scope())
+    assert len(wire_server.asked) == asked
+    assert journal.unknown()[0] == unknown
+
+
+async def test_an_empty_reply_before_an_outage_is_paid(wire_server: WireServer) -> None:
+    wire_server.faults.append(saying(""))
+    wire_server.always = broken()
+    journal = Journal.memory()
+    model = metered(wire_server, QUICK.replace(probe=True), journal=journal)
+    with pytest.raises(OutageError):
+        await model.generate(ASKED, scope=Scope())
+    assert journal.spend().calls == model.ledger.spent.calls == 1
 
 
 async def test_a_server_that_is_not_there_is_an_error() -> None:
@@ -233,6 +258,12 @@ async def test_an_empty_reply_is_not_asked_again_beyond_a_budget(wire_server: Wi
     assert len(wire_server.asked) == model.ledger.spent.calls == 1
 
 
+async def test_nobody_is_told_to_resume_a_run_of_which_nothing_is_kept(wire_server: WireServer) -> None:
+    wire_server.always = saying("[" * 1000)
+    with pytest.raises(ReplyError, match="or --structured prompt$"):
+        await metered(wire_server).generate_structured(Verdict, ASKED, scope=Scope())
+
+
 async def test_replies_of_no_use_are_asked_for_again_only_where_a_resumed_run_is_told_so(
     wire_server: WireServer, tmp_path: Path
 ) -> None:
@@ -243,11 +274,10 @@ async def test_replies_of_no_use_are_asked_for_again_only_where_a_resumed_run_is
             return (await metered(wire_server, journal=journal).generate_structured(Verdict, ASKED, scope=where))[0]
 
     wire_server.always = saying("[" * 1000)
-    with pytest.raises(ReplyError, match="--retry-failed"):
+    with pytest.raises(ReplyError, match="resuming the run with --retry-failed asks again"):
         await ask(Journal.create(path, run="r"))
     asked = len(wire_server.asked)
     assert asked == 2
-
     wire_server.always = saying('{"good": true, "reasons": []}')
     with pytest.raises(ReplyError):
         await ask(Journal.open(path))

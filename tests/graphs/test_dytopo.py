@@ -182,7 +182,7 @@ async def test_d6_a_round_in_which_all_workers_fail_is_the_last(
     halting: bool, rounds_before: int, answer: str | None
 ) -> None:
     script = {
-        name: said if name == "Manager" else [*(said * 2)[:rounds_before], "prose"] for name, said in NEVER.items()
+        name: said if name == "Manager" else [*[*said, *said][:rounds_before], "prose"] for name, said in NEVER.items()
     }
     model = SpokenModel(script)
     report = await ran(model, DytopoConfig(halting=halting))

@@ -260,7 +260,7 @@ async def test_an_empty_reply_is_not_asked_again_beyond_a_budget(wire_server: Wi
 
 async def test_nobody_is_told_to_resume_a_run_of_which_nothing_is_kept(wire_server: WireServer) -> None:
     wire_server.always = saying("[" * 1000)
-    with pytest.raises(ReplyError, match="or --structured prompt$"):
+    with pytest.raises(ReplyError, match=r"or --structured prompt$"):
         await metered(wire_server).generate_structured(Verdict, ASKED, scope=Scope())
 
 

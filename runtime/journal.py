@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from selfwire.core.errors import BudgetError, CallError, JournalError, SelfwireError
 from selfwire.core.scope import Scope
@@ -33,11 +33,11 @@ from selfwire.runtime.journal_file import (
     refuse_other_facts,
 )
 from selfwire.runtime.journal_keys import Kind, hash_body, make_key
+from selfwire.runtime.journal_rows import Row, State, parse_stored
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.sqlite_writer import PAUSE, Writer
 
 T = TypeVar("T")
-State = Literal["reserved", "settled", "failed"]
 SOON = 0.05
 """Seconds within which rows are committed that can be computed again from committed calls."""
 
@@ -51,22 +51,7 @@ class CallResult(NamedTuple):
 
     def parse(self, read: Callable[[str], T]) -> T:
         """The reply as `read` makes it; raises JournalError if the text has been damaged."""
-        return _parse("a reply of the journal", read, self.text)
-
-
-class Row(NamedTuple):
-    """One call in the journal; `reply` is None until it is settled, `usage` until something was billed."""
-
-    kind: str
-    scope: Scope
-    request: str
-    attempt: int
-    at_most: int
-    state: str
-    failures: int
-    error: str | None
-    reply: Any
-    usage: Usage | None
+        return parse_stored("a reply of the journal", read, self.text)
 
 
 Call = Callable[[], Awaitable[CallResult]]
@@ -86,7 +71,7 @@ class Journal:
         self._spend = UsageAccumulator()
         for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {sql.USAGE} FROM calls"):
             if usage[0] is not None:  # a failed attempt may have been billed
-                self._count(_parse(f"journal {name}", sql.usage, usage))
+                self._count(parse_stored(f"journal {name}", sql.usage, usage))
             if state == "settled":
                 self._settled.add(key)
             else:
@@ -282,7 +267,7 @@ class Journal:
         where, values = sql.where({"kind": kind, "state": state, **place})
         columns = f"kind, scope, request, attempt, at_most, state, failures, error, reply, {sql.USAGE}"
         found = await self._read(f"SELECT {columns} FROM calls WHERE {where} ORDER BY rowid", *values)
-        return [self._parse(_row, row) for row in found]
+        return [self._parse(Row.of, row) for row in found]
 
     async def put_body(self, body: Any) -> str:
         """Store a JSON body and return its hash, which is equal for equal bodies."""
@@ -334,7 +319,7 @@ class Journal:
             self._lease.release()
 
     def _parse(self, read: Callable[[Any], T], value: Any) -> T:
-        return _parse(f"journal {self._writer.name}", read, value)
+        return parse_stored(f"journal {self._writer.name}", read, value)
 
     async def _write(self, *statements: sql.Statement) -> None:
         await self._writer.run(sql.writing(statements))
@@ -345,20 +330,3 @@ class Journal:
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
-
-
-def _parse(where: str, read: Callable[[Any], T], value: Any) -> T:
-    try:
-        return read(value)
-    except (ValueError, TypeError, RecursionError) as error:  # a ValidationError is a ValueError
-        why = " ".join(str(error).split())[:200]
-        raise JournalError(f"{where} is damaged: {why}; start a new run, or restore the file") from None
-
-
-def _row(columns: tuple[Any, ...]) -> Row:
-    kind, scope, request, attempt, at_most, state, failures, error, reply, *usage = columns
-    settled = state == "settled"
-    return Row(
-        kind, Scope.model_validate_json(scope), request, attempt, at_most, state, failures, error,
-        json.loads(reply) if settled else None, None if usage[0] is None else sql.usage(usage),
-    )  # fmt: skip

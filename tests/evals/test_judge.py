@@ -23,7 +23,8 @@ from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, 
 from selfwire.graphs.rollouts import JUDGE_NODE
 from selfwire.runs.models import make_metered_model
 from selfwire.runs.requests import ModelNames
-from selfwire.runtime.journal import Journal, Row
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_rows import Row
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 from tests.evals.langsmith.asking import call

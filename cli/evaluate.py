@@ -10,7 +10,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_new_limits, refuse_without_resume
+from selfwire.cli.limits import Limits, parse_changes, refuse_without_resume
 from selfwire.cli.option_groups import Grading, Models, Results, select_group
 from selfwire.cli.options import ConfigFields, Home, load_from_anywhere, parse_config_fields, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
@@ -106,9 +106,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
     if markdown := given.get("markdown"):
         refuse_unwritable(markdown)
     if given["resume"] is not None:
-        with resume_evaluation(
-            given["resume"], folder, limits=parse_new_limits(ctx), retry_failed=given["retry_failed"]
-        ) as run:
+        with resume_evaluation(given["resume"], folder, **parse_changes(ctx)) as run:
             _run_and_report(run, folder, given)
         return
     refuse_without_resume(ctx)

@@ -9,7 +9,7 @@ import typer
 
 from selfwire.cli import option_groups, options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_new_limits, refuse_without_resume
+from selfwire.cli.limits import Limits, parse_changes, refuse_without_resume
 from selfwire.cli.measures import TRAIN
 from selfwire.cli.options import load_from_anywhere, parse_config_fields, refuse_unused, to_local_folder
 from selfwire.cli.progress import EvolutionProgress
@@ -85,7 +85,7 @@ def evolve(
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
     folder = to_local_folder(home)
     if resume is not None:
-        with resume_evolution(resume, folder, limits=parse_new_limits(ctx), retry_failed=retry_failed) as run:
+        with resume_evolution(resume, folder, **parse_changes(ctx)) as run:
             _run_and_report(run, home)
         return
     refuse_without_resume(ctx)

@@ -1,7 +1,7 @@
 """The limits of a run, at its start and where it is resumed."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,19 +32,24 @@ class Limits:
         return Budget(**{limit: getattr(self, name) for limit, name in LIMITS.items()})
 
 
-def parse_new_limits(ctx: typer.Context) -> dict[str, float]:
-    """The limits that are given beside --resume.
+def parse_changes(ctx: typer.Context) -> dict[str, Any]:
+    """What is given beside --resume, as arguments of the functions that resume a run.
 
     Raises:
         ConfigError: another option is given, which the run remembers.
     """
     given = [name for name in list_given_options(ctx) if name not in BESIDE]
-    if others := [name for name in given if name not in LIMITS.values()]:
+    changeable = (*LIMITS.values(), "structured")
+    if others := [name for name in given if name not in changeable]:
         raise ConfigError(
             f"--resume remembers its options, so {', '.join(map(to_option, others))} cannot be given beside it; "
-            f"only {', '.join(map(to_option, LIMITS.values()))} can"
+            f"only {', '.join(map(to_option, changeable))} can"
         )
-    return {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given}
+    return {
+        "limits": {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given},
+        "structured": ctx.params["structured"] if "structured" in given else None,
+        "retry_failed": ctx.params["retry_failed"],
+    }
 
 
 def refuse_without_resume(ctx: typer.Context) -> None:

@@ -47,7 +47,9 @@ Target = Annotated[
     str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")
 ]
 Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
-Resume = Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")]
+Resume = Annotated[
+    str | None, typer.Option(help="Go on with this run; only budgets and --structured may be given anew.")
+]
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="With --resume: ask again for replies that were of no use.")
 ]

@@ -9,7 +9,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_new_limits, refuse_without_resume
+from selfwire.cli.limits import Limits, parse_changes, refuse_without_resume
 from selfwire.cli.option_groups import Grading, Models
 from selfwire.cli.options import (
     ConfigFields,
@@ -94,7 +94,7 @@ def train(
         return
     folder = to_local_folder(home)
     if resume is not None:
-        with resume_training(resume, folder, limits=parse_new_limits(ctx), retry_failed=retry_failed) as training:
+        with resume_training(resume, folder, **parse_changes(ctx)) as training:
             _run_and_report(training, home)
         return
     refuse_without_resume(ctx)

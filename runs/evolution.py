@@ -26,12 +26,13 @@ from selfwire.runs.folders import CHECKPOINTS, JOURNAL, get_run_folder, get_runs
 from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_status
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import EvolveRequest
-from selfwire.runs.run_record import load_request, with_limits
+from selfwire.runs.run_record import load_request, with_changes
 from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
@@ -170,6 +171,7 @@ def resume_evolution(
     home: Path | None = None,
     *,
     limits: Mapping[str, float] | None = None,
+    structured: Structured | None = None,
     retry_failed: bool = False,
     command: str = "evolve",
 ) -> AbstractContextManager[EvolutionRun]:
@@ -177,6 +179,7 @@ def resume_evolution(
 
     Args:
         limits: of the budget, by name, in place of those of the run; kept for the next time.
+        structured: how objects are asked for from now on; kept for the next time. None leaves it as it is.
         retry_failed: whether replies on record that were of no use are asked for again.
 
     Raises:
@@ -184,7 +187,7 @@ def resume_evolution(
         JournalError: another command started it, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
-    request = with_limits(load_request(path, EvolveRequest, command), limits or {})
+    request = with_changes(load_request(path, EvolveRequest, command), limits, structured)
     return EvolutionPlan(request, home, *load_models_embedder(request.models)).resume(path, retry_failed=retry_failed)
 
 

@@ -19,10 +19,13 @@ from selfwire.graphs.method_names import outside_methods
 from selfwire.runs.folders import SUMMARY
 from selfwire.runs.requests import Request
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 
 REQUEST = "request"
 """Name of the journal's note that holds the request."""
+CHANGEABLE = {"budget": True, "models": {"structured"}}
+"""Fields of a request that may be others when a run is resumed."""
 ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "runs", "runtime", "tools")
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)
@@ -54,22 +57,23 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
             ) from None
 
 
-def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:
-    """The request with some limits of its budget replaced."""
-    budget = {**request.budget.model_dump(), **limits}
-    return request.replace(budget=Budget.model_validate(budget)) if limits else request
+def with_changes(request: AnyRequest, limits: Mapping[str, float] | None, structured: Structured | None) -> AnyRequest:
+    """The request with some limits of its budget replaced, and how objects are asked for."""
+    budget = Budget.model_validate({**request.budget.model_dump(), **(limits or {})})
+    models = request.models.replace(structured=structured) if structured else request.models
+    return request.replace(budget=budget, models=models)
 
 
 def compute_run_hashes(request: Request, corpus: object, embedder: str) -> dict[str, str]:
     """Hashes that must be the same when a run is resumed, and the versions of other packages' methods.
 
     Args:
-        request: of the run; its budget may change.
+        request: of the run; its budget may change, and how objects are asked for.
     """
     points = [outside_methods()[name][0] for name in request.targets if name in outside_methods()]
     packages = sorted({f"{point.dist.name} {point.dist.version}" for point in points if point.dist})
     return {
-        "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),
+        "config": fingerprint(request.model_dump(mode="json", exclude=CHANGEABLE)),
         "code": compute_code_hash(),
         "corpus": fingerprint(corpus),
         "embedder": embedder,

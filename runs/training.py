@@ -22,6 +22,7 @@ from selfwire.runs.evolution import EvolutionRun, resume_evolution, validate_req
 from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import make_run_name, note_status, track_status
 from selfwire.runs.requests import EvolveRequest
+from selfwire.runtime.structured_modes import Structured
 
 UNTRAINED = "the router is untrained: its weights are random, and so are its choices"
 STATE = "router.safetensors"
@@ -138,10 +139,17 @@ def start_training(
 
 @contextmanager
 def resume_training(
-    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None, retry_failed: bool = False
+    run: str,
+    home: Path | None = None,
+    *,
+    limits: Mapping[str, float] | None = None,
+    structured: Structured | None = None,
+    retry_failed: bool = False,
 ) -> Iterator[OpenTraining]:
     """A training that stopped; arguments and errors as for `evolution.resume_evolution`."""
-    with resume_evolution(run, home, limits=limits, retry_failed=retry_failed, command="train") as opened:
+    with resume_evolution(
+        run, home, limits=limits, structured=structured, retry_failed=retry_failed, command="train"
+    ) as opened:
         yield _open_training(opened, home)
 
 

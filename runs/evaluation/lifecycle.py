@@ -28,11 +28,12 @@ from selfwire.runs.evaluation.systems import (
 from selfwire.runs.folders import JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name
 from selfwire.runs.models import load_models_embedder, make_metered_model
-from selfwire.runs.run_record import load_request, with_limits
+from selfwire.runs.run_record import load_request, with_changes
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 
@@ -132,12 +133,18 @@ def start_evaluation(
 
 
 def resume_evaluation(
-    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None, retry_failed: bool = False
+    run: str,
+    home: Path | None = None,
+    *,
+    limits: Mapping[str, float] | None = None,
+    structured: Structured | None = None,
+    retry_failed: bool = False,
 ) -> AbstractContextManager[Evaluation]:
     """A run that stopped early, with everything that it has paid for; it repeats tasks that ended as errors.
 
     Args:
         limits: of the budget, by name, in place of those of the run; kept for the next time.
+        structured: how objects are asked for from now on; kept for the next time. None leaves it as it is.
         retry_failed: whether replies on record that were of no use are asked for again.
 
     Raises:
@@ -146,7 +153,7 @@ def resume_evaluation(
     """
     path = get_run_folder(home, run) / JOURNAL
     merge_leftover_shards(run, home)
-    plan = replace(_load_plan(path, home, limits or {}), retry_failed=retry_failed)
+    plan = replace(_load_plan(path, home, limits, structured), retry_failed=retry_failed)
     return plan.resume(path, retry_failed=retry_failed)
 
 
@@ -157,7 +164,7 @@ def open_shard(shard: Shard) -> Iterator[Evaluation]:
     Raises:
         JournalError: a journal cannot be used.
     """
-    whole, name = _load_plan(shard.whole, shard.home, {}), shard.name
+    whole, name = _load_plan(shard.whole, shard.home), shard.name
     plan = replace(
         whole,
         retry_failed=shard.retry_failed,
@@ -171,8 +178,10 @@ def open_shard(shard: Shard) -> Iterator[Evaluation]:
         yield run
 
 
-def _load_plan(path: Path, home: Path | None, limits: Mapping[str, float]) -> EvaluationPlan:
-    request = with_limits(load_request(path, EvaluationRequest), limits)
+def _load_plan(
+    path: Path, home: Path | None, limits: Mapping[str, float] | None = None, structured: Structured | None = None
+) -> EvaluationPlan:
+    request = with_changes(load_request(path, EvaluationRequest), limits, structured)
     embedder, notices = load_models_embedder(request.models)
     workflows, known = get_start_notes(path)
     return EvaluationPlan(request, home, embedder, notices, *load_request_tasks(request, known), workflows, known)

@@ -112,8 +112,9 @@ class Evolution:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
         limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
+        structured = self.evolve_request.models.structured
         with (
-            evolution.resume_evolution(RUN, self.home, limits=limits, retry_failed=retry_failed)
+            evolution.resume_evolution(RUN, self.home, limits=limits, structured=structured, retry_failed=retry_failed)
             if self.path.exists()
             else evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
         ) as opened:

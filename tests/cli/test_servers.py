@@ -59,3 +59,30 @@ def test_a_mode_that_is_none_is_refused(tmp_path: Path, server: WireServer, comm
     assert result.exit_code == WRONG
     assert "structured" in result.stderr
     assert "'native', 'tool', 'json' or 'prompt'" in result.stderr
+
+
+SMALL = ("--benchmark", "archive", "--iterations", "1", "--batch", "2", "--train", "2", "--retries", "0")
+COMMANDS = (
+    ("eval", "dytopo", "--benchmark", "archive", "--tasks", "1", "--retries", "0", "--set", "rounds=2"),
+    ("evolve", "hera", *SMALL, "--gate-size", "0", "--gate", "off", "--test", "0"),
+    ("compare", "hera", *SMALL, "--gate-size", "1", "--gate-tasks", "1", "--tasks", "1"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_run_is_resumed_with_another_mode(tmp_path: Path, server: WireServer, command: tuple[str, ...]) -> None:
+    call(tmp_path, server, *command, "--structured", "native")
+    run = next((tmp_path / "runs").iterdir()).name
+
+    def resume(*more: str) -> Result:
+        return CliRunner().invoke(build(), [command[0], "--resume", run, *more], env={"SELFWIRE_HOME": str(tmp_path)})
+
+    assert "'native', 'tool', 'json' or 'prompt'" in resume("--structured", "function").stderr
+    before = len(server.asked)
+    mended = resume("--structured", "prompt")
+    assert mended.exit_code == 0, mended.stderr
+    assert len(server.asked) > before
+    assert not any("response_format" in asked.body for asked in server.asked[before:])
+    before = len(server.asked)
+    assert resume().exit_code == 0
+    assert len(server.asked) == before

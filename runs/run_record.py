@@ -24,7 +24,7 @@ from selfwire.runtime.sync import run_sync
 
 REQUEST = "request"
 """Name of the journal's note that holds the request."""
-CHANGEABLE = {"budget": True, "models": {"structured"}}
+CHANGEABLE: dict[str, bool | set[str]] = {"budget": True, "models": {"structured"}}
 """Fields of a request that may be others when a run is resumed."""
 ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "runs", "runtime", "tools")
 

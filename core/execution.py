@@ -15,7 +15,7 @@ class Limits(FrozenModel):
             of them sleep. Time in which others keep the processors busy does not count.
         processor: seconds of processor time of each process.
         memory: bytes of address space of each process, and of memory of all its processes together.
-        output: bytes of each of the two output streams; a program that writes more is stopped.
+        output: bytes of each of the two output streams, and of a result; a program that writes more is stopped.
         files: bytes in its private folder at a time.
         entries: files and folders in its private folder at a time.
         processes: processes and threads at a time.
@@ -31,13 +31,15 @@ class Limits(FrozenModel):
 
 
 class Execution(FrozenModel):
-    """The result of a program.
+    """What a program wrote and returned, and how it ended.
 
     Args:
         stdout, stderr: its output up to the limit; bytes that are not UTF-8 are replaced.
         exit_status: 0 if it ended well, 128 + n if signal n ended it; None if it was stopped.
         timed_out: whether it was stopped by a limit on time.
         truncated: whether it was stopped by the limit on output.
+        result: what a called function returned: a str as it is, else as JSON, else its repr; None if it raised or was
+            stopped.
     """
 
     stdout: str = ""
@@ -45,3 +47,4 @@ class Execution(FrozenModel):
     exit_status: int | None
     timed_out: bool = False
     truncated: bool = False
+    result: str | None = None

@@ -89,11 +89,25 @@ Toolbox = Mapping[str, Tool]
 class Sandbox(Protocol):
     """Runs untrusted Python programs: no network, only their own files, limits on every resource."""
 
+    @property
+    def name(self) -> str:
+        """Its name for people."""
+
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         """Run a program to its end or to its first limit.
 
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
+        """
+
+    async def call(self, source: str, arguments: Mapping[str, Any], *, limits: Limits = Limits()) -> Execution:
+        """Call the function `tool_function` of a module's source with JSON values as keyword arguments.
+
+        What it returns is the execution's `result`. If it raises, the exit status is 1 and stderr names type, message
+        and line of the source.
+
+        Raises:
+            SandboxError: as `run`.
         """
 
 

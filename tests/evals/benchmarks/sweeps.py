@@ -8,6 +8,7 @@ from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.core.protocols import Environment, Sandbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
+from tests.sandboxed import CallsNothing
 
 
 async def graded(environment: Environment, tasks: Sequence[Task], answer: Callable[[Task], str]) -> dict[str, Feedback]:
@@ -51,7 +52,7 @@ print(json.dumps(found))
 """
 
 
-class SharedStart:
+class SharedStart(CallsNothing):
     """Runs all programs that are asked for at once in one start of the sandbox, each in a fork, as starts are slow.
 
     Programs are not kept from each other, so it is for those that are known to do no harm.

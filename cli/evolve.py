@@ -1,5 +1,6 @@
 """The command that evolves a team: evolve."""
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -183,7 +184,7 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
 
 
 def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
-    tools = f'list(load_benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
+    lending, tools = _tools(run)
     models, method = run.request.models, run.context.method.name
     model, first, imported, called = f'"{models.agent}"', "", "", format_identifier(method)
     if models.base_url and models.agent != "offline":
@@ -193,11 +194,24 @@ def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
         imported = "    from selfwire.runtime.models import make_chat_model\n"
         first = "    import os\n\n" if secret else ""
     return (
-        f"{first}    from selfwire.evals.benchmarks.catalogue import load_benchmark\n"
-        f"    {format_import(method)}\n"
+        f"{first}{lending}    {format_import(method)}\n"
         f"    from selfwire.runtime.workflow_library import open_library\n{imported}\n"
         f'    library = open_library("{home}")\n'
         f"    tools = {tools}\n"
         f'    graph = {called}.build({model}, name="{name}", library=library, tools=tools).compile()\n'
         '    print(graph.invoke({"question": "..."})["answer"])'
     )
+
+
+def _tools(run: EvolutionRun) -> tuple[str, str]:
+    """An import, and the expression that makes the run's tools with it."""
+    request = run.request
+    if request.tools is not None:
+        return (
+            "    from selfwire.graphs.ready_tools import load_tools\n",
+            f"[*load_tools({json.dumps(request.tools)}).values()]",
+        )
+    if run.benchmark.tools:
+        wanted = f"[*load_benchmark({json.dumps(request.benchmark)}).toolbox.values()]"
+        return "    from selfwire.evals.benchmarks.catalogue import load_benchmark\n", wanted
+    return "", "[]"

@@ -12,6 +12,7 @@ import typer
 from selfwire.cli import options
 from selfwire.core.errors import ConfigError
 from selfwire.evals.judge import read_rubric
+from selfwire.graphs.ready_tools import absolute_names
 from selfwire.runs.requests import ModelNames
 
 
@@ -55,15 +56,20 @@ class Models:
 
 @dataclass(frozen=True)
 class Grading:
-    """How answers are graded."""
+    """How answers are graded, and what agents may call to find them."""
 
     grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader, judge or module:function.")] = "exact"
     rubric: options.Rubric = None
+    tools: options.Tools = None
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of a request."""
-        return {"grader": self.grader, "rubric": None if self.rubric is None else read_rubric(self.rubric)}
+        return {
+            "grader": self.grader,
+            "rubric": None if self.rubric is None else read_rubric(self.rubric),
+            "tools": None if self.tools is None else absolute_names(self.tools),
+        }
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,10 @@ Without = Annotated[list[str] | None, typer.Option(help="Switch a part of the me
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
 Rubric = Annotated[str | None, typer.Option(help="For the judge: what a good answer is, as text or .md file.")]
+Tools = Annotated[
+    str | None,
+    typer.Option(help="For .jsonl tasks: calculator, convert_units, algebra, python, sql:FILE, module:x."),
+]
 GradingTimeout = Annotated[float, typer.Option(help="Seconds until a grader of your own is given up on an answer.")]
 Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
 BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]

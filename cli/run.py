@@ -24,6 +24,7 @@ from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
+from selfwire.graphs.ready_tools import FORMS, load_tools
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.training import UNTRAINED, is_untrained
@@ -45,6 +46,7 @@ def run(
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     models: Models,
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
+    tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
     retriever: Annotated[str | None, typer.Option(help="Of --corpus: bm25, dense or hybrid; bm25.")] = None,
     seed: options.Seed = 0,
@@ -62,7 +64,7 @@ def run(
     embeds, notices = load_models_embedder(names)
     for notice in notices:
         typer.echo(notice, err=True)
-    toolbox, held = _lend_tools(benchmark, corpus, retriever, embeds)
+    toolbox, held = _lend_tools(benchmark, tools, corpus, retriever, embeds)
     ledger = Ledger(Budget(calls=budget_calls))
     chat = make_metered_model(names, journal=Journal.memory(), ledger=ledger, probe=True).with_labels(method=method)
     fields = parse_config_fields(config or [], router)
@@ -110,17 +112,21 @@ def _load_team(method: Method, workflow: str, toolbox: Toolbox, home: str | None
         loaded = run_sync(library.load(workflow))
     refuse_other_method(loaded, method.name, f"workflow {workflow!r}")
     refuse_unreadable_memory(method, loaded, f"workflow {workflow!r}")
-    advice = "; lend the tools with --benchmark or --corpus"
+    advice = "; lend the tools with --benchmark, --tools or --corpus"
     refuse_missing_tools(loaded, toolbox, f"workflow {workflow!r}", advice)
     return loaded
 
 
 def _lend_tools(
-    benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder
+    benchmark: str | None, names: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder
 ) -> tuple[Toolbox, tuple[str, ...]]:
     """The tools of a run, and the names of those that the agents of an initial team hold."""
     bench = load_benchmark(benchmark) if benchmark else None
     tools, held = (dict(bench.toolbox), list(bench.tools)) if bench else ({}, [])
+    if names is not None:
+        lent = load_tools(names)
+        tools |= lent
+        held += lent
     if corpus is None and retriever is not None:
         raise ConfigError("--retriever ranks the documents of --corpus; give a corpus, or leave it out")
     if corpus is not None:

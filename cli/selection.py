@@ -19,6 +19,7 @@ from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.trained_router.decisions import Decision
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
+from selfwire.graphs.ready_tools import FORMS, load_tools
 from selfwire.graphs.trained_router.probing import Selection, collect_selections, probe_router, read_decisions
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
@@ -33,6 +34,7 @@ def selection(
     workflow: Annotated[str, typer.Argument(help="Saved workflow with a router, or .json file.")],
     question: Annotated[str, typer.Argument(help="What is asked.")],
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark.")] = None,
+    tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
     training: Annotated[bool, typer.Option("--training", help="All versions, on the states of this run.")] = False,
     models: Models,
     seed: options.Seed = 0,
@@ -47,12 +49,12 @@ def selection(
     embeds, notices = load_models_embedder(models.names)
     for notice in notices:
         typer.echo(notice, err=True)
-    tools = load_benchmark(benchmark).toolbox if benchmark else {}
+    toolbox = {**(load_benchmark(benchmark).toolbox if benchmark else {}), **(load_tools(tools) if tools else {})}
     chat = make_metered_model(models.names, journal=Journal.memory(), ledger=Ledger())
     with open_library(home, create=False) as library:
         team = run_sync(library.load(workflow))
         fields = {**describe_router(team.method).config, **parse_config_fields(config or [])}
-        method = make_method(team.method, model=chat, toolbox=tools, embedder=embeds, config=fields)
+        method = make_method(team.method, model=chat, toolbox=toolbox, embedder=embeds, config=fields)
         asked = Question(id=fingerprint(question), input=question)
         done = run_sync(method.solve(team, asked, scope=Scope(run="selection", seed=seed, phase="run")))
         decisions = read_decisions(done)

@@ -5,17 +5,15 @@ and run next. Settings come from the environment:
 
     SELFWIRE_HOME    folder of the library; without a library there, the server's own store is it
     SELFWIRE_MODEL   chat model of runs that name none (offline)
-    SELFWIRE_TOOLS   "package.module:name" of a list, or of a dict by name, of tools that agents may hold
+    SELFWIRE_TOOLS   tools that agents may hold, such as "calculator,sql:sales.sqlite,package.module:name"
 """
 
 import asyncio
-import importlib
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -31,9 +29,9 @@ from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_factory import MethodFactory
 from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.ready_tools import load_tools
 from selfwire.runtime.storage import home_folder
 from selfwire.runtime.workflow_library import LIBRARY_FILE, WorkflowLibrary, open_library
-from selfwire.tools.langchain import make_toolbox
 
 MethodT = TypeVar("MethodT", bound=Method)
 Config = TypeVar("Config", bound=FrozenModel)
@@ -111,7 +109,7 @@ class Service(Generic[MethodT, Config]):
         settings = os.environ.get("SELFWIRE_MODEL") or "offline", os.environ.get("SELFWIRE_TOOLS") or ""
         if settings not in self._factories:
             model, tools = settings
-            self._factories[settings] = self.make_factory(model, make_toolbox(_tools(tools) if tools else ()))
+            self._factories[settings] = self.make_factory(model, _load_tools(tools))
         return self._factories[settings], own
 
 
@@ -121,15 +119,11 @@ def _opened(path: Path, inode: int) -> WorkflowLibrary:
     return open_library(path.parent)
 
 
-def _tools(setting: str) -> Sequence[Any]:
-    module, _, name = setting.partition(":")
+def _load_tools(setting: str) -> dict[str, Tool]:
     try:
-        found = attrgetter(name)(importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"SELFWIRE_TOOLS={setting!r}: {error}; write package.module:name of a list") from None
-    if not isinstance(found, Mapping | list | tuple):
-        raise ConfigError(f"SELFWIRE_TOOLS={setting!r} is {type(found).__name__}; name a list or dict of tools")
-    return [*found.values()] if isinstance(found, Mapping) else found
+        return load_tools(setting) if setting else {}
+    except ConfigError as error:
+        raise ConfigError(f"SELFWIRE_TOOLS={setting!r}: {error}") from None
 
 
 @dataclass(frozen=True)

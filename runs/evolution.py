@@ -214,7 +214,12 @@ def _benchmark(request: EvolveRequest) -> Benchmark:
     sizes = request.sizes
     wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
     return load_benchmark(
-        request.benchmark, seed=request.evolution.seed, size=wanted, grader=request.grader, rubric=request.rubric
+        request.benchmark,
+        seed=request.evolution.seed,
+        size=wanted,
+        grader=request.grader,
+        rubric=request.rubric,
+        tools=request.tools,
     )
 
 

@@ -72,12 +72,14 @@ class Request(FrozenModel):
         benchmark: name of a benchmark, or the path of a JSONL file with tasks.
         grader: for JSONL tasks, a named grader, `judge` or `module:function`.
         rubric: for the judge, a description of a good answer.
+        tools: for JSONL tasks, tools that agents may call, as `load_tools` reads them.
         models: which model plays which role.
     """
 
     benchmark: str
     grader: str = "exact"
     rubric: str | None = None
+    tools: str | None = None
     models: ModelNames = ModelNames()
     budget: Budget = Budget()
 

@@ -27,7 +27,13 @@ NAMES = (
 
 
 def load_benchmark(
-    name: str, *, seed: int = 0, size: int | None = None, grader: str = "exact", rubric: str | None = None
+    name: str,
+    *,
+    seed: int = 0,
+    size: int | None = None,
+    grader: str = "exact",
+    rubric: str | None = None,
+    tools: str | None = None,
 ) -> Benchmark:
     """A benchmark.
 
@@ -37,10 +43,11 @@ def load_benchmark(
         seed, size: of generated tasks; size is the least number.
         grader: for the user's own tasks: a named grader, `judge` or `module:function`.
         rubric: for the judge: what a good answer is; None for agreement with the reference.
+        tools: for the user's own tasks: tools that agents may call, as `load_tools` reads them.
 
     Raises:
         ConfigError: there is no such benchmark, file or grader; the benchmark needs a sandbox and none works here;
-            or there is a rubric and no judge, or a grader for a benchmark that has its own.
+            or there is a rubric and no judge, or a grader or tools for a benchmark that has its own.
     """
     if rubric is not None and not (is_file(name) and grader == "judge"):
         raise ConfigError(
@@ -48,6 +55,8 @@ def load_benchmark(
         )
     if grader != "exact" and not is_file(name):
         raise ConfigError(f"--grader {grader} is for tasks of your own in a .jsonl file; {name} has its own rule")
+    if tools is not None and not is_file(name):
+        raise ConfigError(f"--tools {tools} is for tasks of your own in a .jsonl file; {name} has its own tools")
     if name == "archive":
         from selfwire.evals.benchmarks.archive import archive
 
@@ -57,7 +66,7 @@ def load_benchmark(
 
         return PLANCRAFT
     if is_file(name):
-        return load_own_tasks(name, grader, rubric)
+        return load_own_tasks(name, grader, rubric, tools)
     if name in (published := _published()):
         return published[name]()
     if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
@@ -95,18 +104,20 @@ def _published() -> Mapping[str, Callable[[], Benchmark]]:
     }
 
 
-def load_own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
-    """The user's own tasks, with a grader or a judge as the environment and no tools.
+def load_own_tasks(path: str, grader: str, rubric: str | None = None, tools: str | None = None) -> Benchmark:
+    """The user's own tasks, with a grader or a judge as the environment and the named tools.
 
     Raises:
-        ConfigError: the file or the grader cannot be used, or a task lacks the reference that the grader needs.
+        ConfigError: the file, the grader or a tool cannot be used, or a task lacks the reference that the grader needs.
     """
     from selfwire.evals.graders import load_grader
     from selfwire.evals.judge import AGREES, HOLDS, JUDGE, JudgeEnvironment
     from selfwire.evals.tasks import read_tasks
+    from selfwire.graphs.ready_tools import load_tools
 
     tasks = read_tasks(Path(path))
     _check_references(path, tasks, grader, rubric)
+    toolbox = load_tools(tools) if tools else {}
 
     return Benchmark(
         name=path,
@@ -114,6 +125,8 @@ def load_own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchma
         load=make_disjoint_loader(lambda: tasks),
         environment=JudgeEnvironment(rubric) if grader == JUDGE else load_grader(grader),
         baseline=TrivialRule("empty answer", lambda question: "-"),
+        toolbox=toolbox,
+        tools=tuple(sorted(toolbox)),
         figures=(HOLDS, AGREES) if grader == JUDGE else (),
     )
 

@@ -6,15 +6,7 @@ set; all three splits are drawn from it and share no task.
 """
 
 import asyncio
-import atexit
-import json
-import os
-import queue
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -28,13 +20,10 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_dis
 from selfwire.evals.benchmarks.grading import RIGHT, RuleEnvironment, get_text_reference, reject
 from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.worker_pool import WorkerError, WorkerPool
 
 FORM = "Put the final answer into \\boxed{}."
-SECONDS = 30.0
-"""Processor time of one comparison, since wall time says little on a busy machine."""
-PATIENCE = 300.0
-"""Wall time of one comparison in seconds, with the start of a worker."""
-WORKER = (sys.executable, "-m", "selfwire.evals.benchmarks.math_worker")
+WORKER = "selfwire.evals.benchmarks.math_worker"
 LONGEST = 20_000
 """Characters of an answer that are read, from its end, where the final answer stands."""
 
@@ -61,61 +50,18 @@ class Comparison(FrozenModel):
 
 
 class Comparer:
-    """At most one worker process per processor; they start when needed and end with this process.
+    """Compares in worker processes, with the limits of a `WorkerPool`."""
 
-    Args:
-        seconds: processor time of one comparison.
-        patience: wall time of one comparison in seconds.
-    """
-
-    def __init__(self, seconds: float = SECONDS, patience: float = PATIENCE, command: Sequence[str] = WORKER) -> None:
-        self._seconds, self._patience, self._command = seconds, patience, command
-        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
-        for _ in range(os.cpu_count() or 1):
-            self._idle.put(None)
+    def __init__(self, **limits: Any) -> None:
+        self._pool = WorkerPool(**{"module": WORKER, **limits})
 
     def compare(self, gold: str, answer: str) -> Comparison:
         """Compare an answer with the gold answer; blocks. GradingError if the time was up or the worker broke."""
-        worker: _Worker | None = self._idle.get()
         try:
-            worker = worker or _Worker(self._command)
-            request = {"gold": gold, "answer": answer, "seconds": self._seconds}
-            return Comparison.model_validate_json(worker.ask(request, self._patience))
-        except (OSError, ValidationError) as error:
-            if worker is not None:
-                worker.end()
-            worker = None
-            why = f"it broke, or took more than {self._seconds:g} seconds to compute or {self._patience:g} in all"
-            raise GradingError(f"math-verify could not compare the answer ...{answer[-80:]!r}: {why}") from error
-        finally:
-            self._idle.put(worker)
-
-
-class _Worker:
-    def __init__(self, command: Sequence[str]) -> None:
-        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True)
-        atexit.register(self.end)
-
-    def ask(self, request: Mapping[str, Any], seconds: float) -> str:
-        """The worker's line; "" if it ended or was killed when the time was up."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        late = threading.Timer(seconds, self._process.kill)
-        late.start()
-        try:
-            if stdin is None or stdout is None:
-                return ""
-            stdin.write(json.dumps(request) + "\n")
-            stdin.flush()
-            return stdout.readline()
-        finally:
-            late.cancel()
-
-    def end(self) -> None:
-        atexit.unregister(self.end)
-        self._process.kill()
-        with suppress(OSError):  # unread input is lost
-            self._process.communicate()
+            return Comparison.model_validate(self._pool.ask({"gold": gold, "answer": answer}))
+        except (WorkerError, ValidationError) as error:
+            why = f"math-verify could not compare the answer ...{answer[-80:]!r}: {error}"
+            raise GradingError(why) from error
 
 
 @cache

@@ -246,7 +246,12 @@ def _tasks(request: EvaluationRequest, known: ContaminatedTasks, more: int) -> t
     sizes = {**others, "test": 0, request.split: request.tasks + more}
     wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
     bench = load_benchmark(
-        request.benchmark, seed=request.seed, size=wanted, grader=request.grader, rubric=request.rubric
+        request.benchmark,
+        seed=request.seed,
+        size=wanted,
+        grader=request.grader,
+        rubric=request.rubric,
+        tools=request.tools,
     )
     tasks: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
     fresh = [task for task in tasks if not known.has_task(task)]

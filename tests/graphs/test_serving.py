@@ -173,7 +173,8 @@ async def test_the_server_is_given_tools_by_name(home: Path, monkeypatch: pytest
     ("name", "value", "message"),
     [
         ("SELFWIRE_TOOLS", "no.such.module:tools", "SELFWIRE_TOOLS='no.such.module:tools'.*package.module:name"),
-        ("SELFWIRE_TOOLS", "json:loads", "name a list"),
+        ("SELFWIRE_TOOLS", "json:loads", "is function; name calculator"),
+        ("SELFWIRE_TOOLS", "calculator,saw", "there is no tool 'saw'; name calculator"),
         ("SELFWIRE_MODEL", "gpt", "unknown model 'gpt'"),
     ],
 )

@@ -58,7 +58,7 @@ async def test_answers_are_compared_as_mathematics(answer: str, gold: str, right
 
 
 async def test_what_takes_too_long_is_an_error_and_the_next_goes_on() -> None:
-    comparer = Comparer(patience=1, command=(sys.executable, "-c", HANGING))
+    comparer = Comparer(patience=1, module=(sys.executable, "-c", HANGING))
     environment = make_environment(comparer.compare)
     task = Task(id="t", input="?", reference="4")
     assert (await environment.grade(task, "\\boxed{4}", scope=Scope())).solved
@@ -82,7 +82,7 @@ async def test_what_computes_for_too_long_is_an_error_and_who_waits_for_a_proces
 @pytest.mark.parametrize("code", ["import sys; sys.exit(1)", "print('no JSON')", "input()", ""])
 async def test_a_worker_that_breaks_or_cannot_start_is_an_error_and_no_zero(code: str) -> None:
     command = (sys.executable, "-c", code) if code else ("/there/is/no/worker",)
-    environment = make_environment(Comparer(command=command).compare)
+    environment = make_environment(Comparer(module=command).compare)
     for _ in range(3):
         with pytest.raises(GradingError, match="math-verify could not compare"):
             await environment.grade(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())

@@ -1,0 +1,78 @@
+"""Tools by name: those that come with selfwire, and the user's own by module."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Tool
+from selfwire.tools.algebra import AlgebraTool
+from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.langchain import make_toolbox
+from selfwire.tools.python import PythonTool
+from selfwire.tools.sql import SqlTool
+from selfwire.tools.units import UnitsTool
+
+
+def _make_python() -> PythonTool:
+    from selfwire.runtime.sandbox import find_sandbox
+
+    return PythonTool(find_sandbox())
+
+
+READY: Mapping[str, Callable[[], Tool]] = {
+    "calculator": CalculatorTool,
+    "convert_units": UnitsTool,
+    "algebra": AlgebraTool,
+    "python": _make_python,
+}
+"""Tools that need nothing but their name."""
+
+FORMS = f"{', '.join(READY)}, sql:FILE, or package.module:name of a tool, or of a list or dict of tools"
+"""What a list of tools may name."""
+
+
+def load_tools(names: str) -> dict[str, Tool]:
+    """Tools by name, such as `calculator,sql:data/sales.sqlite,my_package.tools:TOOLS`.
+
+    Raises:
+        ConfigError: a name means no tool, two tools share a name, or no sandbox for `python` works here.
+    """
+    return make_toolbox(tool for name in names.split(",") for tool in _load(name.strip()))
+
+
+def absolute_names(names: str) -> str:
+    """The same names with absolute paths of files, for a run that is resumed from another folder."""
+    return ",".join(_absolute_name(name.strip()) for name in names.split(","))
+
+
+def _absolute_name(name: str) -> str:
+    kind, _, path = name.partition(":")
+    return f"sql:{Path(path).resolve()}" if kind == "sql" else name
+
+
+def _load(name: str) -> list[Any]:
+    kind, colon, place = name.partition(":")
+    if name in READY:
+        return [READY[name]()]
+    if kind == "sql" and place:
+        return [SqlTool(place)]
+    if not colon:
+        raise ConfigError(f"there is no tool {name!r}; name {FORMS}")
+    return _import(kind, place)
+
+
+def _import(module: str, name: str) -> list[Any]:
+    try:
+        found = attrgetter(name)(importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"tools {f'{module}:{name}'!r}: {error}; name {FORMS}") from None
+    if isinstance(found, Mapping):
+        return [*found.values()]
+    if isinstance(found, list | tuple):
+        return [*found]
+    if hasattr(found, "run"):
+        return [found]
+    raise ConfigError(f"tools {f'{module}:{name}'!r} is {type(found).__name__}; name {FORMS}")

@@ -1,0 +1,69 @@
+"""Symbolic mathematics: expressions are parsed, never executed, and computed by sympy in a bounded process."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ToolError
+from selfwire.core.scope import Scope
+from selfwire.tools.text_input import get_text
+from selfwire.tools.worker_pool import WorkerError, WorkerPool
+
+LONGEST = 400
+"""Most characters of an expression."""
+
+OPERATIONS = ("simplify", "expand", "factor", "solve", "differentiate", "integrate", "limit", "evaluate")
+
+
+class AlgebraTool:
+    """Simplifies, expands, factors, solves, differentiates, integrates, takes limits and evaluates."""
+
+    spec = ToolSpec(
+        name="algebra",
+        description=(
+            "Symbolic mathematics. Expressions use + - * / ** and brackets, names for variables, pi, E, I, oo, and "
+            "functions such as sqrt, exp, log, sin, factorial, binomial. solve takes an expression that is to be 0, or "
+            "an equation with =."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "operation": {"type": "string", "enum": list(OPERATIONS)},
+                "expression": {"type": "string", "description": "The expression, such as x**2 - 5*x + 6."},
+                "variable": {"type": "string", "description": "The variable; needed where there are several."},
+                "lower": {"type": "string", "description": "integrate: lower bound of a definite integral."},
+                "upper": {"type": "string", "description": "integrate: upper bound of a definite integral."},
+                "point": {"type": "string", "description": "limit: where the variable goes."},
+            },
+            "required": ["operation", "expression"],
+        },
+    )
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """The result as text; ToolError if the expression cannot be read or takes too long."""
+        texts = {name: value for name, value in arguments.items() if name in self.spec.parameters["properties"]}
+        get_text(arguments, "expression", "algebra", "expression")
+        if texts.get("operation") not in OPERATIONS:
+            raise ToolError(f"algebra knows no operation {texts.get('operation')!r}; use {', '.join(OPERATIONS)}")
+        for name, value in texts.items():
+            if not isinstance(value, str) or len(value) > LONGEST:
+                raise ToolError(f"algebra needs {name!r} as a text of at most {LONGEST} characters")
+        return await asyncio.to_thread(compute, texts)
+
+
+def compute(request: Mapping[str, str]) -> str:
+    """Compute as `AlgebraTool.run`; blocks."""
+    try:
+        reply = _pool().ask(request)
+    except WorkerError as error:
+        raise ToolError(f"the computation was stopped: {error}; try a simpler expression") from error
+    if "error" in reply:
+        raise ToolError(reply["error"])
+    return str(reply["text"])
+
+
+@cache
+def _pool() -> WorkerPool:
+    return WorkerPool("selfwire.tools.algebra_worker", seconds=10, patience=60)

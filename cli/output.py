@@ -100,7 +100,12 @@ def print_summary(run: Run, home: str | Path | None, *, finished: bool) -> None:
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
     out.print(f"spent: {format_spend(run.spent)}{lost}")
     if not finished:
-        out.print(f"go on with: selfwire {run.command} --resume {run.journal.run}{format_home_option(home)}")
+        out.print(format_resume_line(run.command, run.journal.run, home))
+
+
+def format_resume_line(command: str, run: str, home: str | Path | None) -> str:
+    """How a run is resumed."""
+    return f"go on with: selfwire {command} --resume {run}{format_home_option(home)}"
 
 
 def show_workflow(workflow: Workflow, version: Version | None) -> None:

@@ -10,7 +10,15 @@ from rich.table import Table
 from selfwire.cli import output
 from selfwire.cli.options import Home
 from selfwire.core.values import format_value
-from selfwire.runs.folders import RunSummary, get_run_folder, get_runs_folder, list_run_names, remove_run, summarise_run
+from selfwire.runs.folders import (
+    INTERRUPTED,
+    RunSummary,
+    get_run_folder,
+    get_runs_folder,
+    list_run_names,
+    remove_run,
+    summarise_run,
+)
 from selfwire.runtime.storage import home_folder, refuse_foreign
 from selfwire.runtime.workflow_library import LIBRARY_FILE
 
@@ -36,6 +44,9 @@ def runs(home: Home = None) -> None:
     for one in found:
         if one.open_calls:
             out.print(f"{one.run}: {one.open_calls} calls never settled; unknown, at most {one.open_tokens:,} tokens")
+        if one.summary.get("status") == INTERRUPTED:
+            line = output.format_resume_line(str(one.summary["command"]), one.run, home)
+            out.print(f"{one.run}: its process is gone; {line}")
         if one.trouble:
             out.print(f"{one.run}: {one.trouble}")
 

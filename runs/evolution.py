@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +96,14 @@ class EvolutionRun:
 
 @dataclass(frozen=True)
 class EvolutionPlan(RunPlan[EvolutionRun]):
-    """What an evolution executes."""
+    """What an evolution executes.
+
+    Attributes:
+        command: the command that starts and resumes it.
+    """
 
     request: EvolveRequest
+    command: str = field(default="evolve", kw_only=True)
 
     @property
     def corpus(self) -> Splits:
@@ -136,7 +141,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
             )
             saver = sqlite_saver(get_runs_folder(self.home) / journal.run / CHECKPOINTS)
             try:
-                yield EvolutionRun(request, bench, context, model, toolbox, saver, self.notices)
+                yield EvolutionRun(request, bench, context, model, toolbox, saver, self.notices, self.command)
             finally:
                 run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
                 saver.close()
@@ -188,7 +193,8 @@ def resume_evolution(
     """
     path = get_run_folder(home, run) / JOURNAL
     request = with_changes(load_request(path, EvolveRequest, command), limits, structured)
-    return EvolutionPlan(request, home, *load_models_embedder(request.models)).resume(path, retry_failed=retry_failed)
+    plan = EvolutionPlan(request, home, *load_models_embedder(request.models), command=command)
+    return plan.resume(path, retry_failed=retry_failed)
 
 
 def validate_request(request: EvolveRequest, home: Path | None) -> ValidatedEvolution:

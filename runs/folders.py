@@ -9,7 +9,7 @@ from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.lease import Lease
+from selfwire.runtime.lease import Lease, is_held
 from selfwire.runtime.storage import home_folder
 
 JOURNAL = "journal.sqlite"
@@ -19,12 +19,18 @@ PARTS = "parts"
 SUMMARY = "summary"
 """Name of the journal's note with a run's command, method and status: a JSON object of short values."""
 
+INTERRUPTED = "interrupted"
+"""Status of a run whose process ended without a word, as after kill -9."""
+ENDED = ("finished", "stopped")
+"""First words of the statuses that a run notes at its end."""
+
 
 class RunSummary(FrozenModel):
     """One run as a list shows it.
 
     Args:
-        summary: its note: command, method, benchmark, model, status, iteration, score, ...
+        summary: its note: command, method, benchmark, model, status, iteration, score, ...; the status of a run whose
+            process is gone is `INTERRUPTED`.
         spend: sum of its settled calls; None if its journal cannot be read.
         open_calls: calls without a recorded answer.
         open_tokens: the most tokens that those can have cost.
@@ -72,13 +78,17 @@ def list_run_names(home: str | Path | None) -> tuple[str, ...]:
 
 async def summarise_run(home: str | Path | None, run: str) -> RunSummary:
     """The summary of a run; `trouble` says why a journal cannot be read."""
+    path = get_run_folder(home, run) / JOURNAL
+    held = is_held(path)  # a process that ends now notes so before the status is read
     try:
-        journal = Journal.open_read_only(get_run_folder(home, run) / JOURNAL)
+        journal = Journal.open_read_only(path)
     except JournalError as error:
         return RunSummary(run=run, trouble=str(error))
     try:
         calls, tokens = journal.unknown()
         summary = await journal.get_note(SUMMARY) or {}
+        if not held and not str(summary.get("status", "stopped")).startswith(ENDED):
+            summary["status"] = INTERRUPTED
         return RunSummary(run=run, summary=summary, spend=journal.spend(), open_calls=calls, open_tokens=tokens)
     finally:
         journal.close()

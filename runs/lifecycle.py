@@ -62,6 +62,11 @@ class RunPlan(ABC, Generic[AnyRun]):
 
     @property
     @abstractmethod
+    def command(self) -> str:
+        """The command that starts and resumes such runs."""
+
+    @property
+    @abstractmethod
     def corpus(self) -> object:
         """The tasks, as JSON."""
 
@@ -78,14 +83,13 @@ class RunPlan(ABC, Generic[AnyRun]):
         Raises:
             JournalError: the file exists or cannot be made.
         """
-        journal = Journal.create(path, run=run, facts=self._hashes)
-        try:
+
+        def fill(journal: Journal) -> None:
             run_sync(self._note_request(journal))
             run_sync(self.note_start(journal))
-        except BaseException:
-            journal.close()
-            raise
-        return journal
+            run_sync(journal.put_note(SUMMARY, make_summary(self.command, self.request, "running")))
+
+        return Journal.create(path, run=run, facts=self._hashes, fill=fill)
 
     @contextmanager
     def start(self, run: str) -> Iterator[AnyRun]:
@@ -128,16 +132,21 @@ def make_run_name(*parts: str, benchmark: str) -> str:
 
 
 async def note_status(run: Run, status: str, **more: Any) -> None:
-    """Note the status of a run for lists of runs.
+    """Note the status of a run for lists of runs, beside what earlier phases have noted.
 
     Args:
         status: running, finished, or stopped and why.
         more: iteration, score; None is left out.
     """
-    request = run.request
-    summary = {"command": run.command, "benchmark": request.benchmark, "model": request.models.agent, "status": status}
+    before = await run.journal.get_note(SUMMARY) or {}
     known = {name: value for name, value in more.items() if value is not None}
-    await run.journal.put_note(SUMMARY, {**summary, **run.labels, **known})
+    summary = make_summary(run.command, run.request, status)
+    await run.journal.put_note(SUMMARY, {**before, **summary, **run.labels, **known})
+
+
+def make_summary(command: str, request: Request, status: str) -> dict[str, str]:
+    """What lists of runs show of every run."""
+    return {"command": command, "benchmark": request.benchmark, "model": request.models.agent, "status": status}
 
 
 @asynccontextmanager

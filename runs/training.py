@@ -130,7 +130,7 @@ def start_training(
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
     router = describe_router(request.method)
-    plan = validate_request(request, home)
+    plan = replace(validate_request(request, home), command="train")
     router.plan(plan.method, plan.seed)  # refuses before anything is written
     name = run or make_run_name("train", request.method, benchmark=request.benchmark)
     with plan.start(name) as opened:
@@ -156,7 +156,7 @@ def resume_training(
 def _open_training(run: EvolutionRun, home: Path | None) -> OpenTraining:
     method, state = run.context.method, get_runs_folder(home) / run.context.run / STATE
     plan = describe_router(method.name).plan(method, run.context.seed_workflow)
-    return OpenTraining(replace(run, command="train"), plan, state)
+    return OpenTraining(run, plan, state)
 
 
 def is_untrained(method: Method, workflow: Workflow) -> bool:

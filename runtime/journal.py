@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -84,16 +84,34 @@ class Journal:
         return cls.create(MEMORY, run=run)
 
     @classmethod
-    def create(cls, path: Path | str, *, run: str, facts: Mapping[str, str] | None = None) -> Self:
+    def create(
+        cls,
+        path: Path | str,
+        *,
+        run: str,
+        facts: Mapping[str, str] | None = None,
+        fill: Callable[[Self], None] = lambda journal: None,
+    ) -> Self:
         """Create a run's journal, with mode 0600 or in ":memory:". Blocks for some milliseconds.
 
-        `facts` are hashes of what must be the same on resume: config, code, corpus, embedder.
-        Raises JournalError if the file exists or cannot be made.
+        Args:
+            facts: hashes of what must be the same on resume: config, code, corpus, embedder.
+            fill: writes what a resume needs; a file appears with that, or not at all.
+
+        Raises:
+            JournalError: the file exists or cannot be made.
         """
         facts = {**(facts or {}), "run": run}
         if path == MEMORY:
-            return cls(create_tables(MEMORY, facts), name=MEMORY, run=run, lease=None)
-        create_journal(Path(path), facts)
+            journal = cls(create_tables(MEMORY, facts), name=MEMORY, run=run, lease=None)
+            fill(journal)
+            return journal
+
+        def fill_draft(draft: Path) -> None:
+            with closing(cls(open_connection(str(draft)), name=str(path), run=run, lease=None)) as journal:
+                fill(journal)
+
+        create_journal(Path(path), facts, fill_draft)
         lease = Lease(Path(path))
         return cls(open_as_holder(str(path)), name=str(path), run=run, lease=lease)
 

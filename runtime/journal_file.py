@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -35,8 +35,11 @@ COMMIT;
 """
 
 
-def create_journal(path: Path, facts: Mapping[str, str]) -> None:
+def create_journal(path: Path, facts: Mapping[str, str], fill: Callable[[Path], None]) -> None:
     """Create a file with mode 0600 and its tables; nobody sees it before it is whole.
+
+    Args:
+        fill: writes to the file what the journal holds from its first moment.
 
     Raises:
         JournalError: it exists, or cannot be created.
@@ -48,6 +51,7 @@ def create_journal(path: Path, facts: Mapping[str, str]) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with make_draft(path) as draft:
             create_tables(str(draft), facts).close()
+            fill(draft)
             if not place_draft(draft, path):
                 raise exists
     except OSError as error:

@@ -12,6 +12,20 @@ from pathlib import Path
 from selfwire.core.errors import JournalError
 from selfwire.runtime.journal_file import explain_unwritable
 
+BRIEFLY = 0.2
+"""Seconds for which a lease is waited for, as `is_held` takes it for a moment."""
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process is at work on a run's files; True also where nobody can say, as the file cannot be written."""
+    if not path.with_name(path.name + ".lease").exists():
+        return False
+    try:
+        Lease(path).release()
+    except JournalError:
+        return True
+    return False
+
 
 class Lease:
     """Holds `<path>.lease` until it is released or the process ends; raises JournalError if it is held already."""
@@ -21,9 +35,12 @@ class Lease:
         # opening and closing a file that exists would drop its locks
         with explain_unwritable(self._file), contextlib.suppress(FileExistsError):
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        self._lock = sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
-        self._lock.execute("PRAGMA journal_mode = MEMORY")
+        with explain_unwritable(self._file):
+            if not os.access(self._file, os.W_OK):  # SQLite would lock it for reading, as many may
+                raise PermissionError("it is read-only")
+        self._lock = sqlite3.connect(self._file, timeout=BRIEFLY, isolation_level=None, check_same_thread=False)
         try:
+            self._lock.execute("PRAGMA journal_mode = MEMORY")
             self._lock.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             self._lock.close()

@@ -1,12 +1,13 @@
 """Synchronous calls of coroutines; no other module makes a sync form of an async one."""
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ async def _deliver(coroutine: Coroutine[Any, Any, T], result: "Future[T]") -> No
         value = await coroutine
     except BaseException as error:
         result.set_exception(CancelledError() if isinstance(error, asyncio.CancelledError) else error)
-        if not isinstance(error, Exception):
+        if isinstance(error, asyncio.CancelledError):
             raise
     else:
         result.set_result(value)
@@ -58,5 +59,12 @@ def _get_running_loop() -> asyncio.AbstractEventLoop | None:
 @functools.cache
 def _background_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="selfwire-loop", daemon=True).start()
+    threading.Thread(target=_serve_forever, args=(loop,), name="selfwire-loop", daemon=True).start()
     return loop
+
+
+def _serve_forever(loop: asyncio.AbstractEventLoop) -> NoReturn:
+    """Run a loop for ever, also after code of others has called `sys.exit` on it; who waits for that gets the error."""
+    while True:
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
+            loop.run_forever()

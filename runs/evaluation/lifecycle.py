@@ -64,6 +64,11 @@ class EvaluationPlan(RunPlan[Evaluation]):
     retry_failed: bool = False
 
     @property
+    def command(self) -> str:
+        """The command that the request says."""
+        return self.request.command
+
+    @property
     def corpus(self) -> list[object]:
         """The tasks, as JSON."""
         return [task.model_dump(mode="json") for task in self.tasks]

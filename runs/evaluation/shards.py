@@ -7,7 +7,7 @@ from pathlib import Path
 from selfwire.runs.evaluation.run import ROWS
 from selfwire.runs.evaluation.systems import TRIVIAL
 from selfwire.runs.folders import JOURNAL, PARTS, get_runs_folder
-from selfwire.runtime.journal_file import copy_rows
+from selfwire.runtime.journal_file import copy_rows, read_header
 from selfwire.runtime.lease import Lease
 
 
@@ -66,7 +66,16 @@ def merge_leftover_shards(run: str, home: Path | None) -> None:
     """Merge the shards that a stopped run has left, before its journal is opened.
 
     Raises:
-        JournalError: one of them is at work.
+        JournalError: the run or one of them is at work.
     """
-    for path in sorted((get_runs_folder(home) / run / PARTS).glob(f"*/{JOURNAL}")):
-        Shard(run, path.parent.name, home).merge_into_run()
+    folder = get_runs_folder(home) / run
+    left = [Shard(run, path.parent.name, home) for path in sorted((folder / PARTS).glob(f"*/{JOURNAL}"))]
+    if not left:
+        return
+    whole = folder / JOURNAL
+    lease = Lease(whole, holder=read_header(whole).holder)  # a run that is at work may be about to open them
+    try:
+        for shard in left:
+            shard.merge_into_run()
+    finally:
+        lease.release()

@@ -23,6 +23,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.runs.folders import JOURNAL, SUMMARY
 from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 
 SEED = Workflow(
@@ -163,6 +164,27 @@ def test_runs_lists_what_they_did_and_spent(home: Path) -> None:
     assert first.split() == ["r1", "evolve", "hiva", "finished", "0.5", "1", "calls,", "1,534", "tokens,", "$0.50"]
     assert (second.split()[0], third.split()[0], third.split()[-1]) == ("r2", "r3", "?")
     assert "is not a journal of selfwire" in trouble
+
+
+def leave_run(home: Path, status: str) -> None:
+    journal = Journal.create(home / "runs" / "r1" / JOURNAL, run="r1")
+    run_sync(journal.put_note(SUMMARY, {"command": "train", "status": status}))
+    assert (status in said(home, "runs"), "resume" in said(home, "runs")) == (True, False)
+    journal.close()
+
+
+@pytest.mark.parametrize("status", ["running", "evolving hiva"])
+def test_runs_says_that_a_process_is_gone_and_how_to_go_on(home: Path, status: str) -> None:
+    leave_run(home, status)
+    _, row, line = said(home, "runs").splitlines()
+    assert row.split() == ["r1", "train", "interrupted", "0", "calls,", "0", "tokens,", "$0.00"]
+    assert line == "r1: its process is gone; go on with: selfwire train --resume r1"
+
+
+def test_runs_says_of_a_run_that_has_ended_what_it_noted(home: Path) -> None:
+    leave_run(home, "stopped: the provider is down")
+    assert "stopped: the provider is down" in said(home, "runs")
+    assert "interrupted" not in said(home, "runs")
 
 
 def test_clean_asks_and_removes_runs_only(home: Path) -> None:

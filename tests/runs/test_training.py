@@ -15,8 +15,8 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evolution import resume_evolution, start_evolution
-from selfwire.runs.folders import SUMMARY
+from selfwire.runs.evolution import EvolutionPlan, EvolutionRun, resume_evolution, start_evolution
+from selfwire.runs.folders import SUMMARY, list_run_names, summarise_run
 from selfwire.runs.lifecycle import note_status, track_status
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.runs.training import OpenTraining, resume_training, start_training
@@ -68,6 +68,37 @@ async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that()
         *("running", "stopped: ModelError: the provider is down"),
         *("running", f"stopped: ModelError: {'word ' * 18}word..."),
     ]
+
+
+def test_a_phase_that_stops_keeps_what_earlier_phases_have_noted(tmp_path: Path) -> None:
+    async def stop(run: EvolutionRun) -> None:
+        await note_status(run, "finished", iteration=3)
+        with pytest.raises(ModelError):
+            async with track_status(run):
+                raise ModelError("the provider is down")
+
+    with start_training(request(), tmp_path, run="r") as training:
+        run_sync(stop(training.run))
+    summary = run_sync(summarise_run(tmp_path, "r")).summary
+    assert (summary["iteration"], summary["status"]) == (3, "stopped: ModelError: the provider is down")
+
+
+def test_a_run_can_be_resumed_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "put_note", end)
+    with pytest.raises(KeyboardInterrupt), start_training(request(), tmp_path, run="r"):
+        pass
+    assert list_run_names(tmp_path) == ()
+    monkeypatch.undo()
+    monkeypatch.setattr(EvolutionPlan, "open", end)
+    with pytest.raises(KeyboardInterrupt), start_training(request(), tmp_path, run="r"):
+        pass
+    assert run_sync(summarise_run(tmp_path, "r")).summary["command"] == "train"
+    monkeypatch.undo()
+    with resume_training("r", tmp_path) as training:
+        assert training.run.context.run == "r"
 
 
 @pytest.mark.parametrize(

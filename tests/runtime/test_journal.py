@@ -14,6 +14,7 @@ from selfwire.core.errors import BudgetError, JournalError, ModelError, ToolErro
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.lease import Lease, is_held
 from tests.runtime.spoiled import make_foreign, make_newer, scribble, truncate
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
@@ -256,6 +257,25 @@ def test_a_second_opener_is_refused_and_told_who_holds_it(path: Path) -> None:
     assert f"held by process {os.getpid()}" in other.stderr  # still, after the attempts of this process
     journal.close()
     Journal.open(path).close()
+
+
+def test_who_looks_whether_a_run_is_held_does_not_keep_others_from_it(path: Path) -> None:
+    assert not is_held(path)
+    Journal.create(path, run="r").close()
+    assert not is_held(path)
+    looking = Lease(path)
+    threading.Timer(0.05, looking.release).start()
+    journal = Journal.open(path)
+    assert is_held(path)
+    journal.close()
+
+
+def test_a_lease_that_cannot_be_written_cannot_be_had(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Journal.create(path, run="r").close()
+    monkeypatch.setattr("selfwire.runtime.lease.os.access", lambda file, mode: False)  # the superuser may write it
+    with pytest.raises(JournalError, match="lease cannot be written: it is read-only; make room, or check the rights"):
+        Lease(path)
+    assert is_held(path)  # for all that is known
 
 
 @pytest.mark.parametrize(

@@ -76,3 +76,17 @@ def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_clean_up() -> None
     finally:
         signal.signal(signal.SIGALRM, before)
     assert cleaned == ["cleaned up"]
+
+
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
+def test_code_that_ends_the_process_ends_only_its_own_call(end: type[BaseException]) -> None:
+    async def stop() -> None:
+        raise end
+
+    async def in_a_task_of_its_own() -> None:
+        await asyncio.create_task(stop())
+
+    for ended in (stop, in_a_task_of_its_own):
+        with pytest.raises(end):
+            run_sync(ended())
+        assert ThreadPoolExecutor().submit(run_sync, where()).result(timeout=5) == "nowhere"

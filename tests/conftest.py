@@ -9,6 +9,7 @@ from hypothesis import settings
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch's threads would wait for each other
 
+from selfwire.runtime import structured_modes, throttle
 from tests import benchmark_data
 from tests.runtime import postgres
 from tests.wire.langsmith_server import LangSmithServer
@@ -34,6 +35,13 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _no_server_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test's server may get the port of an earlier test's, and must not be taken for it."""
+    monkeypatch.setattr(structured_modes, "_known", {})
+    monkeypatch.setattr(throttle, "_throttles", {})
 
 
 @pytest.fixture

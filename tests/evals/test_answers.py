@@ -82,7 +82,7 @@ def bbh_form(answer: str) -> str:
 def test_an_answer_that_repeats_itself_holds_nobody_up(look: Callable[[str], object], answer: str) -> None:
     started = time.process_time()
     look(answer)
-    assert time.process_time() - started < 0.5  # what is quadratic takes 10 s and more
+    assert time.process_time() - started < 5  # what is linear takes milliseconds, what is quadratic 10 s and more
 
 
 @pytest.mark.parametrize(("answer", "told"), [("#### \u22125", "-5"), ("#### **18**", "18"), ("#### -$5", "-5")])

@@ -114,7 +114,7 @@ async def test_instructions_are_written_in_parallel_each_at_its_own_place() -> N
 
     async def meeting(question: Question, step: Step, heir: Agent, scope: Scope) -> tuple[str, Usage]:
         places.append(scope.node)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await together.wait()
         return "go", Usage()
 

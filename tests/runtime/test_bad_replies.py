@@ -58,7 +58,7 @@ async def test_a_repair_is_bounded_and_leaves_the_event_loop_free(content: str) 
         await parse_reply(Verdict, Reply(content=content))
     spent = time.process_time() - since
     ticking.cancel()
-    assert spent < 2  # seconds of this process; without a bound it is minutes
+    assert spent < 20  # seconds of processor; it is about whether it ends: without a bound it is minutes
     assert ticks or spent < 0.1
 
 

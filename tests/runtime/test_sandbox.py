@@ -5,7 +5,6 @@ import os
 import platform
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -202,7 +201,6 @@ for _ in range(40):
     held.append(os.memfd_create('x'))
     for _ in range(16):
         os.write(held[-1], b'y' * 2**20)
-import time
 time.sleep(60)
 """
 SHARES = "import os, time\nfor _ in range(2): os.fork()\nx = bytearray(b'y') * (100 * 2**20)\ntime.sleep(60)"
@@ -254,15 +252,14 @@ async def test_endless_output_is_cut_off(stream: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "time.sleep(60)",
+        "time.sleep(10**6)",
         "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass",
-        "if os.fork():\n    time.sleep(60)\nos.setsid()\ntime.sleep(60)",
+        "if os.fork():\n    time.sleep(10**6)\nos.setsid()\ntime.sleep(10**6)",
     ],
 )
 async def test_who_sleeps_past_the_time_is_stopped(code: str) -> None:
-    began = time.monotonic()
-    done = await ran(f"import os, signal, time\nprint('so far', flush=True)\n{code}", limits=Limits(seconds=1))
-    assert time.monotonic() - began < 30  # and not 60
+    async with asyncio.timeout(300):  # it is about whether it ends at all
+        done = await ran(f"import os, signal, time\nprint('so far', flush=True)\n{code}", limits=Limits(seconds=1))
     assert done == Execution(stdout="so far\n", exit_status=None, timed_out=True)
 
 

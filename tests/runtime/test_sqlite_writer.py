@@ -193,8 +193,8 @@ async def test_what_waits_is_written_once_and_whole_where_the_first_try_fails_in
 async def test_a_text_that_no_file_can_hold_is_an_error_and_others_go_on(lent: bool, journal: Journal) -> None:
     with journal.on_this_loop() if lent else contextlib.nullcontext():
         with pytest.raises(JournalError, match="surrogates"):
-            await asyncio.wait_for(journal.get_note("half of \ud83d"), 5)
-        await asyncio.wait_for(journal.put_note("whole", 1), 5)
+            await asyncio.wait_for(journal.get_note("half of \ud83d"), 60)
+        await asyncio.wait_for(journal.put_note("whole", 1), 60)
 
 
 async def test_failures_are_noted_and_what_waits_is_written_on_close(tmp_path: Path) -> None:

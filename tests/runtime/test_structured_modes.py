@@ -35,11 +35,6 @@ class Choice(BaseModel):
     option: str
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structured_modes, "_known", {})
-
-
 def mode_of(body: dict[str, Any]) -> Mode:
     if body.get("tool_choice"):
         return "tool"

@@ -20,11 +20,11 @@ async def test_starts_are_spaced_by_the_rate() -> None:
 
 async def test_a_pause_binds_who_waits_already_and_who_comes_later() -> None:
     gate = Throttle()
+    begun = time.monotonic()
     gate.pause(0.05)
     gate.pause(0.01)  # a shorter one does not end it
-    begun = time.monotonic()
     async with gate:
-        assert time.monotonic() - begun >= 0.045
+        assert time.monotonic() - begun >= 0.05
     assert gate.paused == 0
 
 
@@ -70,7 +70,7 @@ async def test_who_is_cancelled_while_waiting_takes_no_place_along() -> None:
     for task in (early, late):
         with pytest.raises(asyncio.CancelledError):
             await task
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await passing()
 
 

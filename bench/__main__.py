@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from selfwire import bench
-from selfwire.bench import harness, retrieval, routing, storage, team, wrapper
+from selfwire.bench import deadline, harness, retrieval, routing, storage, team, wrapper
 from selfwire.bench.measuring import Row
 from selfwire.bench.models import CannedChatModel
 from selfwire.runtime.journal import Journal
@@ -47,6 +47,7 @@ def has_word(title: str, words: Sequence[str]) -> bool:
 def find_benches() -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     """The title of every table and what measures its rows."""
     yield "an evaluation", measure_evaluation  # first, as peaks of memory are inherited
+    yield "a budget of seconds", deadline.measure_deadline
     yield "the wrapper around models", wrapper.measure_wrapper
     yield "a team, agents asking through the wrapper", measure_asking_team
     yield "a team, agents answering at once", team.measure_team

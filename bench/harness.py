@@ -18,6 +18,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.bench.measuring import Elapsed, Row, get_median
 from selfwire.bench.models import CannedChatModel
+from selfwire.core.budget import Budget
 from selfwire.core.task import Splits, Task
 from selfwire.evals.baselines.table import make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
@@ -92,7 +93,7 @@ def _run_evaluation(tasks: int, delay: float) -> tuple[Elapsed, Elapsed]:
     gc.collect()
     with TemporaryDirectory() as folder:
         journal = Journal.create(Path(folder) / "journal.sqlite", run="bench")
-        evaluation = _make_evaluation(tasks, delay, journal, Path(folder) / "results.jsonl")
+        evaluation = make_evaluation(tasks, CannedChatModel(delay=delay), journal, Path(folder) / "results.jsonl")
         start = Elapsed.now()
         lines = asyncio.run(evaluation.execute())
         whole = start.until_now()
@@ -102,11 +103,12 @@ def _run_evaluation(tasks: int, delay: float) -> tuple[Elapsed, Elapsed]:
     return whole, evaluation.writing
 
 
-def _make_evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> TimedEvaluation:
-    ledger = Ledger()
-    model = MeteredModel(
-        CannedChatModel(delay=delay), journal=journal, ledger=ledger, policy=CallSettings(concurrency=CONCURRENCY)
-    )
+def make_evaluation(
+    tasks: int, chat: CannedChatModel, journal: Journal, out: Path, budget: Budget = Budget()
+) -> TimedEvaluation:
+    """An evaluation of one agent that answers each task in one call."""
+    ledger = Ledger(budget)
+    model = MeteredModel(chat, journal=journal, ledger=ledger, policy=CallSettings(concurrency=CONCURRENCY))
     wiring = SolverFactory(model, {}, HashingEmbedder(), None)
     return TimedEvaluation(
         request=EvaluationRequest(

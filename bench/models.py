@@ -47,6 +47,7 @@ class CannedChatModel(BaseChatModel):
     """A LangChain model that answers with a text of usual length, after `delay` seconds if that is not None."""
 
     delay: float | None = None
+    on_call: Callable[[], object] = lambda: None
 
     @property
     def _llm_type(self) -> str:
@@ -57,6 +58,7 @@ class CannedChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage("It is. " * 60, usage_metadata=usage))])
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        self.on_call()
         if self.delay is not None:
             await asyncio.sleep(self.delay)
         return self._generate(messages)

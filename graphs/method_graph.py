@@ -14,6 +14,7 @@ from selfwire.graphs.node_wrappers import Choice, make_node
 from selfwire.graphs.run_context import RunContext, context_schema
 from selfwire.graphs.team import compile_team, make_team_node
 from selfwire.graphs.typed_state import Input, State, Update
+from selfwire.runtime.ledger import Ledger, enforce_deadline
 
 Nodes = TypeVar("Nodes")
 StateT = TypeVar("StateT", bound=State)
@@ -90,9 +91,12 @@ class MethodGraph(Generic[Nodes, StateT]):
         async def run(channels: Any) -> Update:
             state = self._state(channels)
             chosen = await self._provide(Usage() if first else state.usage) if nodes is None else nodes
-            update = await step(chosen, state)
-            ledger = getattr(chosen, "ledger", None) if charge else None
-            return update if ledger is None else {**update, **state.update(usage=ledger.spent)}
+            ledger: Ledger | None = getattr(chosen, "ledger", None)
+            if ledger is None:
+                return await step(chosen, state)
+            async with enforce_deadline(ledger):
+                update = await step(chosen, state)
+            return {**update, **state.update(usage=ledger.spent)} if charge else update
 
         return run
 

@@ -1,4 +1,4 @@
-from selfwire.bench import harness
+from selfwire.bench import deadline, harness
 
 
 def test_the_bench_runs_every_task_through_journal_and_grading() -> None:
@@ -8,3 +8,9 @@ def test_the_bench_runs_every_task_through_journal_and_grading() -> None:
     whole, results, bare = [row.value for row in rows if "CPU per task" in row.what]
     assert 0 < results <= whole
     assert bare > 0
+
+
+def test_a_budget_of_seconds_ends_an_evaluation_of_calls_that_hang() -> None:
+    over, late = deadline.measure_deadline(limit=0.3, delays=(600.0,))
+    assert over.value > 0
+    assert late.value == 0

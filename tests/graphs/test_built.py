@@ -1,11 +1,15 @@
 """What holds for the graph of every method: questions, tools, budgets, stops, prompts, saved teams."""
 
+import asyncio
+import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatResult
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
@@ -41,6 +45,23 @@ class Chat(OfflineChat):
     def _reply(self, messages: Any, *args: Any, **kwargs: Any) -> AIMessage:
         self._heard.append(str(messages[0].content))
         return super()._reply(messages, *args, **kwargs)
+
+
+class SlowChat(Chat):
+    """Takes some seconds for every reply; keeps when requests began, and one sign for each that has ended."""
+
+    delay: float
+    _begun: list[float] = PrivateAttr(default_factory=list)
+    _ended: list[bool] = PrivateAttr(default_factory=list)
+
+    async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        self._begun.append(time.monotonic())
+        reply = self._generate(*args, **kwargs)
+        try:
+            await asyncio.sleep(self.delay)
+        finally:
+            self._ended.append(True)
+        return reply
 
 
 def built(name: str, model: Any = "offline", **options: Any) -> Any:
@@ -102,6 +123,22 @@ def test_calls_are_counted_and_the_budget_binds(name: str) -> None:
         built(name, budget=Budget(calls=calls - 1)).compile().invoke(ASKED)
     with pytest.raises(BudgetError, match="1 of 1 calls"):  # a run cannot exceed the budget of its graph
         built(name, budget=Budget(calls=1)).compile().invoke(ASKED, context={"calls": calls})
+
+
+@pytest.mark.parametrize("delay", [0.5, 600.0])
+async def test_calls_end_with_the_seconds_of_a_budget(name: str, delay: float) -> None:
+    chat = SlowChat(delay=delay)
+    graph = built(name, chat, budget=Budget(seconds=0.8)).compile()
+    with pytest.raises(BudgetError, match="of 0.80 seconds spent"):
+        async with asyncio.timeout(60):
+            await graph.ainvoke(ASKED)
+    assert chat._ended == [True] * len(chat._heard)  # none goes on
+    one_after_another = 0
+    free_at = -math.inf
+    for begun in chat._begun:
+        if begun >= free_at:
+            one_after_another, free_at = one_after_another + 1, begun + delay
+    assert one_after_another <= 2
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])

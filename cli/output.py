@@ -18,9 +18,10 @@ from selfwire.core import drawing
 from selfwire.core.edits import format_rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
-from selfwire.core.values import format_value, mask_controls, to_plain_json
+from selfwire.core.values import format_count, format_value, mask_controls, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_diff import WorkflowDiff
+from selfwire.core.workflow_tool import WorkflowTool
 from selfwire.evals.evaluation.table import Table
 from selfwire.runs.lifecycle import Run
 from selfwire.runtime.versions import History, Version
@@ -128,9 +129,28 @@ def show_workflow(workflow: Workflow, version: Version | None) -> None:
             out.print(f"    {line}")
         for note in agent.memory:
             out.print(f"    * {note}")
+    for tool in workflow.tools:
+        show_tool(tool)
     if workflow.memory:
         out.print(f"\nlearned: {', '.join(sorted(workflow.memory))}")
     show_lineage(workflow)
+
+
+def show_tool(tool: WorkflowTool) -> None:
+    """Print a tool of a workflow: its origin, how it has done, its examples and its source."""
+    out, record = make_console(), tool.record
+    out.print(f"tool {tool.name}  version {tool.version}", style="bold")
+    made = " ".join(filter(None, (f"by {tool.by}" if tool.by else "", f"because {tool.why}" if tool.why else "")))
+    done = ""
+    if record.latency is not None and record.success_rate is not None:
+        rate = f"{record.success_rate:.0%} without a failure"
+        done = f"{format_count(record.calls, 'call')}, {rate}, {record.latency:.2g} s each"
+    for line in filter(None, (tool.description, made and f"made {made}", done)):
+        out.print(f"    {line}")
+    for example in tool.examples:
+        out.print(f"    {format_value(example.arguments)} gives {example.result}")
+    for line in tool.source.splitlines():
+        out.print(f"    | {line}")
 
 
 def show_lineage(workflow: Workflow) -> None:
@@ -154,7 +174,9 @@ def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None
             make_console().print(f"{name}: {moved[0]} -> {moved[1]}")
     _structure(found, before, after)
     for change in found.agents:
-        _agent_change(change.agent, change.field, to_plain_json(change.before), to_plain_json(change.after))
+        _show_change(change.agent, change.field, to_plain_json(change.before), to_plain_json(change.after))
+    for one in found.tools:
+        _show_change(f"tool {one.tool}", one.field, to_plain_json(one.before), to_plain_json(one.after))
     if found.memory:
         make_console().print(f"memory differs in: {', '.join(found.memory)}")
 
@@ -168,17 +190,25 @@ def _structure(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
             _signed(sign, [f"agent {agent}: {source.agents_by_id[agent].prompt}"])
         _signed(sign, [f"node {node.id} ({node.agent})" for node in nodes])
         _signed(sign, [f"edge {edge}" for edge in edges])
+    for sign, tools, source in (("-", found.removed_tools, before), ("+", found.added_tools, after)):
+        for name in tools:
+            _signed(sign, [f"tool {name}: {source.tools_by_name[name].description}"])
+            _signed(sign, [f"    {line}" for line in source.tools_by_name[name].source.splitlines()])
 
 
-def _agent_change(agent: str, field: str, before: object, after: object) -> None:
+def _show_change(name: str, field: str, before: object, after: object) -> None:
     out = make_console()
     if isinstance(before, str) and isinstance(after, str):
-        out.print(f"{field} of {agent}:")
+        out.print(f"{field} of {name}:")
         for line in difflib.ndiff(before.splitlines(), after.splitlines()):
             if line[0] in "+-":
                 _signed(line[0], [line[2:]])
         return
-    out.print(f"{field} of {agent}: {format_value(before)} -> {format_value(after)}")
+    if field == "tools" and isinstance(before, list) and isinstance(after, list) and set(before) != set(after):
+        _signed("-", [f"{name} may not call {tool}" for tool in before if tool not in after])
+        _signed("+", [f"{name} may call {tool}" for tool in after if tool not in before])
+        return
+    out.print(f"{field} of {name}: {format_value(before)} -> {format_value(after)}")
 
 
 def _signed(sign: str, lines: Iterable[str]) -> None:

@@ -4,13 +4,15 @@ An edit is one change; a `Rewiring` is a group of edits with a reason, which `Wo
 Edits take their fields by position: `AddEdge("plan", "answer")`.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, cast, dataclass_transform
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 from pydantic.dataclasses import dataclass
 
 from selfwire.core.agent import Agent
-from selfwire.core.values import FrozenModel, Id
+from selfwire.core.values import FrozenModel, Id, format_count
+from selfwire.core.workflow_tool import ToolExample, WorkflowTool
 
 _Class = TypeVar("_Class")
 
@@ -90,13 +92,51 @@ class RewritePrompt:
 
 
 @_edit
+class AddTool:
+    """Add a tool to the workflow, which no agent holds yet."""
+
+    tool: WorkflowTool
+    kind: Literal["add_tool"] = Field(default="add_tool", kw_only=True)
+
+
+@_edit
 class RewriteTool:
-    """Swap one of an agent's tools; `old=None` gives it a tool, `new=None` takes one away."""
+    """Give a tool of the workflow another source, and where given another description and other examples.
+
+    Its version goes up by one and its record starts afresh; who made it and why are those of the rewiring.
+    """
+
+    tool: Id
+    source: str
+    description: str | None = None
+    examples: tuple[ToolExample, ...] | None = None
+    kind: Literal["rewrite_tool"] = Field(default="rewrite_tool", kw_only=True)
+
+
+@_edit
+class RemoveTool:
+    """Remove a tool of the workflow that no agent holds."""
+
+    tool: Id
+    kind: Literal["remove_tool"] = Field(default="remove_tool", kw_only=True)
+
+
+@_edit
+class Grant:
+    """Let an agent call a tool: one of the workflow, or one that the run lends."""
 
     agent: Id
-    old: Id | None
-    new: Id | None
-    kind: Literal["rewrite_tool"] = Field(default="rewrite_tool", kw_only=True)
+    tool: Id
+    kind: Literal["grant"] = Field(default="grant", kw_only=True)
+
+
+@_edit
+class Revoke:
+    """Take a tool from an agent."""
+
+    agent: Id
+    tool: Id
+    kind: Literal["revoke"] = Field(default="revoke", kw_only=True)
 
 
 @_edit
@@ -117,7 +157,11 @@ Edit = Annotated[
     | AddEdge
     | RemoveEdge
     | RewritePrompt
+    | AddTool
     | RewriteTool
+    | RemoveTool
+    | Grant
+    | Revoke
     | Remember,
     Field(discriminator="kind"),
 ]
@@ -141,6 +185,21 @@ class Rewiring(FrozenModel):
     def __init__(self, *edits: Edit, **fields: Any) -> None:
         super().__init__(**({"edits": edits} if edits else {}), **fields)
 
+    @field_validator("edits", mode="before")
+    @classmethod
+    def _read_old_edits(cls, edits: Any) -> Any:
+        return [one for edit in edits for one in _read_edit(edit)] if isinstance(edits, list | tuple) else edits
+
+
+def _read_edit(edit: Any) -> Iterator[Any]:
+    """An edit as it was saved; until 0.1.0, `rewrite_tool` swapped one of an agent's tools for another."""
+    if isinstance(edit, Mapping) and edit.get("kind") == "rewrite_tool" and "agent" in edit:
+        for kind, tool in (("revoke", edit.get("old")), ("grant", edit.get("new"))):
+            if tool is not None:
+                yield {"kind": kind, "agent": edit["agent"], "tool": tool}
+    else:
+        yield edit
+
 
 class RefusedRewiring(FrozenModel):
     """A rewiring that was not applied, and why."""
@@ -151,12 +210,17 @@ class RefusedRewiring(FrozenModel):
 
 def format_edit(edit: Edit) -> str:
     """An edit as short text, such as `AddEdge(plan, answer)`."""
-    values = [value for name, value in vars(edit).items() if name != "kind" and not name.startswith("__")]
+    fields = {name: value for name, value in vars(edit).items() if name != "kind" and not name.startswith("__")}
+    values = [value for value in fields.values() if value is not None]
     return f"{type(edit).__name__}({', '.join(_short(value) for value in values)})"
 
 
 def _short(value: object) -> str:
-    text = value.id if isinstance(value, Agent) else " ".join(str(value).split())
+    if isinstance(value, Agent | WorkflowTool):
+        return value.id if isinstance(value, Agent) else value.name
+    if isinstance(value, tuple):
+        return format_count(len(value), "example")
+    text = " ".join(str(value).split())
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

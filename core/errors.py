@@ -24,6 +24,14 @@ class EditError(SelfwireError):
     """An edit does not fit the workflow; the message names the edit and what would be legal."""
 
 
+class ToolSourceError(SelfwireError, ValueError):
+    """The source of a tool may not run; it names the line and the reason."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line, self.reason = line, reason
+
+
 class TopologyError(SelfwireError):
     """A topology has problems that the caller's policy forbids."""
 

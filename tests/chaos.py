@@ -10,3 +10,5 @@ ODD_REPLIES = 1_000_000 if CHAOS else 600
 """Odd replies that are parsed."""
 ODD_RUNS = 100 if CHAOS else 2
 """Iterations per method with odd replies."""
+TOOL_SOURCES = 100_000 if CHAOS else 1_000
+"""Texts that are tried as sources of tools."""

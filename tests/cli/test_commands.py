@@ -16,15 +16,27 @@ from typer.testing import CliRunner, Result
 from selfwire.cli.app import build
 from selfwire.core.agent import Agent
 from selfwire.core.budget import Budget
-from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
+from selfwire.core.edits import (
+    AddEdge,
+    AddNode,
+    Grant,
+    RemoveEdge,
+    RemoveTool,
+    Revoke,
+    Rewiring,
+    RewritePrompt,
+    RewriteTool,
+)
 from selfwire.core.scope import Scope
 from selfwire.core.topology import make_chain
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
+from selfwire.core.workflow_tool import ToolExample, ToolRecord
 from selfwire.runs.folders import JOURNAL, SUMMARY
 from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
+from tests.core.generators import SOURCES, make_tool
 
 SEED = Workflow(
     method="hiva",
@@ -42,7 +54,8 @@ GROWN = SEED.apply(
         AddEdge("check", "answer"),
         RemoveEdge("plan", "answer"),
         RewritePrompt("plan", "Plan [bold]it[/bold].\nThen check."),
-        RewriteTool("answer", "search", "calculator"),
+        Revoke("answer", "search"),
+        Grant("answer", "calculator"),
         why="answers were wrong",
         operation="ADD_SERIAL",
         by="plan",
@@ -97,13 +110,47 @@ def test_diff_shows_every_change(home: Path) -> None:
         "+ node check (plan)",
         "+ edge check->answer",
         "+ edge plan->check",
-        'tools of answer: ["search"] -> ["calculator"]',
+        "- answer may not call search",
+        "+ answer may call calculator",
         "prompt of plan:",
         "- Then stop.",
         "+ Then check.",
         "memory differs in: beliefs",
     ]
     assert said(home, "diff", "archive", "archive@1") == "no difference\n"
+
+
+def test_tools_of_a_workflow_are_shown_and_compared_without_control_characters(home: Path) -> None:
+    examples = (ToolExample(arguments={"n": 1}, result="2\x1b[31m"),)
+    record = ToolRecord(calls=4, failures=1, seconds=2)
+    tool = make_tool(by="plan", why="a sum is\x07 needed", examples=examples, record=record)
+    held = SEED.replace(tools=(tool, make_tool("less", SOURCES[0])))
+    better = held.apply(Rewiring(RewriteTool("add", SOURCES[2]), RemoveTool("less"), why="one too few"))
+
+    async def save() -> None:
+        with open_library(home) as library:
+            await library.save("tools", held, run="r2", step=0)
+            await library.save("tools", better, run="r2", step=1)
+
+    asyncio.run(save())
+    text = said(home, "show", "tools@0")
+    assert "tool add  version 1\n    Adds to a number.\n    made by plan because a sum is\\x07 needed\n" in text
+    assert "    4 calls, 75% without a failure, 0.5 s each\n" in text
+    assert '    {"n":1} gives 2\\x1b[31m\n    | def tool_function(n: int) -> int:\n    |     return n + 1\n' in text
+    assert said(home, "diff", "tools@0", "tools@1").splitlines() == [
+        "- tool less: Adds to a number.",
+        "-     def tool_function(n: int) -> int:",
+        "-         return n + 0",
+        "source of tool add:",
+        "-     return n + 1",
+        "+     return n + 2",
+        "version of tool add: 1 -> 2",
+        "by of tool add:",
+        "- plan",
+        "why of tool add:",
+        "- a sum is\\x07 needed",
+        "+ one too few",
+    ]
 
 
 def test_history_marks_the_head_and_shows_scores_reasons_and_tags(home: Path) -> None:

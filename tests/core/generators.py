@@ -9,21 +9,27 @@ from selfwire.core.edits import (
     AddAgent,
     AddEdge,
     AddNode,
+    AddTool,
     Edit,
+    Grant,
     Remember,
     RemoveAgent,
     RemoveEdge,
     RemoveNode,
+    RemoveTool,
     ReplaceAgent,
+    Revoke,
     Rewiring,
     RewritePrompt,
     RewriteTool,
 )
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits, make_chain
 from selfwire.core.workflow import Workflow
+from selfwire.core.workflow_tool import WorkflowTool
 
 NAMES = tuple("abcdefghij")
 TOOLS = ("search", "calculator", "python")
+SOURCES = tuple(f"def tool_function(n: int) -> int:\n    return n + {n}\n" for n in range(3))
 
 
 def seed_workflow() -> Workflow:
@@ -70,10 +76,18 @@ def random_edit(rng: random.Random, workflow: Workflow) -> Edit:
         AddEdge(node, other),
         RemoveEdge(edge.source, edge.target),
         RewritePrompt(agent, rng.choice(["", "Say why.", "Be brief."])),
-        RewriteTool(agent, rng.choice([None, *TOOLS]), rng.choice([None, *TOOLS])),
+        AddTool(make_tool(rng.choice(TOOLS), rng.choice(SOURCES))),
+        RewriteTool(rng.choice(TOOLS), rng.choice([*SOURCES, "import os"])),
+        RemoveTool(rng.choice(TOOLS)),
+        Grant(agent, rng.choice(TOOLS)),
+        Revoke(agent, rng.choice(TOOLS)),
         Remember(agent, rng.choice([" ", "It failed once.", "Dates matter."])),
     ]
     return rng.choice(makers)
+
+
+def make_tool(name: str = "add", source: str = SOURCES[1], **fields: Any) -> WorkflowTool:
+    return WorkflowTool(name=name, description="Adds to a number.", source=source, **fields)
 
 
 def random_rewiring(rng: random.Random, workflow: Workflow) -> Rewiring:
@@ -90,6 +104,7 @@ class Model:
     entry: str
     sink: str
     caps: TopologyLimits
+    tools: dict[str, tuple[str, int]]
 
     @classmethod
     def of(cls, workflow: Workflow) -> "Model":
@@ -100,6 +115,7 @@ class Model:
             entry=workflow.topology.entry,
             sink=workflow.topology.sink,
             caps=workflow.topology.caps,
+            tools={tool.name: (tool.source, tool.version) for tool in workflow.tools},
         )
 
     def allows(self, edit: Edit) -> bool:
@@ -129,11 +145,16 @@ class Model:
                 return (source, target) in self.edges
             case RewritePrompt(agent, prompt):
                 return agent in self.agents and prompt.strip() != ""
-            case RewriteTool(agent, old, new):
-                if agent not in self.agents or (old is None and new is None):
-                    return False
-                held = self.agents[agent]["tools"]
-                return (old is None or old in held) and (new is None or new == old or new not in held)
+            case AddTool(tool):
+                return tool.name not in self.tools
+            case RewriteTool(tool, source):
+                return tool in self.tools and source in SOURCES and source != self.tools[tool][0]
+            case RemoveTool(tool):
+                return tool in self.tools and not any(tool in agent["tools"] for agent in self.agents.values())
+            case Grant(agent, tool):
+                return agent in self.agents and tool not in self.agents[agent]["tools"]
+            case Revoke(agent, tool):
+                return agent in self.agents and tool in self.agents[agent]["tools"]
             case Remember(agent, note):
                 return agent in self.agents and note.strip() != ""
 
@@ -158,14 +179,16 @@ class Model:
                 self.edges.remove((source, target))
             case RewritePrompt(agent, prompt):
                 self.agents[agent]["prompt"] = prompt
-            case RewriteTool(agent, old, new):
-                held = list(self.agents[agent]["tools"])
-                if old is None:
-                    held.append(new)
-                elif new is None:
-                    held.remove(old)
-                else:
-                    held[held.index(old)] = new
-                self.agents[agent]["tools"] = tuple(held)
+            case AddTool(tool):
+                self.tools[tool.name] = (tool.source, tool.version)
+            case RewriteTool(tool, source):
+                self.tools[tool] = (source, self.tools[tool][1] + 1)
+            case RemoveTool(tool):
+                del self.tools[tool]
+            case Grant(agent, tool):
+                self.agents[agent]["tools"] = (*self.agents[agent]["tools"], tool)
+            case Revoke(agent, tool):
+                held = self.agents[agent]["tools"]
+                self.agents[agent]["tools"] = tuple(one for one in held if one != tool)
             case Remember(agent, note):
                 self.agents[agent]["memory"] = (*self.agents[agent]["memory"], note)[-MEMORY_NOTES:]

@@ -11,12 +11,16 @@ from selfwire.core.edits import (
     AddAgent,
     AddEdge,
     AddNode,
+    AddTool,
     Edit,
+    Grant,
     Remember,
     RemoveAgent,
     RemoveEdge,
     RemoveNode,
+    RemoveTool,
     ReplaceAgent,
+    Revoke,
     Rewiring,
     RewritePrompt,
     RewriteTool,
@@ -25,7 +29,8 @@ from selfwire.core.edits import (
 from selfwire.core.errors import EditError
 from selfwire.core.values import to_canonical_json
 from selfwire.core.workflow import Workflow
-from tests.core.generators import Model, random_rewiring, seed_workflow
+from selfwire.core.workflow_tool import TOOLS, ToolExample, ToolRecord
+from tests.core.generators import SOURCES, Model, make_tool, random_rewiring, seed_workflow
 
 SEQUENCES, LENGTH, CHUNKS = 10_000, 3, 10
 
@@ -107,8 +112,10 @@ def test_a_group_is_applied_all_or_not_at_all() -> None:
         (RemoveEdge("z", "a"), "there is no edge z->a; 'z' leads to nothing"),
         (RemoveEdge("b", "a"), "there is no node 'b'; nodes are a, z"),
         (RewritePrompt("a", " "), "the new prompt is blank; give the agent a prompt"),
-        (RewriteTool("a", "search", None), "agent 'a' holds no tool 'search'; it holds none"),
-        (RewriteTool("a", None, None), "neither an old nor a new tool is named; name at least one"),
+        (RewriteTool("add", SOURCES[0]), "the workflow has no tool 'add' of its own; its own tools are none"),
+        (RemoveTool("add"), "the workflow has no tool 'add' of its own; its own tools are none"),
+        (Grant("b", "search"), "there is no agent 'b'; agents are a, z"),
+        (Revoke("a", "search"), "agent 'a' holds no tool 'search'; it holds none"),
         (Remember("a", ""), "the note is blank; write what the agent should remember"),
     ],
     ids=lambda value: format_edit(value) if not isinstance(value, str) else "",
@@ -153,3 +160,65 @@ def test_a_rewiring_needs_an_edit() -> None:
 def test_a_long_prompt_is_cut_in_messages() -> None:
     assert len(format_edit(RewritePrompt("a", "x" * 500))) < 80
     assert format_edit(RewritePrompt("a", "two\n  lines")) == "RewritePrompt(a, two lines)"
+
+
+def test_a_tool_is_added_granted_rewritten_revoked_and_removed() -> None:
+    tool = make_tool(examples=(ToolExample(arguments={"n": 1}, result="2"),), record=ToolRecord(calls=3, failures=1))
+    held = seed_workflow().apply(Rewiring(AddTool(tool), Grant("a", "add"), why="a sum is needed"))
+    assert (held.tools, held.agents_by_id["a"].tools) == ((tool,), ("add",))
+    rewritten = held.apply(Rewiring(RewriteTool("add", SOURCES[2]), why="one too few", by="a"))
+    [now] = rewritten.tools
+    assert (now.version, now.by, now.why, now.record) == (2, "a", "one too few", ToolRecord())
+    assert (now.source, now.examples, now.description) == (SOURCES[2], tool.examples, tool.description)
+    with pytest.raises(EditError, match=r"RemoveTool\(add\): tool 'add' is held by a; revoke it first"):
+        rewritten.apply(Rewiring(RemoveTool("add"), why="unused"))
+    gone = rewritten.apply(Rewiring(Revoke("a", "add"), RemoveTool("add"), why="unused"))
+    assert gone.fingerprint == seed_workflow().fingerprint
+
+
+def test_refusals_of_tools_name_the_line_and_the_bounds() -> None:
+    held = seed_workflow().apply(Rewiring(AddTool(make_tool()), Grant("a", "add"), why="try"))
+    for edit, message in (
+        (AddTool(make_tool()), "tool 'add' exists already; rewrite it, or choose another name"),
+        (Grant("a", "add"), "agent 'a' holds tool 'add' already"),
+        (RewriteTool("add", SOURCES[1]), "tool 'add' stays as it is; change its source, description or examples"),
+        (
+            RewriteTool("add", "def tool_function(n: int):\n    return eval('n')"),
+            "line 2: the name 'eval' is not allowed",
+        ),
+        (RewriteTool("add", SOURCES[2], examples=(ToolExample(result="1"),)), "an example of tool 'add' lacks n"),
+    ):
+        with pytest.raises(EditError) as refusal:
+            held.apply(Rewiring(edit, why="try"))
+        assert message in str(refusal.value)
+    for number in range(1, TOOLS):
+        held = held.apply(Rewiring(AddTool(make_tool(f"add-{number}")), why="grow"))
+    with pytest.raises(EditError, match=f"the workflow has {TOOLS} tools, the most that it may have; remove one first"):
+        held.apply(Rewiring(AddTool(make_tool("more")), why="grow"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "edits"),
+    [
+        ("search", "python", (Revoke("a", "search"), Grant("a", "python"))),
+        (None, "python", (Grant("a", "python"),)),
+        ("search", None, (Revoke("a", "search"),)),
+    ],
+)
+def test_a_swap_of_an_agents_tools_in_an_old_lineage_is_read(
+    old: str | None, new: str | None, edits: tuple[Edit, ...]
+) -> None:
+    saved = {"kind": "rewrite_tool", "agent": "a", "old": old, "new": new}
+    remembered = {"kind": "remember", "agent": "a", "note": "n"}
+    read = Rewiring.model_validate({"edits": [saved, remembered], "why": "then"})
+    assert read.edits == (*edits, Remember("a", "n"))
+    assert Rewiring.model_validate_json(read.model_dump_json()) == read
+
+
+def test_edits_of_tools_are_short_in_messages() -> None:
+    assert format_edit(AddTool(make_tool())) == "AddTool(add)"
+    assert format_edit(RewriteTool("add", "x = 1")) == "RewriteTool(add, x = 1)"
+    assert (
+        format_edit(RewriteTool("add", "x = 1", "d", (ToolExample(result="1"),)))
+        == "RewriteTool(add, x = 1, d, 1 example)"
+    )

@@ -17,11 +17,15 @@ from selfwire.core.edits import (
     AddAgent,
     AddEdge,
     AddNode,
+    AddTool,
+    Grant,
     Remember,
     RemoveAgent,
     RemoveEdge,
     RemoveNode,
+    RemoveTool,
     ReplaceAgent,
+    Revoke,
     Rewiring,
     RewritePrompt,
     RewriteTool,
@@ -33,7 +37,8 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, fingerprint, to_canonical_json
 from selfwire.core.workflow import Lineage, Workflow
 from selfwire.core.workflow_diff import diff_workflows
-from tests.core.generators import random_rewiring, seed_workflow
+from selfwire.core.workflow_tool import ToolExample, ToolRecord
+from tests.core.generators import SOURCES, make_tool, random_rewiring, seed_workflow
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300) | st.text(),
@@ -66,6 +71,7 @@ def test_equal_content_has_equal_fingerprint_in_any_order(rng: random.Random) ->
     memory = dict(reversed(workflow.memory.items()))
     topology = workflow.topology.replace(nodes=tuple(nodes), edges=tuple(edges))
     again = Workflow(method=workflow.method, agents=tuple(agents), topology=topology, memory=memory)
+    again = again.replace(tools=rng.sample(workflow.tools, len(workflow.tools)))
     assert again.fingerprint == workflow.fingerprint
 
 
@@ -101,6 +107,7 @@ A = SEED.agents_by_id["a"]
         SEED.replace(topology=SEED.topology.replace(entry="z")),
         SEED.replace(topology=SEED.topology.replace(sink="a")),
         SEED.replace(topology=SEED.topology.replace(caps=TopologyLimits(nodes=7, successors=3))),
+        SEED.replace(tools=(make_tool(),)),
         SEED.with_memory(beliefs={"a": [1, 2]}),
         SEED.with_memory(synergy=None),
     ],
@@ -111,7 +118,7 @@ def test_every_field_but_lineage_is_in_the_fingerprint(other: Workflow) -> None:
 
 
 def test_the_table_above_forgets_no_field() -> None:
-    assert set(Workflow.model_fields) == {"method", "agents", "topology", "memory", "lineage"}
+    assert set(Workflow.model_fields) == {"method", "agents", "topology", "tools", "memory", "lineage"}
     assert set(Agent.model_fields) == {"id", "role", "prompt", "tools", "memory", "kind", "temperature"}
 
 
@@ -167,7 +174,13 @@ EVERY_EDIT = Rewiring(
     AddEdge("a", "n"),
     RemoveEdge("a", "n"),
     RewritePrompt("a", "${x} \u2192 ü"),
-    RewriteTool("a", None, "python"),
+    AddTool(
+        make_tool(examples=(ToolExample(arguments={"n": 1}, result="2"),), record=ToolRecord(calls=1, seconds=0.5))
+    ),
+    RewriteTool("add", SOURCES[0], "Adds nothing.", (ToolExample(arguments={"n": 1}, result="1"),)),
+    RemoveTool("add"),
+    Grant("a", "python"),
+    Revoke("a", "python"),
     Remember("a", "note"),
     why="all of them",
     operation="ADD_SERIAL",
@@ -213,7 +226,7 @@ def test_values_survive_json_and_are_frozen(value: FrozenModel) -> None:
 
 
 def test_every_kind_of_edit_is_in_the_round_trip() -> None:
-    assert len({type(edit) for edit in EVERY_EDIT.edits}) == len(EVERY_EDIT.edits) == 10
+    assert len({type(edit) for edit in EVERY_EDIT.edits}) == len(EVERY_EDIT.edits) == 14
 
 
 @pytest.mark.parametrize(
@@ -283,3 +296,42 @@ def test_changes_tell_agents_that_came_went_and_changed() -> None:
     assert [node.agent for node in found.topology.added_nodes] == ["b"]
     assert (found.method, found.entry, found.memory) == (("hiva", "dytopo"), None, ())
     assert not diff_workflows(SEED, SEED.replace(lineage=Lineage(parent="f" * 16)))
+
+
+def test_a_workflow_without_tools_keeps_the_fingerprint_that_it_had_before_there_were_any() -> None:
+    """Stored by 0.1.0, so that saved workflows are found again."""
+    assert seed_workflow().fingerprint == "1abbd68f46f677cb"
+
+
+def test_tools_are_part_of_the_fingerprint_and_their_records_are_not() -> None:
+    held = SEED.replace(tools=(make_tool("b"), make_tool("a")))
+    assert [tool.name for tool in held.tools] == ["a", "b"]
+    called = held.replace(tools=[tool.replace(record=ToolRecord(calls=2, seconds=1)) for tool in held.tools])
+    assert len({SEED.fingerprint, held.fingerprint, held.replace(tools=held.tools[:1]).fingerprint}) == 3
+    assert called.fingerprint == held.fingerprint
+    assert not diff_workflows(held, called)
+    assert Workflow.model_validate_json(called.model_dump_json()) == called
+    with pytest.raises(ValueError, match="tool 'a' appears twice"):
+        held.replace(tools=(*held.tools, make_tool("a")))
+
+
+def test_a_diff_tells_tools_that_came_went_and_were_rewritten() -> None:
+    before = SEED.replace(tools=(make_tool("a"), make_tool("b")))
+    edits = [RemoveTool("a"), RewriteTool("b", SOURCES[2]), AddTool(make_tool("c")), Grant("z", "c")]
+    found = diff_workflows(before, before.apply(Rewiring(*edits, why="better", by="z")))
+    assert (found.added_tools, found.removed_tools) == (("c",), ("a",))
+    assert {change.field: (change.before, change.after) for change in found.tools} == {
+        "source": (SOURCES[1], SOURCES[2]),
+        "version": (1, 2),
+        "by": ("", "z"),
+        "why": ("", "better"),
+    }
+    assert [(change.agent, change.field, change.after) for change in found.agents] == [("z", "tools", ("c",))]
+
+
+def test_a_record_gives_latency_and_success_rate() -> None:
+    record = ToolRecord(calls=3, failures=1, seconds=0.5) + ToolRecord(calls=1, seconds=0.5)
+    assert (record.latency, record.success_rate) == (0.25, 0.75)
+    assert (ToolRecord().latency, ToolRecord().success_rate) == (None, None)
+    with pytest.raises(ValueError, match="2 failures are more than 1 calls"):
+        ToolRecord(calls=1, failures=2)

@@ -13,7 +13,17 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
+from selfwire.core.edits import (
+    AddEdge,
+    AddNode,
+    AddTool,
+    Grant,
+    RemoveEdge,
+    Revoke,
+    Rewiring,
+    RewritePrompt,
+    RewriteTool,
+)
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
@@ -21,6 +31,7 @@ from selfwire.runtime import blobs
 from selfwire.runtime.blobs import get_blob, put_blob
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
+from tests.core.generators import SOURCES, make_tool
 from tests.runtime.spoiled import make_foreign, make_newer, scribble, truncate
 
 SEED = Workflow(
@@ -161,6 +172,21 @@ async def test_a_tag_names_a_version_and_may_move(library: WorkflowLibrary) -> N
     assert await library.tags("archive") == {"best": "r1.0"}
 
 
+async def test_tools_are_saved_rolled_back_and_diffed_with_the_workflow(library: WorkflowLibrary) -> None:
+    held = SEED.apply(Rewiring(AddTool(make_tool()), Grant("plan", "add"), why="a sum is needed", by="plan"))
+    rewritten = held.apply(Rewiring(RewriteTool("add", SOURCES[2]), why="one too few"))
+    for step, workflow in enumerate((held, rewritten)):
+        await library.save("archive", workflow, run="r1", step=step)
+    assert await library.load("archive") == rewritten
+    assert [change.field for change in (await library.diff("archive@r1.0", "archive")).tools] == [
+        "source",
+        "version",
+        "why",
+    ]
+    await library.rollback("archive", "r1.0")
+    assert await library.load("archive") == held
+
+
 async def test_diff_tells_topology_prompts_tools_and_memory(library: WorkflowLibrary) -> None:
     child = SEED.apply(
         Rewiring(
@@ -169,7 +195,7 @@ async def test_diff_tells_topology_prompts_tools_and_memory(library: WorkflowLib
             AddEdge("plan", "again"),
             AddEdge("again", "answer"),
             RewritePrompt("plan", "Plan twice."),
-            RewriteTool("answer", "search", None),
+            Revoke("answer", "search"),
             why="try",
         )
     ).with_memory(beliefs={"plan": [2, 1]}, synergy={})

@@ -1,0 +1,243 @@
+"""Whether the source of a tool may run at all, and what its function takes; nothing is run here.
+
+A tool is one function, `tool_function`, beside imports of pure modules and constants. The sandbox is what holds a
+program in; this check refuses what no tool needs, with the line, before anything runs.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from selfwire.core.errors import ToolSourceError
+from selfwire.core.values import freeze_json, replace_surrogates
+
+FUNCTION = "tool_function"
+SOURCE_LENGTH, NODES, DEPTH, PARAMETERS = 16_000, 4_000, 40, 12
+MODULES = frozenset(
+    "base64 binascii bisect calendar cmath collections copy csv datetime decimal difflib fractions functools hashlib "
+    "heapq html itertools json math numbers operator re statistics string textwrap typing unicodedata zlib".split()
+)
+"""Modules of the standard library that compute and touch nothing else."""
+
+_NAMES = frozenset(
+    "getattr setattr delattr eval exec compile globals locals vars open breakpoint memoryview exit quit".split()
+)
+_ATTRIBUTES = frozenset(
+    "os sys builtins importlib subprocess modules attrgetter methodcaller gi_frame gi_code cr_frame ag_frame tb_frame "
+    "f_back f_builtins f_globals f_locals get_type_hints mro".split()
+)
+_PRIVATE = frozenset({"_asdict", "_replace", "_fields", "_make", "__name__"})
+"""Attributes with an underscore that are for everybody; the last stands in most messages about exceptions."""
+_DUNDER, _FIELD = re.compile(r"__\w+__"), re.compile(r"\{[^{}]*\}")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
+
+
+def check_tool_source(source: str) -> Any:
+    """The parameters of a tool's function, as the JSON schema of an object (frozen).
+
+    Raises:
+        ToolSourceError: the source may not run; it names the line and the reason.
+    """
+    _check_text(source)
+    tree = _parse(source)
+    function = _find_function(tree)
+    for node in ast.walk(tree):
+        _check_node(node)
+    return freeze_json(_make_schema(function))
+
+
+def _check_text(source: str) -> None:
+    if len(source) > SOURCE_LENGTH:
+        raise ToolSourceError(1, f"the source has {len(source):,} characters; at most {SOURCE_LENGTH:,} are allowed")
+    for number, line in enumerate(source.split("\n"), start=1):
+        if found := _CONTROL.search(line):
+            raise ToolSourceError(number, f"it holds the control character {found[0]!a}; write it as an escape")
+        if replace_surrogates(line) != line:
+            raise ToolSourceError(number, "it holds half a character (a surrogate); write whole characters")
+
+
+def _parse(source: str) -> ast.Module:
+    """The source as a tree that compiles, too."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+            _check_size(tree)
+            compile(tree, FUNCTION, "exec", dont_inherit=True)
+            return tree
+    except SyntaxError as error:
+        raise ToolSourceError(max(error.lineno or 1, 1), f"it is no Python: {error.msg}") from None
+    except (OverflowError, RecursionError, MemoryError) as error:
+        raise ToolSourceError(1, f"it is nested too deeply to be parsed ({type(error).__name__})") from None
+
+
+def _check_size(tree: ast.Module) -> None:
+    level: list[tuple[ast.AST, int]] = [(tree, 1)]
+    count = depth = 0
+    while level:
+        depth, count = depth + 1, count + len(level)
+        if depth > DEPTH or count > NODES:
+            what = f"nested deeper than {DEPTH} levels" if depth > DEPTH else f"longer than {NODES:,} parts"
+            raise ToolSourceError(level[0][1], f"it is {what}; write a simpler function")
+        level = [
+            (child, getattr(child, "lineno", line)) for node, line in level for child in ast.iter_child_nodes(node)
+        ]
+
+
+def _find_function(tree: ast.Module) -> ast.FunctionDef:
+    found: ast.FunctionDef | None = None
+    for statement in tree.body:
+        match statement:
+            case ast.FunctionDef(name=name) if name == FUNCTION and found is None:
+                found = statement
+            case ast.FunctionDef(name=name) if name == FUNCTION:
+                raise ToolSourceError(statement.lineno, f"{FUNCTION} is defined twice")
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                raise ToolSourceError(statement.lineno, f"only {FUNCTION} may stand here; define others inside it")
+            case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(target=ast.Name(), value=value) if (
+                value is not None and _is_literal(value)
+            ):
+                pass
+            case _:
+                raise ToolSourceError(
+                    statement.lineno, f"beside {FUNCTION} only imports and constants of literals may stand here"
+                )
+    if found is None:
+        raise ToolSourceError(1, f"there is no function {FUNCTION}")
+    if found.decorator_list:
+        raise ToolSourceError(found.decorator_list[0].lineno, f"{FUNCTION} may have no decorator")
+    if not any(isinstance(node, ast.Return) and node.value for node in ast.walk(found)):
+        raise ToolSourceError(found.lineno, f"{FUNCTION} returns nothing; return the result")
+    return found
+
+
+def _is_literal(value: ast.expr) -> bool:
+    try:
+        ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _check_node(node: ast.AST) -> None:
+    line = getattr(node, "lineno", 1)
+    for module in _list_modules(node):
+        _check_module(module, line)
+    for name in _list_attributes(node):
+        _check_attribute(name, line)
+    for name in _list_names(node):
+        _check_name(name, line)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+        text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+        if _DUNDER.fullmatch(text) or any("__" in field for field in _FIELD.findall(text)):
+            raise ToolSourceError(line, "a text names an attribute with two underscores")
+
+
+def _list_modules(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [one.name for one in names]
+        case ast.ImportFrom(module=module, level=level):
+            return [module if module and not level else "." * level]
+    return []
+
+
+def _list_attributes(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Attribute(attr=name):
+            return [name]
+        case ast.MatchClass(kwd_attrs=names):
+            return names
+        case ast.ImportFrom(names=aliases):
+            return [one.name for one in aliases]
+    return []
+
+
+def _list_names(node: ast.AST) -> Iterator[str]:
+    """Names that a piece of code reads or binds: variables, keywords, functions, exceptions, patterns, aliases."""
+    match node:
+        case ast.Constant() | ast.Attribute() | ast.MatchClass() | ast.ImportFrom(module=None):
+            return
+        case ast.ImportFrom(names=aliases):
+            yield from (one.name for one in aliases)
+            return
+        case ast.alias(asname=name):
+            yield name or ""
+            return
+    for field, value in ast.iter_fields(node):
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str) and field != "type_comment":
+                yield one
+
+
+def _check_module(name: str, line: int) -> None:
+    if name.partition(".")[0] not in MODULES or "_" in name:
+        raise ToolSourceError(line, f"import of {name!r} is not allowed; allowed are {', '.join(sorted(MODULES))}")
+
+
+def _check_name(name: str, line: int) -> None:
+    if name.startswith("__") or name in _NAMES:
+        raise ToolSourceError(line, f"the name {name!r} is not allowed")
+
+
+def _check_attribute(name: str, line: int) -> None:
+    if (name.startswith("_") and name not in _PRIVATE) or name in _ATTRIBUTES or name == "*":
+        raise ToolSourceError(line, f"the attribute {name!r} is not allowed")
+
+
+class _Parameter(NamedTuple):
+    name: str
+    schema: dict[str, Any]
+    required: bool
+
+
+def _make_schema(function: ast.FunctionDef) -> dict[str, Any]:
+    found, line = function.args, function.lineno
+    if found.posonlyargs or found.vararg:
+        raise ToolSourceError(line, f"{FUNCTION} is called by keyword; take no positional-only parameters and no *args")
+    named = [*found.args, *found.kwonlyargs]
+    if not 1 <= len(named) <= PARAMETERS:
+        raise ToolSourceError(line, f"{FUNCTION} takes {len(named)} parameters; it needs between 1 and {PARAMETERS}")
+    defaults = [*[None] * (len(found.args) - len(found.defaults)), *found.defaults, *found.kw_defaults]
+    parameters = [_make_parameter(one, default) for one, default in zip(named, defaults, strict=True)]
+    return {
+        "type": "object",
+        "properties": {one.name: one.schema for one in parameters},
+        "required": [one.name for one in parameters if one.required],
+        "additionalProperties": found.kwarg is not None,
+    }
+
+
+def _make_parameter(argument: ast.arg, default: ast.expr | None) -> _Parameter:
+    name, line = argument.arg, argument.lineno
+    if not name.isascii():
+        raise ToolSourceError(line, f"the parameter {name!r} needs a name of plain letters")
+    if argument.annotation is None and name != "input_data":
+        raise ToolSourceError(line, f"the parameter {name!r} needs a type: one of {', '.join(_TYPES)}")
+    schema = _make_type(argument.annotation) if argument.annotation else {"type": "string"}
+    if default is None:
+        return _Parameter(name, schema, True)
+    if not _is_literal(default):
+        raise ToolSourceError(default.lineno, f"the default of {name!r} must be a literal")
+    return _Parameter(name, schema, False)
+
+
+def _make_type(annotation: ast.expr) -> dict[str, Any]:
+    match annotation:
+        case ast.Name(id=name) if name in _TYPES:
+            return {"type": _TYPES[name]}
+        case ast.Subscript(value=ast.Name(id="list"), slice=item):
+            return {"type": "array", "items": _make_type(item)}
+        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[ast.Name(id="str"), item])):
+            return {"type": "object", "additionalProperties": _make_type(item)}
+        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
+            return _make_type(left)
+    raise ToolSourceError(
+        annotation.lineno,
+        f"the type {ast.unparse(annotation)[:60]} is not supported; use {', '.join(_TYPES)}, list[int], dict[str, int]",
+    )

@@ -39,19 +39,9 @@ def edit_agents(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> tu
             kept = tuple(agent for agent in agents if agent.id != name)
             _refuse_taken(replacement.id, kept)
             return (*kept, replacement)
-        case RewritePrompt(name, prompt):
-            if not prompt.strip():
-                raise ValueError("the new prompt is blank; give the agent a prompt")
-            return _replace_agent(_get_agent(name, agents).replace(prompt=prompt), agents)
-        case Grant(name, tool):
-            return _replace_agent(_grant(_get_agent(name, agents), tool), agents)
-        case Revoke(name, tool):
-            return _replace_agent(_revoke(_get_agent(name, agents), tool), agents)
-        case Remember(name, note):
-            if not note.strip():
-                raise ValueError("the note is blank; write what the agent should remember")
-            agent = _get_agent(name, agents)
-            return _replace_agent(agent.replace(memory=(*agent.memory, note)[-MEMORY_NOTES:]), agents)
+        case RewritePrompt(name) | Grant(name) | Revoke(name) | Remember(name):
+            new = _change_agent(edit, _get_agent(name, agents))
+            return tuple(new if agent.id == name else agent for agent in agents)
         case _:
             return agents
 
@@ -125,18 +115,6 @@ def _rewrite_tool(old: WorkflowTool, edit: RewriteTool, rewiring: Rewiring) -> W
     return new
 
 
-def _grant(agent: Agent, tool: str) -> Agent:
-    if tool in agent.tools:
-        raise ValueError(f"agent {agent.id!r} holds tool {tool!r} already")
-    return agent.replace(tools=(*agent.tools, tool))
-
-
-def _revoke(agent: Agent, tool: str) -> Agent:
-    if tool not in agent.tools:
-        raise ValueError(f"agent {agent.id!r} holds no tool {tool!r}; it holds {', '.join(agent.tools) or 'none'}")
-    return agent.replace(tools=tuple(one for one in agent.tools if one != tool))
-
-
 def _get_tool(name: str, tools: tuple[WorkflowTool, ...]) -> WorkflowTool:
     for tool in tools:
         if tool.name == name:
@@ -145,8 +123,25 @@ def _get_tool(name: str, tools: tuple[WorkflowTool, ...]) -> WorkflowTool:
     raise ValueError(f"the workflow has no tool {name!r} of its own; its own tools are {there}")
 
 
-def _replace_agent(agent: Agent, agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
-    return tuple(agent if a.id == agent.id else a for a in agents)
+def _change_agent(edit: RewritePrompt | Grant | Revoke | Remember, agent: Agent) -> Agent:
+    match edit:
+        case RewritePrompt(_, prompt):
+            if not prompt.strip():
+                raise ValueError("the new prompt is blank; give the agent a prompt")
+            return agent.replace(prompt=prompt)
+        case Grant(_, tool):
+            if tool in agent.tools:
+                raise ValueError(f"agent {agent.id!r} holds tool {tool!r} already")
+            return agent.replace(tools=(*agent.tools, tool))
+        case Revoke(_, tool):
+            if tool not in agent.tools:
+                held = ", ".join(agent.tools) or "none"
+                raise ValueError(f"agent {agent.id!r} holds no tool {tool!r}; it holds {held}")
+            return agent.replace(tools=tuple(one for one in agent.tools if one != tool))
+        case Remember(_, note):
+            if not note.strip():
+                raise ValueError("the note is blank; write what the agent should remember")
+            return agent.replace(memory=(*agent.memory, note)[-MEMORY_NOTES:])
 
 
 def _get_agent(name: str, agents: tuple[Agent, ...]) -> Agent:

@@ -69,7 +69,7 @@ def test_parameters_are_the_annotations_and_defaults() -> None:
         returns("re.compile('x').sub('', a)", "import re"),
         returns("a + '__bold__ text' + '{x}'.format(x=1)"),
         returns("a if a else '\\d'"),
-        "def tool_function(input_data, **kwargs):\n    match input_data:\n        case str() as x:\n            return x\n",
+        "def tool_function(input_data, **k):\n    match input_data:\n        case str() as x:\n            return x\n",
     ],
 )
 def test_functions_that_models_write_are_legal(source: str) -> None:

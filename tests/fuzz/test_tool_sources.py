@@ -43,8 +43,8 @@ ADD = """def tool_function(items: list[int], sign: bool = True, **kwargs):
 """
 SOURCES = (PAPER, CONVERT, ADD)
 PIECES = (
-    *TEXTS, "import os\n", "eval", "__class__", "getattr(a, 'b')", "\n", "    ", "\t", "(", ")", "[", "]", ":", ",", "'",
-    '"', "#", "\\", "lambda: ", "def f():\n", "return ", "yield ", "await ", "async ", "class A: ", "not ", "-", "*", "**",
+    *TEXTS, "import os\n", "eval", "__class__", "\n", "    ", "\t", "(", ")", "[", "]", ":", ",", "'",
+    '"', "#", "\\", "lambda: ", "def f():\n", "return ", "yield ", "await ", "async ", "not ", "-", "*", "**",
     "@", "f'{", "}'", "global x\n", "nonlocal x\n", "break\n", "0x", "1e999", "ｅval", "a.b", "if ", "else ", "try:\n",
     "except ", "with ", "case _:\n", ";",
 )  # fmt: skip

@@ -317,8 +317,15 @@ def test_tools_are_part_of_the_fingerprint_and_their_records_are_not() -> None:
 
 def test_a_diff_tells_tools_that_came_went_and_were_rewritten() -> None:
     before = SEED.replace(tools=(make_tool("a"), make_tool("b")))
-    edits = [RemoveTool("a"), RewriteTool("b", SOURCES[2]), AddTool(make_tool("c")), Grant("z", "c")]
-    found = diff_workflows(before, before.apply(Rewiring(*edits, why="better", by="z")))
+    better = Rewiring(
+        RemoveTool("a"),
+        RewriteTool("b", SOURCES[2]),
+        AddTool(make_tool("c")),
+        Grant("z", "c"),
+        why="better",
+        by="z",
+    )
+    found = diff_workflows(before, before.apply(better))
     assert (found.added_tools, found.removed_tools) == (("c",), ("a",))
     assert {change.field: (change.before, change.after) for change in found.tools} == {
         "source": (SOURCES[1], SOURCES[2]),

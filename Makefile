@@ -5,13 +5,15 @@ BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
-.PHONY: help setup demo test check bench chaos weak clean
+.PHONY: help setup demo test check fault-coverage lock bench chaos weak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    evolve HiVA on Plancraft with the offline stand-in (no key needed)"
 	@echo "make test    run all tests"
-	@echo "make check   lint, types, import rules"
+	@echo "make check   lint, types, import rules, licences, known vulnerabilities"
+	@echo "make fault-coverage  run all tests, and list branches that handle faults and are never run"
+	@echo "make lock    choose the versions anew that CI installs (constraints.txt)"
 	@echo "make bench   measure overheads; prints a table"
 	@echo "make chaos   disturb runs and fuzz replies and files, 15 minutes each (MINUTES=, SEED=)"
 	@echo "make weak    run all methods with a weak real model; compiles llama.cpp once, in 10 to 45 minutes"
@@ -44,7 +46,17 @@ check: setup
 	@echo "==> import rules"
 	@$(BIN)/lint-imports
 	@echo "==> rules of the house: circles of files, unused names, methods named outside their packages"
-	@$(BIN)/python -m pytest -q tests/test_rules.py
+	@$(BIN)/python -m pytest -q tests/test_rules.py tests/test_constraints.py
+	@echo "==> licences"
+	@$(BIN)/pip-licenses --summary
+	@echo "==> known vulnerabilities"
+	@$(BIN)/python -m tests.audit
+
+# no hashes: pip would want one for the rooms themselves, and torch is another file on machines without a GPU
+lock: setup
+	@echo "==> choosing versions"
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --no-annotate \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o constraints.txt pyproject.toml
 
 demo: setup
 	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"

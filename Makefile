@@ -48,7 +48,7 @@ check: setup
 	@echo "==> rules of the house: circles of files, unused names, methods named outside their packages"
 	@$(BIN)/python -m pytest -q tests/test_rules.py tests/test_constraints.py
 	@echo "==> licences"
-	@$(BIN)/pip-licenses --summary
+	@$(BIN)/pip-licenses > /dev/null
 	@echo "==> known vulnerabilities"
 	@$(BIN)/python -m tests.audit
 

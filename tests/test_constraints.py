@@ -21,9 +21,9 @@ def test_constraints_pin_a_version_of_every_requirement_that_fits() -> None:
     }
     for one in wanted:
         if one.name != "selfwire" and (one.marker is None or one.marker.evaluate()):
-            (pin,) = pins[one.name.lower()].specifier
-            assert pin.operator == "=="
-            assert one.specifier.contains(pin.version), f"{one} and {pin}: run `make lock`"
+            (exact,) = pins[one.name.lower()].specifier
+            assert exact.operator == "=="
+            assert one.specifier.contains(exact.version), f"{one} and {exact}: run `make lock`"
 
 
 def test_constraints_name_versions_and_no_place() -> None:

@@ -19,7 +19,7 @@ from selfwire.tools.units import UnitsTool
 def _make_python() -> PythonTool:
     from selfwire.runtime.sandbox import find_sandbox
 
-    return PythonTool(find_sandbox())
+    return PythonTool(find_sandbox(full=True))
 
 
 READY: Mapping[str, Callable[[], Tool]] = {

@@ -16,19 +16,16 @@ import os
 import platform
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import Execution, Limits
-from selfwire.runtime.process_time import ProcessTimer
 from selfwire.runtime.sandbox_programs import (
     NOBODY,
     Interpreter,
@@ -36,6 +33,7 @@ from selfwire.runtime.sandbox_programs import (
     find_interpreters,
     find_user_switch,
 )
+from selfwire.runtime.sandbox_waiting import slots, wait_for_end
 from selfwire.runtime.syscall_filter import make_filter
 
 WAY_OUT = (
@@ -46,10 +44,6 @@ WAY_OUT = (
 
 _MOUNTED = ("bin", "lib", "lib64", "sbin")
 _CHUNK = 65536
-_LOOK_EVERY = 0.2
-"""Seconds between two checks of a program."""
-PATIENCE = 10
-"""Multiple of its seconds that a program may take in wall time; after that the machine is too busy for it."""
 ENDED_EARLY = "the program ended before tool_function returned"
 OUT_OF_TIME = 128 + signal.SIGXCPU
 """Exit status of a program that used up its processor time."""
@@ -87,13 +81,13 @@ class Bubblewrap:
 
     async def call(self, source: str, arguments: Mapping[str, Any], *, limits: Limits = Limits()) -> Execution:
         """Call the `tool_function` of a source; raises SandboxError as `run`."""
-        done = await self._execute("call", source, json.dumps(dict(arguments)), limits)
+        done = await self._execute("call", source, json.dumps(dict(arguments), ensure_ascii=False), limits)
         if done.exit_status == 0 and done.result is None:
             return done.replace(exit_status=1, stderr=f"{done.stderr}{ENDED_EARLY}\n")
         return done
 
     async def _execute(self, act: str, code: str, stdin: str, limits: Limits) -> Execution:
-        async with _slots():
+        async with slots():
             with _handles(code, stdin) as handles:
                 process = await asyncio.create_subprocess_exec(
                     *self.command(handles, limits, act),
@@ -125,7 +119,8 @@ class Bubblewrap:
 
 @cache
 def _read_start() -> str:
-    return (files("selfwire.runtime") / "sandbox_start.py").read_text(encoding="utf-8")
+    folder = files("selfwire.runtime")
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in ("result_text.py", "sandbox_start.py"))
 
 
 def _system_mounts() -> Iterator[str]:
@@ -254,7 +249,7 @@ async def _watch(process: asyncio.subprocess.Process, limits: Limits, report: _R
     others = [asyncio.ensure_future(one) for one in (full.wait(), report.wait())]
     try:
         with returned.reading():
-            await _wait_for_end(process.pid, (ended, *others), limits.seconds)
+            await wait_for_end(process.pid, (ended, *others), limits.seconds)
         stopped = not ended.done()
     finally:
         for one in others:
@@ -279,34 +274,12 @@ async def _watch(process: asyncio.subprocess.Process, limits: Limits, report: _R
     )
 
 
-async def _wait_for_end(process: int, ends: Sequence[asyncio.Future[Any]], seconds: float) -> None:
-    """Wait for one of the ends, or until the process and its descendants have used up their seconds."""
-    timer, began = ProcessTimer(process), time.monotonic()
-    while not any(end.done() for end in ends):
-        await asyncio.wait(ends, timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
-        if timer.look(_LOOK_EVERY) >= seconds:
-            return
-        if (waited := time.monotonic() - began) > PATIENCE * seconds and not any(end.done() for end in ends):
-            raise SandboxError(
-                f"the machine is too busy to run the program: in {waited:.0f} s it had {timer.seconds:.0f} of its "
-                f"{seconds:g} s; run less beside it, or set a lower --concurrency, and resume"
-            )
-
-
 async def _collect(stream: asyncio.StreamReader, kept: bytearray, most: int, full: asyncio.Event) -> None:
     """Read a stream to its end, so that the program never hangs, and keep the beginning."""
     while chunk := await stream.read(_CHUNK):
         if len(kept) + len(chunk) > most:
             full.set()
         kept += chunk[: most - len(kept)]
-
-
-_SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-
-def _slots() -> asyncio.Semaphore:
-    """The semaphore of this event loop: two runs per processor, as half of a start is waiting for the kernel."""
-    return _SLOTS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2 * (os.cpu_count() or 1)))
 
 
 @cache

@@ -16,13 +16,14 @@ _STATE, _TIMES = 0, slice(11, 15)
 
 
 class ProcessTimer:
-    """Adds up the time that a process and its descendants take, by checking them regularly.
+    """Adds up the time that a process and its descendants take from now on, by checking them regularly.
 
     Without /proc no process seems to compute, so that all wall time counts.
     """
 
     def __init__(self, process: int) -> None:
         self._process, self._computed, self._slept = process, 0.0, 0.0
+        self._before = _inspect(process)[0]
 
     @property
     def seconds(self) -> float:
@@ -32,7 +33,7 @@ class ProcessTimer:
     def look(self, passed: float) -> float:
         """Check again, at least `passed` seconds after the last time; return the seconds so far."""
         computed, ready = _inspect(self._process)
-        self._computed = max(self._computed, computed)
+        self._computed = max(self._computed, computed - self._before)
         if not ready:
             self._slept += passed
         return self.seconds

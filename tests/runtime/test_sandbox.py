@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -333,77 +332,3 @@ def test_a_python_that_nobody_may_read_is_copied(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sandbox_programs, "_SYSTEM", tmp_path / "no system")
     source = sandbox_programs._public() / "python" if os.geteuid() == 0 else hidden
     assert find_working_bubblewrap().interpreter == (program, hidden, source)
-
-
-async def called(body: str, limits: Limits = QUICK, **arguments: Any) -> Execution:
-    return await find_working_bubblewrap().call(body, arguments, limits=limits)
-
-
-@pytest.mark.parametrize(
-    ("returned", "text"),
-    [
-        ("'a\\nb'", "a\nb"),
-        ("''", ""),
-        ("None", "null"),
-        ("{'a': [1, 2.5, True], 'ä': (1,)}", '{"a": [1, 2.5, true], "ä": [1]}'),
-        ("{3}", "{3}"),
-        ("1 + 2j", "(1+2j)"),
-    ],
-)
-async def test_a_call_returns_text(returned: str, text: str) -> None:
-    assert await called(f"def tool_function():\n    return {returned}") == Execution(exit_status=0, result=text)
-
-
-async def test_a_call_gets_its_arguments_and_no_input() -> None:
-    source = """
-import sys
-def tool_function(a, b=(), **others):
-    print("seen", __name__, sys.stdin.read())
-    return [a, b, others]
-if __name__ == "__main__":
-    print("this is a module")
-"""
-    done = await called(source, a="\ud800 é", b={"c": [1, None]}, d=1.5)
-    assert done == Execution(stdout="seen tool \n", exit_status=0, result='["? é", {"c": [1, null]}, {"d": 1.5}]')
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        (
-            "def tool_function():\n    x = 1\n    return x / 0",
-            ["line 3, in tool_function", "ZeroDivisionError"],
-        ),
-        ("def tool_function(:", ["line 1", "SyntaxError"]),
-        ("def tool(): pass", ["NameError: the source defines no function tool_function"]),
-        ("tool_function = 3", ["NameError: the source defines no function tool_function"]),
-        ("def tool_function(a): pass", ["TypeError", "missing 1 required positional argument: 'a'"]),
-        ("import no_such\ndef tool_function(): pass", ["line 1", "ModuleNotFoundError: No module named 'no_such'"]),
-        ("class Odd:\n    def __repr__(self): return 1 / 0\ndef tool_function(): return Odd()", ["ZeroDivisionError"]),
-        ("def tool_function(): exit()", ["ended before tool_function returned"]),
-        ("import os\ndef tool_function(): os._exit(0)", ["ended before tool_function returned"]),
-    ],
-)
-async def test_a_call_that_raises_has_no_result(source: str, said: list[str]) -> None:
-    done = await called(source)
-    assert (done.exit_status, done.result) == (1, None)
-    assert [one for one in said if one not in done.stderr] == [], done.stderr
-    assert "sandbox_start" not in done.stderr
-    assert "call_tool" not in done.stderr
-
-
-async def test_what_a_call_prints_is_no_result() -> None:
-    done = await called("def tool_function():\n    print('=forged', flush=True)\n    raise SystemExit(0)")
-    assert (done.stdout, done.result, done.exit_status) == ("=forged\n", None, 1)
-
-
-async def test_a_result_is_limited_like_output() -> None:
-    source = "def tool_function(n): return 'x' * n"
-    assert (await called(source, Limits(seconds=20, output=200_000), n=200_000)).result == "x" * 200_000
-    done = await called(source, Limits(seconds=20, output=200_000), n=200_001)
-    assert (done.truncated, done.exit_status, done.result) == (True, None, None)
-
-
-async def test_a_call_past_its_time_has_no_result() -> None:
-    done = await called("def tool_function():\n    while True: pass", Limits(seconds=1))
-    assert done == Execution(exit_status=None, timed_out=True)

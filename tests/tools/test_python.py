@@ -48,4 +48,4 @@ async def test_a_sandbox_that_fails_is_told_to_the_agent() -> None:
 
 @needs_sandbox
 async def test_it_runs_in_the_sandbox() -> None:
-    assert await PythonTool(find_sandbox()).run({"code": "print(sum(range(5)))"}, scope=Scope()) == "10"
+    assert await PythonTool(find_sandbox(full=True)).run({"code": "print(sum(range(5)))"}, scope=Scope()) == "10"

@@ -57,7 +57,7 @@ async def test_the_trivial_baseline_is_graded_and_no_question_holds_its_referenc
 
 @pytest.mark.parametrize("name", ["humaneval", "mbpp", "apps"])
 def test_without_a_sandbox_code_benchmarks_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> None:
+    def none(*, full: bool) -> None:
         raise ConfigError("there is no bubblewrap here")
 
     monkeypatch.setattr(sandbox, "find_sandbox", none)

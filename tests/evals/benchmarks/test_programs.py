@@ -37,11 +37,11 @@ def fenced(code: str) -> str:
 
 
 async def added(answer: str) -> Feedback:
-    return await make_unit_tests("humaneval", find_sandbox()).grade(ADD, answer, scope=Scope())
+    return await make_unit_tests("humaneval", find_sandbox(full=True)).grade(ADD, answer, scope=Scope())
 
 
 async def doubled(answer: str) -> Feedback:
-    return await apps.make_environment(find_sandbox()).grade(DOUBLE, answer, scope=Scope())
+    return await apps.make_environment(find_sandbox(full=True)).grade(DOUBLE, answer, scope=Scope())
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ async def test_humaneval_solutions_have_full_marks_and_empty_ones_none() -> None
     tasks, solutions = humaneval.load_tasks(), {}
     for task, problem in zip(tasks, humaneval.load_problems(), strict=True):
         solutions[task.id] = problem["prompt"] + problem["canonical_solution"]
-    benchmark = humaneval.humaneval(SharedStart(find_sandbox()))
+    benchmark = humaneval.humaneval(SharedStart(find_sandbox(full=True)))
     found = await graded(benchmark.environment, tasks, lambda task: fenced(solutions[task.id]))
     assert unsolved(found) == {}
     assert len(found) == 164
@@ -64,7 +64,7 @@ async def test_humaneval_solutions_have_full_marks_and_empty_ones_none() -> None
 async def test_humaneval_completions_without_their_head_count_too() -> None:
     pairs = list(zip(humaneval.load_tasks(), humaneval.load_problems(), strict=True))[::8]
     bodies = {task.id: problem["canonical_solution"] for task, problem in pairs}
-    environment = make_unit_tests("humaneval", find_sandbox())
+    environment = make_unit_tests("humaneval", find_sandbox(full=True))
     assert unsolved(await graded(environment, [task for task, _ in pairs], lambda task: bodies[task.id])) == {}
 
 
@@ -75,7 +75,10 @@ async def test_humaneval_completions_without_their_head_count_too() -> None:
 async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
     problems = mbpp.load_problems()[shard::SHARDS]
     codes = {f"mbpp-{one['task_id']}": one["code"] for one in problems}
-    tasks, environment = [mbpp.to_task(one) for one in problems], make_unit_tests("mbpp", SharedStart(find_sandbox()))
+    tasks, environment = (
+        [mbpp.to_task(one) for one in problems],
+        make_unit_tests("mbpp", SharedStart(find_sandbox(full=True))),
+    )
     found = await graded(environment, tasks, lambda task: fenced(codes[task.id]))
     assert unsolved(found) == {}
     assert len(mbpp.load_problems()) == 974
@@ -85,7 +88,7 @@ async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
 @needs_data
 @needs_sandbox
 async def test_empty_functions_solve_nothing_of_mbpp() -> None:
-    tasks, benchmark = mbpp.load_tasks("test")[::EVERY], mbpp.mbpp(SharedStart(find_sandbox()))
+    tasks, benchmark = mbpp.load_tasks("test")[::EVERY], mbpp.mbpp(SharedStart(find_sandbox(full=True)))
     found = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
     assert solved(found) == 0
     # A few tests build objects of classes that the program should define.
@@ -117,7 +120,7 @@ def replay(task: Task, *, wrong: int | None = None) -> str:
 async def test_apps_outputs_have_full_marks_and_one_wrong_output_none() -> None:
     # APPS' selection has no reference solutions: this shows that what a test wants passes it, on every test of every
     # task, and nothing else does; not that a right program exists.
-    tasks, benchmark = apps.load_tasks(), apps.apps(SharedStart(find_sandbox()))
+    tasks, benchmark = apps.load_tasks(), apps.apps(SharedStart(find_sandbox(full=True)))
     assert Counter(task.kind for task in tasks) == {"introductory": 49, "competition": 47, "interview": 32}
     right = await graded(benchmark.environment, tasks, replay)
     assert unsolved(right) == {}
@@ -219,7 +222,7 @@ async def test_a_program_cannot_find_its_tests() -> None:
     reference = {"before": "", "name": "add", "tests": "assert add(1, 2) == 3, 'zanzibarquux'"}
     driver = (Path(programs.__file__).with_name("with_tests.py")).read_text(encoding="utf-8")
     asked = {**reference, "program": SEARCHES, "word": "charley"}
-    done = await find_sandbox().run(driver, json.dumps(asked), limits=programs.LIMITS)
+    done = await find_sandbox(full=True).run(driver, json.dumps(asked), limits=programs.LIMITS)
     told, _, verdict = done.stdout.rpartition("charley")
     assert json.loads(verdict) == "AssertionError"
     assert len(told) > 1000
@@ -306,7 +309,7 @@ async def test_a_wrong_program_does_not_pass_by_what_it_does_to_its_tests(progra
 )
 async def test_tests_see_what_a_program_gives_back(program: str, tests: str, passes: bool) -> None:
     task = Task(id="t", input="?", reference={"before": "", "name": "", "tests": tests})
-    feedback = await make_unit_tests("mbpp", find_sandbox()).grade(task, fenced(program), scope=Scope())
+    feedback = await make_unit_tests("mbpp", find_sandbox(full=True)).grade(task, fenced(program), scope=Scope())
     assert feedback.solved is passes, feedback.text
 
 
@@ -314,7 +317,7 @@ async def test_tests_see_what_a_program_gives_back(program: str, tests: str, pas
 async def test_what_stands_before_a_program_is_the_tests_own() -> None:
     before = "def poly(x): return x - 2\n\ndef zero():\n    'Where poly is 0.'\n"
     task = Task(id="t", input="?", reference={"before": before, "name": "zero", "tests": "assert poly(zero()) == 0"})
-    environment = make_unit_tests("humaneval", find_sandbox())
+    environment = make_unit_tests("humaneval", find_sandbox(full=True))
     assert (await environment.grade(task, "    return 2 + poly(2)", scope=Scope())).solved
     cheat = "def poly(x): return 0\ndef zero(): return 7"
     assert not (await environment.grade(task, fenced(cheat), scope=Scope())).solved
@@ -419,8 +422,8 @@ async def test_a_planted_test_never_shows_in_feedback() -> None:
         "raise KeyError(input())",
     ):
         for environment, task in (
-            (make_unit_tests("x", find_sandbox()), unit),
-            (apps.make_environment(find_sandbox()), output),
+            (make_unit_tests("x", find_sandbox(full=True)), unit),
+            (apps.make_environment(find_sandbox(full=True)), output),
         ):
             feedback = await environment.grade(task, fenced(code), scope=Scope())
             assert canary not in feedback.model_dump_json()

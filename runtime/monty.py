@@ -137,12 +137,14 @@ def _take_worker() -> _Worker:
     return idle.pop() if idle else _Worker()
 
 
-@atexit.register
 def end_workers() -> None:
     """End the workers that wait; later programs start new ones."""
     idle = _idle()
     while idle:
         idle.pop().end()
+
+
+atexit.register(end_workers)
 
 
 @cache

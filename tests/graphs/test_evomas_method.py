@@ -1,7 +1,5 @@
 """EvoMAS as evaluations call it: what a trajectory holds, what is learned of it, and that every switch changes it."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -192,23 +190,6 @@ async def test_plancraft_runs_from_end_to_end(fields: dict[str, Any]) -> None:
         assert done.error is None
         feedback = await bench.environment.grade(task, done.answer or "", scope=Scope())
         assert 0 <= feedback.score <= 1
-
-
-@pytest.mark.slow
-def test_torch_is_imported_only_when_a_head_is_built() -> None:
-    code = """
-import sys
-from selfwire.graphs import evomas
-from selfwire.evolvers.evomas.config import EvomasConfig
-for adapter in ("random", "fixed", "learned"):  # the last one builds a head
-    graph = evomas.build("offline", config=EvomasConfig(adapter=adapter, stages=1), embedder="hashing").compile()
-    graph.get_graph(xray=True)
-    assert "torch" not in sys.modules
-    graph.invoke({"question": "What am I?"})
-    print(adapter, "torch" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-3:] == ["random False", "fixed False", "learned True"]
 
 
 def test_the_ablations_by_name_are_configs() -> None:

@@ -24,7 +24,7 @@ SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gat
 TINY = Study(sizes=Sizes(train=4, gate=4, test=2), iterations=1, batch=2, gate_tasks=2, seeds=1)
 
 
-BRANCHING = 8
+BRANCHING = 4
 """Iterations after which agents have successors to choose from: before, routing at random changes nothing."""
 
 
@@ -75,7 +75,8 @@ def differs(name: str, seed: int) -> bool:
 @pytest.mark.parametrize("name", [name for name in describe_method("hiva").variants if name != FULL])
 def test_every_switch_changes_what_the_teams_do(name: str) -> None:
     # not at every seed: a gate that rejects nothing, or a router with no choice, changes nothing in three iterations
-    assert any(differs(name, seed) for seed in range(4))
+    seeds = (3, 2, 1, 0) if name == "no-kabb" else (0, 1, 2, 3)  # in the order that finds a difference soonest
+    assert any(differs(name, seed) for seed in seeds)
 
 
 HERA = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1)

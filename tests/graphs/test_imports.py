@@ -1,0 +1,62 @@
+"""Heavy packages are imported only by what needs them: one process shows it all, as LangGraph is slow to start."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import asyncio, importlib, pkgutil, sys
+
+def report(*names):
+    print(*sorted(set(names) & set(sys.modules)))
+
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.graphs import hiva
+hiva.build(model="offline").compile().invoke({"question": "What am I?"})
+report("torch", "sentence_transformers", "plancraft", "openai", "selfwire.graphs.evomas")
+
+from selfwire.evals.benchmarks.catalogue import load_benchmark
+for name in ("gsm8k", "bbh", "math500", "deepresearcher", "workbench"): load_benchmark(name)
+report("torch", "sympy", "math_verify", "pandas", "plancraft")
+
+import selfwire.graphs, selfwire.evolvers.evomas, selfwire.cli.app
+for package in (selfwire.graphs, selfwire.evolvers.evomas):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if module.name != "selfwire.evolvers.trained_router.head":
+            importlib.import_module(module.name)
+from selfwire.evolvers.trained_router.choosers import FixedChooser, RandomChooser
+from selfwire.evolvers.trained_router.config import SamplingConfig
+from selfwire.core.agent import Agent
+from selfwire.core.scope import Scope
+pool = (Agent(id="a", prompt="a"), Agent(id="b", prompt="b"))
+for chooser in (RandomChooser(SamplingConfig()), FixedChooser([["a"]])):
+    asyncio.run(chooser(["row"], pool, masked=frozenset(), scope=Scope()))
+report("torch")
+
+from selfwire.graphs import evomas
+from selfwire.evolvers.evomas.config import EvomasConfig
+for adapter in ("random", "fixed", "learned"):  # the last one builds a head
+    graph = evomas.build("offline", config=EvomasConfig(adapter=adapter, stages=1), embedder="hashing").compile()
+    graph.get_graph(xray=True)
+    report("torch")
+    graph.invoke({"question": "What am I?"})
+    report("torch")
+"""
+EXPECTED = {  # heavy modules after each step
+    "hiva is built and asked": "",
+    "benchmarks are named": "",
+    "all of graphs, choosers and commands is imported": "",
+    "a random adapter is built": "",
+    "a random adapter is asked": "",
+    "a fixed adapter is built": "",
+    "a fixed adapter is asked": "",
+    "a learned adapter is built": "",
+    "a learned adapter is asked": "torch",
+}
+
+
+@pytest.mark.slow
+def test_heavy_packages_are_imported_only_by_what_needs_them() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert dict(zip(EXPECTED, done.stdout.splitlines(), strict=True)) == EXPECTED

@@ -66,7 +66,8 @@ def _repair(text: str) -> Any:
     deadline = time.monotonic() + REPAIR_SECONDS
 
     def stop_late(frame: FrameType, event: str, value: Any) -> None:
-        if time.monotonic() > deadline:
+        # not what the garbage collector calls in between: it would be cut off, and the repair go on
+        if time.monotonic() > deadline and frame.f_globals.get("__name__", "").startswith("json_repair"):
             raise TimeoutError
 
     sys.settrace(stop_late)  # called at every function call of this thread

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import json_repair
 import pytest
 
 from selfwire.core.chat import Reply
@@ -60,6 +61,27 @@ async def test_a_repair_is_bounded_and_leaves_the_event_loop_free(content: str) 
     ticking.cancel()
     assert spent < 20  # seconds of processor; it is about whether it ends: without a bound it is minutes
     assert ticks or spent < 0.1
+
+
+async def test_a_repair_that_takes_too_long_is_cut_off_and_no_finaliser_that_runs_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[bool] = []
+
+    class Garbage:
+        def __del__(self) -> None:
+            ended.append(True)
+
+    def repair(text: str) -> object:
+        Garbage()
+        return repaired(text)
+
+    repaired = json_repair.loads
+    monkeypatch.setattr("json_repair.loads", repair)
+    monkeypatch.setattr("selfwire.runtime.structured.REPAIR_SECONDS", -1.0)
+    with pytest.raises(ValueError, match="cannot be repaired"):
+        await parse_reply(Verdict, Reply(content='{"good": true'))
+    assert ended
 
 
 async def test_a_reply_that_was_cut_off_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,18 @@ Departures (a test is named after each):
     D8   Memories have a limit; the oldest entries are dropped first, and the record lists them.
     D9   Relevances are rounded to six decimals and clipped to [-1, 1], so that rounding lets no perfect match pass
          tau = 1 and ties are the same on every machine.
-    D10  The random baseline has the edge count of the graph that would have been induced in that round, and K_in.
+    D10  The random baseline has the edge count of the graph that would have been induced in that round, and K_in. It
+         halts as the method does; the variants `random-fixed` and `broadcast-fixed` run the paper's five rounds.
     D11  The last round of a run that cannot halt has no manager: nobody would read its goal.
     D12  Members and manager read what everybody needed in the round and whose offers fitted, and the manager the offers
          too. In the paper nobody reads a need, so whoever could answer it does not hear of it.
+    D13  The manager is no vertex (Alg. 1), so it is not asked for a query, a key and private messages, as App. B.1
+         asks it: nothing would read them.
+    D14  Beyond Eq. 1 and 12 members read the task beside the goal, who is in the team, their tools and the round's
+         number; the manager reads the task, answers, verdicts, failures and the round's number.
+    D15  The answer is the newest that an answerer has given, also if it was silent in the last round, of whose global
+         state alone the paper speaks.
+    D16  L_max is the model's own limit (2,048 tokens unless it is built with `max_tokens`), and public messages have at
+         most 200 words beside code; the paper allows 3,000 to 5,000 tokens and 1,000 to 2,000 words. Memories of
+         ten rounds have to fit into the reader's context.
 """

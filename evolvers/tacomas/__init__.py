@@ -20,11 +20,13 @@ Beyond the paper, off by default:
 Departures (a test is named after each):
     D1  Weights act: an agent's messages come in the order of their senders' weights, and share what it reads by
         weight. The paper only analyses them.
-    D2  Weights keep a floor: w <- 0.9 w + 0.1 / n. Without it ten rounds silence the weakest for good.
+    D2  Weights keep a floor: w <- 0.9 w + 0.1 / n. Without it ten rounds silence the weakest for good; with it the
+        contribution that the weights lead one to expect may fall in an update, which Prop. 1 rules out.
     D3  No labels: s_t and all that follows from it come from a judge that knows question, answer and trace only.
     D4  The answer is that of the best round by judge score, ties to the latest; Alg. 1 returns the last.
     D5  A score of tau or more ends the run only if a second judgement, with the items in reverse order, reaches
-        tau too; the round's score is the lower of the two, so that no doubtful round beats a confirmed one.
+        tau too; the round's score is the lower of the two, so that no doubtful round beats a confirmed one. Where no
+        valid second verdict comes back the run goes on, and the team stays as it is (Alg. 1, line 9).
     D6  An agent whose model failed is not scored, and its weight grows as the mean does.
     D7  A newborn without edges is connected entry -> newborn -> sink within the edge budget; where the budget is
         spent its birth is undone, as it would never act.
@@ -32,9 +34,19 @@ Departures (a test is named after each):
     D9  A round without an answer has no score, which does not count as 0, and the run goes on.
     D10 Messages to a dead agent are recorded as lost; every other message arrives, maybe rounds later.
     D11 An edit that would leave the sink out of reach is refused.
-    D12 After the last round nobody's contribution is judged: neither weights nor coach would use it.
-    D13 One call coaches all agents that need it: those with a contribution below 0.7, and the sink where the answer
-        fails an item. The paper asks for every agent by itself; `judge_each` does so for those in need.
+    D12 After the last round nobody is scored or coached, and the team stays: no round would use it.
+    D13 One call scores all agents, and one coaches those that need it: those with a contribution below 0.7, and the
+        sink where the answer fails an item. The paper asks for every agent by itself; `judge_each` does so.
     D14 Who scores contributions, coaches or rewires reads a task of more than 4,000 characters cut to what matters for
         the work, in whole sentences; team and judge read all of it.
+    D15 Every question starts with the same five agents, the template of Sec. 5.1, and a newborn's role is free. By
+        Sec. 3.4 and Alg. 1 the meta-model picks roles for each question from a fixed pool, which is printed nowhere.
+    D16 The template's edges are ours, as the paper shows them in a picture only: planner -> {searcher, calculator} ->
+        verifier -> reflector. Nobody leads: the work goes through planner and verifier.
+    D17 The running task profile is the checklist: the items that the last answer fails are what is missing.
+    D18 No graph_diff is asked for: code records what was made. An edge's ends are source and target, and feedback is a
+        list, as strict schemas allow no open objects.
+    D19 Coach and slow loop read the work of the last round, and of earlier ones scores, contributions and notes.
+    D20 Edges that a replacement inherits, or that go with the dead, do not count in |dE|.
+    D21 Who fails the evidence precheck contributes at most 0.3, whatever the meta-judge says.
 """

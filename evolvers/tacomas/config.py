@@ -53,7 +53,8 @@ class TacomasConfig(FrozenModel):
 
     Args:
         topology: off is "capability only": the slow loop never runs.
-        capability: off is "topology only": weights, prompts and memories stay as they are.
+        capability: off is "topology only": all of Phi stays as it is, so weights (alone: `fast.rate` 0), refinements
+            and what the slow loop says to agents.
         rounds: R, most rounds per question. Paper and ours: 10.
         interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
         threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.8.

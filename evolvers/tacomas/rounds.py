@@ -145,9 +145,14 @@ def find_stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | Non
     return "rounds" if len(rounds) >= limit else None
 
 
-def is_slow(rounds: Sequence[Round], *, interval: int) -> bool:
-    """Whether a slow update follows the last round: (t + 1) mod K = 0, or the one before asked for another."""
-    return len(rounds) % interval == 0 or (len(rounds) > 1 and rounds[-2].control == "slow_again")
+def is_slow(rounds: Sequence[Round], *, interval: int, threshold: float) -> bool:
+    """Whether a slow update follows the last round (Alg. 1, line 9).
+
+    Its score is below tau or missing, and (t + 1) mod K = 0 or the slow update before asked for another.
+    """
+    last = rounds[-1]
+    due = len(rounds) % interval == 0 or (len(rounds) > 1 and rounds[-2].control == "slow_again")
+    return due and (last.score is None or last.score < threshold)
 
 
 def changes(means: Sequence[float | None]) -> tuple[float | None, float | None]:

@@ -12,6 +12,8 @@ from selfwire.graphs.dytopo.state import DytopoContext
 from selfwire.graphs.dytopo.state_graph import build_state_graph
 from selfwire.graphs.variants import FULL, Variant
 
+FIXED_HORIZON = {"halting": False, "rounds": 5}
+"""How long the paper's baselines run, whatever they have found (App. D.1, Table 8)."""
 SETTINGS = 4
 """Settings that are tried beside the present one."""
 
@@ -36,11 +38,17 @@ DESCRIPTOR = MethodDescriptor(
     variants={
         FULL: Variant(title="semantic, tau = 0.3"),
         "random-topology": Variant(title="random topology", config={"topology": "random"}),
+        "random-fixed": Variant(title="random topology, 5 rounds", config={"topology": "random", **FIXED_HORIZON}),
         "broadcast": Variant(title="broadcast", config={"topology": "broadcast"}),
+        "broadcast-fixed": Variant(title="broadcast, 5 rounds", config={"topology": "broadcast", **FIXED_HORIZON}),
         "single-turn": Variant(title="single turn", config={"rounds": 1, "topology": "none", "manager": False}),
         **{
             f"tau-0{tenth}": Variant(title=f"tau = 0.{tenth}", config={"threshold": tenth / 10})
             for tenth in (1, 2, 4, 5, 6, 7, 8, 9)
+        },
+        **{
+            f"rounds-{count}": Variant(title=f"{count} rounds, no halting", config={"halting": False, "rounds": count})
+            for count in (1, 3, 5, 7, 9)
         },
     },
     evolves=False,
@@ -48,5 +56,5 @@ DESCRIPTOR = MethodDescriptor(
     format_notes=format_notes,
     seeds=NamedSeeds(tuple(DOMAINS), "domain", Dytopo.make_initial_workflow),
     paper="Lu et al., *DyTopo*",
-    departures="D1-D12",
+    departures="D1-D16",
 )

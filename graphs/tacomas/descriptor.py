@@ -36,6 +36,7 @@ DESCRIPTOR = MethodDescriptor(
     variants={
         FULL: Variant(title="full"),
         "no-capability": Variant(title="topology only", config={"capability": False}),
+        "no-weights": Variant(title="w/o the weights of Eq. 2", config={"fast": {"rate": 0}}),
         "no-topology": Variant(title="capability only", config={"topology": False}),
         "one-scale": Variant(title="K = 1", config={"interval": 1}),
         "no-budget": Variant(title="no edit budget", config={"slow": {"budgeted": False}}),
@@ -45,5 +46,5 @@ DESCRIPTOR = MethodDescriptor(
     rounds="rounds",
     format_notes=format_notes,
     paper="Xu et al., *Test-Time Co-Evolution of Topology and Capability*",
-    departures="D1-D14",
+    departures="D1-D21",
 )

@@ -43,7 +43,7 @@ def build_state_graph(config: TacomasConfig, start: RunStart, provide: Provide) 
         return END if state.figures else "round"
 
     def slow_round_or_end(state: TacomasState) -> str:
-        slow = config.topology and is_slow(state.rounds, interval=config.interval)
+        slow = config.topology and is_slow(state.rounds, interval=config.interval, threshold=config.threshold)
         return "birth_death" if slow and not state.figures else round_or_end(state)
 
     graph = MethodGraph(TacomasState, make_nodes, TacomasContext, start.initial_workflow)

@@ -16,15 +16,19 @@ from selfwire.core.drawing import to_mermaid
 from selfwire.core.errors import ConfigError, TaskError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.initial_team import make_team
+from selfwire.evolvers.dytopo.schemas import Turn, Verdict
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Dytopo, Report
+from selfwire.graphs.method_registry import describe_method
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.models import MAX_TOKENS
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
@@ -102,6 +106,29 @@ async def test_d12_the_second_round_sees_what_the_first_asked_for() -> None:
     silent = SpokenModel()
     await ran(silent, DytopoConfig(topology="none"))
     assert not any("<needs>" in text for _, _, text in silent.asked)
+
+
+async def test_d13_the_manager_is_no_vertex_and_has_no_needs() -> None:
+    assert set(Verdict.model_fields) == {"is_complete", "next_goal", "public"}
+    report = await ran(SpokenModel())
+    assert all("Manager" not in one.graph.order for one in report.rounds)
+
+
+async def test_d14_all_read_the_task_and_members_who_is_there_beside_what_the_paper_lists() -> None:
+    model = SpokenModel()
+    await ran(model)
+    for worker, number in (("Solver", 1), ("Manager", 1)):
+        assert section(model.shown(worker, number), "task") == ASK.input
+        assert f"round {number + 1} of at most 10" in model.shown(worker, number)
+    assert section(model.shown("Solver", 1), "team").startswith("ProblemParser: states the problem")
+    assert "Its verdict: open" in section(model.shown("Manager", 0), "trace")
+
+
+async def test_d16_a_turn_has_the_models_own_limit_and_few_words() -> None:
+    assert (Turn.MAX_TOKENS, MAX_TOKENS) == (None, 2_048)
+    model = SpokenModel()
+    await ran(model)
+    assert "in at most 200 words, not counting code" in model.systems["Solver", 0]
 
 
 async def test_the_task_is_not_sent_twice_as_the_goal() -> None:
@@ -295,6 +322,13 @@ async def test_d10_the_random_baseline_has_as_many_edges_as_would_have_been_indu
     assert [len(edges(drawn, n)) for n in range(3)] == [len(edges(induced, n)) for n in range(3)]
     assert [edges(drawn, n) for n in range(3)] != [edges(induced, n) for n in range(3)]
     assert all(edge.score is None for one in drawn.rounds for edge in one.graph.edges)
+
+
+@pytest.mark.parametrize("name", ["random-fixed", "broadcast-fixed", "rounds-5"])
+async def test_d10_with_a_fixed_horizon_five_rounds_run_whatever_was_found(name: str) -> None:
+    config = DytopoConfig.model_validate(to_plain_json(describe_method("dytopo").variants[name].config))
+    report = await ran(SpokenModel(), config)
+    assert (len(report.rounds), report.stopped, report.answer) == (5, "rounds", "7")
 
 
 async def test_broadcast_reaches_everybody_that_can_hear() -> None:

@@ -1,6 +1,7 @@
 """TacoMAS end to end: the machine with scripted and offline models, its ablations, and no label within reach."""
 
 import ast
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from selfwire.core.topology import Edge, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
-from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
+from selfwire.evolvers.tacomas.config import FastConfig, SlowConfig, TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
+from tests.evolvers.tacomas.doubles import section
 from tests.graphs.grading import no_grade
 from tests.graphs.scripted import TurnsChat
 from tests.graphs.test_hiva_state_graph import run
@@ -108,6 +110,13 @@ def test_d5_a_score_that_is_not_confirmed_goes_on() -> None:
     assert [(one.score, one.confirmed) for one in rounds_of(result)] == [(0.75, False), (1.0, True)]
 
 
+def test_d5_a_team_whose_score_reached_the_threshold_is_not_rewired_for_want_of_a_second_verdict() -> None:
+    bad = verdict(True, False, True, True)
+    result = invoked(scripted(Verdict=[bad, GOOD, {}, {}, bad]), rounds=4)
+    found = [(one.score, one.confirmed, one.slow) for one in rounds_of(result)]
+    assert found == [(0.5, False, False), (1.0, False, False), (0.5, False, False), (0.5, False, False)]
+
+
 def test_d4_the_answer_is_that_of_the_best_round() -> None:
     result = invoked(scripted(Verdict=[verdict(True, True, True, True), verdict(False, False, False, True)]), rounds=3)
     assert [one.score for one in rounds_of(result)] == [0.75, 0.0, 0.0]
@@ -117,6 +126,28 @@ def test_d4_the_answer_is_that_of_the_best_round() -> None:
 def test_d8_a_stop_ends_the_run_at_once() -> None:
     result = invoked(scripted(SlowUpdate=[{**NOTHING, "time_control": "stop"}]))
     assert (result["figures"]["stop"], result["figures"]["rounds"]) == ("stop", 2)
+
+
+def test_d12_after_the_last_round_nobody_is_scored_or_coached_and_the_team_stays() -> None:
+    last = rounds_of(invoked(scripted(), rounds=2))[-1]
+    assert (last.contributions, last.mean, dict(last.notes), last.slow) == ((), None, {}, False)
+
+
+@pytest.mark.parametrize("asked", ["What am I?", "How long is the bridge?"])
+def test_d15_every_question_starts_with_the_same_team(asked: str) -> None:
+    model = scripted()
+    result = tacomas.build(model, config=TacomasConfig(rounds=1)).compile().invoke({"question": asked})
+    assert model.objects == ["Checklist", "Verdict"]
+    assert rounds_of(result)[0].topology == offline().make_initial_workflow().topology
+
+
+def test_d19_the_slow_loop_reads_the_work_of_the_last_round_and_the_scores_of_all() -> None:
+    model = scripted()
+    invoked(model, rounds=3)
+    [shown] = [text for text in model.sent if "<scores>" in text]
+    assert re.findall(r"answer \d+", section(shown, "trace"))[0] == "answer 6"
+    assert section(shown, "scores") == "round 1: 0.50\nround 2: 0.50"
+    assert section(shown, "agents").count("contributions, oldest first: 0.5, 0.5") == 3
 
 
 def test_slow_again_brings_another_slow_update_after_the_next_round() -> None:
@@ -371,6 +402,9 @@ def test_switches_change_the_trajectories() -> None:
     assert topology_only[0] == edges
     assert not any("Notes from earlier work" in said for said in topology_only[1])
     assert topology_only[2] == dict.fromkeys(NAMES, 0.2) != weights
+    unweighted = trajectories(fast=FastConfig(rate=0))
+    assert unweighted[2] == pytest.approx(topology_only[2])
+    assert any("Notes from earlier work" in said for said in unweighted[1])
     capability_only = trajectories(topology=False)
     assert capability_only[0] == (5, 5, 5, 5)
     assert capability_only[2] == weights

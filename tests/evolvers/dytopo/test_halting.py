@@ -26,7 +26,7 @@ def developer(*numbers: int) -> WorkerTurn:
 PASSED = verifier("pass", worker="Tester")
 
 
-def test_the_answer_of_mathematics_is_the_last_one_that_is_not_blank() -> None:
+def test_d15_the_answer_of_mathematics_is_the_last_one_that_is_not_blank() -> None:
     assert choose_answer(MATH, [[solver("1")], [solver("2")], [solver(" ")]]) == "2"
     assert choose_answer(MATH, [[solver("")]]) is None
 

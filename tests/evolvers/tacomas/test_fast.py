@@ -1,6 +1,6 @@
 """Weights and refinements, by hand-worked numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -56,6 +56,30 @@ def test_d2_weights_keep_a_floor() -> None:
         floored = update_weights(floored, by_letter(1, 0), rate=1, floor=0.1)
     assert bare["b"] == pytest.approx(4.54e-5, rel=0.01)
     assert floored["b"] > 0.05
+
+
+def expected_contribution(weights: Mapping[str, float], contributions: Mapping[str, float]) -> float:
+    return sum(w * contributions[agent] for agent, w in weights.items())
+
+
+SHARES = st.floats(min_value=0.01, max_value=1)
+
+
+@given(st.lists(st.tuples(SHARES, st.floats(min_value=0, max_value=1)), min_size=2, max_size=8), st.floats(0, 5))
+def test_without_a_floor_an_update_never_lowers_what_the_weights_expect(
+    drawn: list[tuple[float, float]], rate: float
+) -> None:
+    whole = sum(weight for weight, _ in drawn)
+    weights = by_letter(*(weight / whole for weight, _ in drawn))
+    gains = by_letter(*(gain for _, gain in drawn))
+    now = update_weights(weights, gains, rate=rate, floor=0)
+    assert expected_contribution(now, gains) >= expected_contribution(weights, gains) - 1e-12
+
+
+def test_d2_with_a_floor_an_update_may_lower_what_the_weights_expect() -> None:
+    weights, gains = by_letter(0.9, 0.1), by_letter(1, 0)
+    assert update_weights(weights, gains, rate=0.5, floor=0)["a"] == pytest.approx(0.936863, abs=1e-6)
+    assert update_weights(weights, gains, rate=0.5, floor=0.1)["a"] == pytest.approx(0.893176, abs=1e-6)
 
 
 def test_d6_who_was_not_scored_grows_as_the_mean_does() -> None:

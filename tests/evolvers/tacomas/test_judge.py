@@ -108,7 +108,7 @@ def test_the_evidence_precheck() -> None:
     assert not has_evidence([step("a", tool_fails=True)])
 
 
-async def test_contributions_are_gated_and_strangers_are_ignored() -> None:
+async def test_d21_who_fails_the_precheck_gets_little_and_strangers_nothing() -> None:
     names = ("planner", "searcher", "verifier", "reflector")
     given = {**dict.fromkeys(names, 0.9), "verifier": 0.1, "stranger": 0.9}
     scores = [AgentScore(agent=name, score=given[name], reason="") for name in (*given, "planner")]
@@ -129,7 +129,7 @@ async def test_d6_an_agent_whose_model_failed_is_not_scored() -> None:
     assert "provider down" not in model.asked[0][1]
 
 
-async def test_the_meta_judge_may_be_asked_about_each_agent_by_itself() -> None:
+async def test_d13_the_meta_judge_is_asked_once_or_about_each_agent_by_itself() -> None:
     scores = [AgentScore(agent=name, score=0.7, reason="") for name in ("planner", "searcher")]
     meta, model = meta_model(Contributions=Contributions(scores=scores))
     ran = done(step("planner", "my plan"), step("searcher", "my find"))
@@ -137,6 +137,8 @@ async def test_the_meta_judge_may_be_asked_about_each_agent_by_itself() -> None:
     assert [one.agent for one in found] == ["planner", "searcher"]
     assert usage.calls == 2
     assert ["my plan" in text for _, text, *_ in model.asked] == [True, False]
+    _, usage = await assess_contributions(ran, [("planner", ""), ("searcher", "")], meta, scope=Scope())
+    assert usage.calls == 1
 
 
 async def test_without_a_valid_reply_nobody_is_scored() -> None:

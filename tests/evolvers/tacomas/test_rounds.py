@@ -44,7 +44,7 @@ def test_slow_updates_follow_rounds_1_3_5_and_7() -> None:
             t
             for t in range(limit)
             if find_stop_reason(rounds(*[0.1] * (t + 1)), limit=limit) is None
-            and is_slow(rounds(*[0.1] * (t + 1)), interval=interval)
+            and is_slow(rounds(*[0.1] * (t + 1)), interval=interval, threshold=0.8)
         ]
 
     assert followed(10, 2) == [1, 3, 5, 7]
@@ -54,8 +54,15 @@ def test_slow_updates_follow_rounds_1_3_5_and_7() -> None:
 
 def test_another_slow_update_follows_the_next_round_where_it_was_asked_for() -> None:
     first, second, third = rounds(0.1, 0.1, 0.1)
-    assert is_slow([first, second.replace(control="slow_again"), third], interval=2)
-    assert not is_slow([first, second, third], interval=2)
+    assert is_slow([first, second.replace(control="slow_again"), third], interval=2, threshold=0.8)
+    assert not is_slow([first, second, third], interval=2, threshold=0.8)
+
+
+def test_no_slow_update_follows_a_score_that_reaches_the_threshold() -> None:
+    first, good = rounds(0.1, 0.8)
+    assert not is_slow([first, good], interval=2, threshold=0.8)
+    assert not is_slow([first.replace(control="slow_again"), good], interval=1, threshold=0.8)
+    assert is_slow([first, good.replace(score=None)], interval=2, threshold=0.8)
 
 
 def test_stop_reasons() -> None:

@@ -40,7 +40,7 @@ def remove(source: str, target: str) -> EdgeEdit:
     return EdgeEdit(op="edge_remove", source=source, target=target)
 
 
-def test_a_replacement_inherits_the_edges_free() -> None:
+def test_d20_a_replacement_inherits_the_edges_free() -> None:
     found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator", v_new=CRITIC)]))
     assert (found.births, found.deaths, found.edges) == (("critic",), ("calculator",), 0)
     assert found.workflow.topology.edges == team().topology.edges
@@ -79,10 +79,25 @@ def test_d7_a_newborn_that_nobody_wires_is_joined_out_of_the_edge_budget() -> No
     assert short.refused[-1].reason == "no edge leads to or from it, and the budget of edge edits is spent"
 
 
-def test_a_death_takes_the_agent_and_its_edges() -> None:
+def test_d20_a_death_takes_the_agent_and_its_edges_free() -> None:
     found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator")]))
-    assert found.deaths == ("calculator",)
+    assert (found.deaths, found.edges) == (("calculator",), 0)
     assert edges_of(found.workflow) == {"planner->searcher", "searcher->verifier", "verifier->reflector"}
+
+
+def test_d16_the_template_has_no_leader() -> None:
+    assert edges_of(team()) == {
+        "planner->searcher", "planner->calculator", "searcher->verifier", "calculator->verifier", "verifier->reflector",
+    }  # fmt: skip
+
+
+def test_d18_what_a_slow_update_came_to_is_recorded_and_not_asked_for() -> None:
+    assert "graph_diff" not in SlowUpdate.model_fields
+    pair = BirthDeathPair(v_dead="calculator", v_new=CRITIC)
+    found = applied(SlowUpdate(birth_death_pairs=[pair], graph_edit=[add("planner", "reflector"), remove("a", "b")]))
+    assert (found.births, found.deaths, found.edges) == (("critic",), ("calculator",), 1)
+    assert [one.operation for one in found.applied] == ["REPLACE", "EDGE_ADD"]
+    assert [one.change for one in found.refused] == ["tool 'teleport' for Critic", "edge_remove a -> b"]
 
 
 @pytest.mark.parametrize("new", [None, CRITIC])
@@ -195,6 +210,16 @@ async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
     assert "notes:\n- be exact" in section(shown, "agents")
     assert "tools: search, calculator" in section(shown, "agents")
     assert not any(f"<{name}>" in shown for name in ("tools", "lessons"))  # there are none
+
+
+async def test_d17_what_is_missing_is_what_the_last_answer_failed() -> None:
+    meta, model = meta_model(SlowUpdate=SlowUpdate())
+    first, last = (Round(number=n, goal="", failed=failed) for n, failed in enumerate([("form", "year"), ("source",)]))
+    await propose_slow_update(
+        team(), [first, last], meta,
+        question=QUESTION, done=done(step("planner")), notes={}, tools={}, config=TacomasConfig(), scope=Scope(),
+    )  # fmt: skip
+    assert section(model.asked[0][1], "goal") == "- source"
 
 
 @pytest.mark.parametrize("held", [(), ("search",)])

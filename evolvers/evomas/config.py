@@ -17,7 +17,7 @@ class EvomasConfig(FrozenModel):
         plan: layers of the adapter fixed, by agent id; the initial topology's if empty.
         task_state: off is "no task state": plan, evaluation and history are not carried from stage to stage.
         pool: number of agents in the initial pool: 4 or 7 (Table 4).
-        stages: T, most stages of a task. Paper and ours: 6.
+        stages: T, most stages of a task. Paper: unstated. Ours: 6.
         refinements: most further tries of a subtask before it fails. Paper: unstated. Ours: 2.
         samples: episodes per train question. Paper: unstated. Ours: 4.
         verify: whether an outcome's claims are looked up with the agents' tools before the judgement. Paper: on.

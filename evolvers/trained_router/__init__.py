@@ -16,9 +16,9 @@ layers of a stage, or a node's successors in any team. In the order of the paper
     log P(G_t)  sum over layers                                                decisions.LayeredWorkflow (Eq. 14)
     grad J      sum_t U grad log P(G_t | s_t)                                  reinforce.Learner         (Eq. 15, 16)
 
-Departures (a test is named after each; D11 to D21 are in `evolvers.evomas`):
+Departures (a test is named after each; D11 to D21 and D23 to D25 are in `evolvers.evomas`):
     D1  One row per field of the state, each embedded whole; the paper embeds tokens. Where `state` is tokens, every
-        word is embedded by itself, as an embedder gives one vector per text.
+        word is embedded by itself, without the words around it, as an embedder gives one vector per text.
     D2  Layer normalisation, without weights of its own, on the rows and on the agents, and W_Q = W_K = W_V = I at
         the start: with token rows and Xavier weights the untrained head hardly sees the state.
     D3  log P is logit_i - logsumexp(logits not yet drawn): 1 - sum p cancels to nothing where p is peaked.
@@ -30,5 +30,6 @@ Departures (a test is named after each; D11 to D21 are in `evolvers.evomas`):
     D8  An episode that ended with an infrastructure error has no utility and teaches nothing; it does not count as 0.
     D9  With process reward the return from stage t is U + (w / T) * sum of the rewards from stage t on.
     D10 Weights trained for one pool can route another one, as agents enter by their texts only; `transfer` allows it.
-    D22 U is the answer's score in [0, 1]; the paper counts success. A better answer that is not yet right counts more.
+    D22 U is the answer's score in [0, 1], so that a better answer that is not yet right counts more; the paper counts
+        success, as the preset `paper` does.
 """

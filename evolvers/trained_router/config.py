@@ -48,6 +48,8 @@ class TrainConfig(FrozenModel):
         rate: Adam's step. Paper: unstated. Ours: 3e-4.
         clip: most length of a gradient; None does not clip. Paper: none. Ours: 1.0.
         skip_equal: whether a batch whose returns are all equal changes nothing. Paper: no. Ours: yes.
+        partial: whether U is the answer's score in [0, 1]; off, it is 1 for a solved task and else 0. Paper: no.
+            Ours: yes.
         process_weight: w of the process reward, if it is on. Paper: unstated. Ours: 0.2.
         batch: episodes per update. Paper: unstated. Ours: 64.
         updates: number of updates. Paper: unstated. Ours: 50.
@@ -60,6 +62,7 @@ class TrainConfig(FrozenModel):
     rate: float = Field(default=3e-4, gt=0, le=1)
     clip: float | None = Field(default=1.0, gt=0)
     skip_equal: bool = True
+    partial: bool = True
     process_weight: float = Field(default=0.2, ge=0, le=10)
     batch: int = Field(default=64, ge=1, le=100_000)
     updates: int = Field(default=50, ge=0, le=1_000_000)
@@ -94,5 +97,5 @@ PAPER_HEAD = HeadConfig(state="tokens", init="xavier", normalised=False)
 
 
 def paper_training(config: TrainConfig = TrainConfig()) -> TrainConfig:
-    """Preset `paper`: REINFORCE as Eq. 16 prints it, without baseline, entropy bonus, clipping and skipping."""
-    return config.replace(baseline="none", entropy=0.0, clip=None, skip_equal=False)
+    """Preset `paper`: REINFORCE as Eq. 16 prints it, without baseline, entropy bonus, clips, skips, part marks."""
+    return config.replace(baseline="none", entropy=0.0, clip=None, skip_equal=False, partial=False)

@@ -91,5 +91,5 @@ DESCRIPTOR = MethodDescriptor(
     ),
     extend_tools=with_pages,
     paper="Xu et al., *EvoMAS*",
-    departures="D1-D22",
+    departures="D1-D25",
 )

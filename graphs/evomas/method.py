@@ -97,7 +97,8 @@ class Evomas(EvomasActions, Method):
 
         Nothing is learned where the runs do not use the trained head, nor from trajectories that ended with an error.
         """
-        episodes = [episode for one in trajectories if (episode := to_router_episode(one)) is not None]
+        partial = self.config.train.partial
+        episodes = [episode for one in trajectories if (episode := to_router_episode(one, partial=partial)) is not None]
         if self.config.adapter != "learned" or not episodes:
             return EvolveResult(workflow=workflow)
         learned, _, update = await update_router(

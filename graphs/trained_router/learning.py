@@ -58,8 +58,8 @@ def _make_learner(
     return learner
 
 
-def to_router_episode(trajectory: Trajectory) -> Episode | None:
-    """The episode of a trajectory, rewarded with the answer's score (D22): None without decisions.
+def to_router_episode(trajectory: Trajectory, *, partial: bool = True) -> Episode | None:
+    """The episode of a trajectory, rewarded with the answer's score (D22) or with success: None without decisions.
 
     After an error it has no reward (D8). A failed agent is an error too, as the drawn agents were not those that ran.
     So is the status failure, as the run was cut short.
@@ -69,8 +69,10 @@ def to_router_episode(trajectory: Trajectory) -> Episode | None:
         return None
     failed = any(step.error for step in trajectory.steps) or trajectory.notes.get("status") == "failure"
     feedback = trajectory.feedback
-    reward = None if trajectory.error is not None or failed or feedback is None else feedback.score
-    return Episode.model_validate(to_plain_json(note)).replace(reward=reward)
+    episode = Episode.model_validate(to_plain_json(note))
+    if trajectory.error is not None or failed or feedback is None:
+        return episode.replace(reward=None)
+    return episode.replace(reward=feedback.score if partial else float(feedback.solved))
 
 
 def add_pool_agent(workflow: Workflow, agent: Agent) -> Workflow:

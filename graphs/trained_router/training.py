@@ -98,7 +98,8 @@ class Training:
         tasks = [self.tasks[int(index)] for index in drawn]
         rollout_context = replace(self.rollout_context, samples=self.config.samples)
         found = await collect_rollouts(rollout_context, self.rollout_fn, workflow, tasks, scope, on_episode)
-        episodes = [episode for one in found if (episode := to_router_episode(one)) is not None]
+        partial = self.train.partial
+        episodes = [episode for one in found if (episode := to_router_episode(one, partial=partial)) is not None]
         if not episodes and any(one.error is None for one in found):
             raise ConfigError("the runs left their router nothing to choose; train with a team that branches")
         return episodes

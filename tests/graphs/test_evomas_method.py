@@ -17,6 +17,7 @@ from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
+from selfwire.evolvers.trained_router.config import paper_training
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs import evomas as served
@@ -146,6 +147,26 @@ async def test_d22_the_reward_of_an_episode_is_the_score_of_its_answer() -> None
     episode = to_router_episode((await solved(made())).with_feedback(Feedback(score=0.6, solved=False, text="")))
     assert episode is not None
     assert episode.reward == 0.6
+
+
+async def test_d22_the_preset_paper_rewards_success_alone() -> None:
+    done = await solved(made())
+    for solved_it, reward in ((False, 0.0), (True, 1.0)):
+        graded_so = done.with_feedback(Feedback(score=0.6, solved=solved_it, text=""))
+        episode = to_router_episode(graded_so, partial=paper_training().partial)
+        assert episode is not None
+        assert episode.reward == reward
+
+
+async def test_without_part_marks_evolve_learns_from_success_alone() -> None:
+    rewards = []
+    for partial in (True, False):
+        evomas = made(train={"partial": partial})
+        start = evomas.make_initial_workflow(BENCH.tools)
+        done = [(await solved(evomas)).with_feedback(Feedback(score=0.6, solved=False, text=""))]
+        found = await evomas.evolve(start, done, scope=Scope(), grade=no_grade)
+        rewards.append(to_plain_json(found.notes)["update"]["reward"])
+    assert rewards == [0.6, 0.0]
 
 
 async def test_d8_what_an_error_ended_has_no_reward_and_teaches_nothing() -> None:

@@ -20,6 +20,7 @@ from selfwire.evolvers.evomas.stages import (
 )
 from selfwire.evolvers.evomas.state import Assessment, TaskState, format_state, to_rows
 from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
+from selfwire.runtime.offline.vocabulary import find_skills
 from tests.evolvers.evomas.states import OBJECTIVE, PROMPTS, state, subtask
 
 DONE, OPEN = state(subtask(1, "completed")), state(subtask(1))
@@ -123,6 +124,17 @@ def test_the_pools() -> None:
     assert set(seven.agents_by_id) == set(SEVEN)
     assert to_layers(four.topology) == (("io",), ("web_search",), ("ensemble",))
     assert [one.id for one in seven.agents if one.tools] == ["web_browser", "web_search"]
+
+
+def test_d23_the_steps_of_benchmarks_that_prompts_of_the_pool_bring_along() -> None:
+    brought = {agent.id: set(find_skills(agent.prompt)) for agent in pool("search")}
+    assert {name: skills for name, skills in brought.items() if skills} == {
+        "io": {"split"},
+        "self_refine": {"count", "overlap"},
+        "multi_generate": {"compare"},
+        "web_search": {"look up", "read"},
+        "web_browser": {"read"},
+    }
 
 
 def test_the_browser_holds_what_opens_pages() -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from selfwire.evolvers.evomas.planner import apply_plan
+from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, HISTORY, Assessment, TaskState, Verdict
 from selfwire.evolvers.evomas.updater import update_state
 from tests.evolvers.evomas.states import state, subtask
@@ -58,7 +60,7 @@ def test_the_last_success_ends_the_plan_but_something_has_to_take_the_place_of_a
     assert (made.active, made.is_over, made.replan) == (None, over, not over)
 
 
-def test_stages_are_remembered_up_to_a_limit() -> None:
+def test_d25_stages_are_remembered_up_to_a_limit() -> None:
     now = state(subtask(1))
     for _ in range(HISTORY + 3):
         now = update_state(now, LAYERS, None, Assessment(verdict="refine"), refinements=100)
@@ -66,12 +68,19 @@ def test_stages_are_remembered_up_to_a_limit() -> None:
     assert str(now.history[-1]) == "s1: io+web_search > ensemble: refine"
 
 
+def test_d24_the_hint_is_for_one_stage_and_the_planner_writes_the_next() -> None:
+    hinted = state(subtask(1), subtask(2)).replace(hint="two lengths")
+    assert after("success", hinted).hint == ""
+    planned = apply_plan(hinted, Plan(subtasks=[PlannedSubtask(id="s2", goal="")], hint="the second length"))
+    assert planned.hint == "the second length"
+
+
 def test_without_an_active_subtask_nothing_changes() -> None:
     before = state(subtask(1, "completed"))
     assert after("success", before) == before
 
 
-def test_it_is_deterministic_and_bounds_what_it_keeps() -> None:
+def test_d25_it_is_deterministic_and_bounds_what_it_keeps() -> None:
     before, told = state(subtask(1)), Assessment(verdict="success")
     long = "x" * (ARTIFACT_LENGTH + 100)
     assert update_state(before, LAYERS, long, told) == update_state(before, LAYERS, long, told)

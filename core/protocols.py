@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Message, Routing, Step
 from selfwire.core.usage import Usage
+from selfwire.core.workflow_tool import ToolOutcome
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -79,6 +80,22 @@ class Tool(Protocol):
 
         Raises:
             ToolError: the input is refused or the tool failed; the agent reads the message.
+        """
+
+
+@runtime_checkable
+class TimedTool(Tool, Protocol):
+    """A tool whose calls make up a record: one of the workflow's own."""
+
+    @property
+    def identity(self) -> str:
+        """Equal exactly for equal source."""
+
+    async def measure(self, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+        """Run on an input object; a failure of the function is an outcome.
+
+        Raises:
+            ToolError: the input is refused, or the tool could not be run.
         """
 
 

@@ -18,12 +18,18 @@ class Message(FrozenModel):
 
 
 class ToolUse(FrozenModel):
-    """One tool call of a step; `error` marks a result that is an error message."""
+    """One tool call of a step.
+
+    Args:
+        error: whether the result is an error message.
+        seconds: that the function of a workflow's own tool took; None for other tools, and where it never ran.
+    """
 
     name: str
     arguments: FrozenJson
     result: str
     error: bool = False
+    seconds: float | None = Field(default=None, ge=0)
 
 
 class Routing(FrozenModel):

@@ -66,6 +66,20 @@ class ToolRecord(FrozenModel):
         )
 
 
+class ToolOutcome(FrozenModel):
+    """What a call of a workflow's tool came to.
+
+    Args:
+        result: what the function returned, or why there is nothing, as the agent reads it.
+        failed: whether the function raised or was stopped.
+        seconds: that the call took.
+    """
+
+    result: str
+    failed: bool = False
+    seconds: float = Field(default=0.0, ge=0)
+
+
 class WorkflowTool(FrozenModel):
     """A tool of a workflow: one Python function, `tool_function`, which runs in a sandbox.
 

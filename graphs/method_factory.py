@@ -15,6 +15,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.own_tools import find_missing_tools, refuse_unusable_tools
 from selfwire.graphs.run_context import RunContext
 from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.exports import read_workflow
@@ -94,14 +95,14 @@ class MethodFactory(Generic[MethodT, Config]):
         """The workflow as the method can run it.
 
         Raises:
-            ConfigError: it belongs to another method, the config does not allow it, or its agents hold tools that
-                are not given.
+            ConfigError: it belongs to another method, the config does not allow it, its agents hold tools that are not
+                given, or its own tools cannot be called here.
         """
         if workflow.method != self.name:
             raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
         workflow = self.method.prepare_workflow(workflow)
-        held = {tool for agent in workflow.agents for tool in agent.tools}
-        if missing := sorted(held - set(self.toolbox)):
+        refuse_unusable_tools(workflow, self.toolbox)
+        if missing := find_missing_tools(workflow, self.toolbox):
             there = ", ".join(sorted(self.toolbox)) or "none"
             raise ConfigError(
                 f"the team's agents hold {', '.join(missing)}, and the tools that are given are {there}; "

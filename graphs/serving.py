@@ -29,6 +29,7 @@ from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_factory import MethodFactory
 from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.own_tools import find_missing_tools
 from selfwire.graphs.ready_tools import load_tools
 from selfwire.runtime.storage import home_folder
 from selfwire.runtime.workflow_library import LIBRARY_FILE, WorkflowLibrary, open_library
@@ -140,8 +141,7 @@ class _MissingTool:
 
 
 def _with_stand_ins(factory: MethodFactory[MethodT, Config], workflow: Workflow) -> MethodFactory[MethodT, Config]:
-    held = {tool for agent in workflow.agents for tool in agent.tools}
-    missing = tuple(sorted(held - set(factory.toolbox)))
+    missing = tuple(find_missing_tools(workflow, factory.toolbox))
     if not missing:
         return factory
     _warn(missing)

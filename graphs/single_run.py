@@ -20,6 +20,7 @@ from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.method_graph import END, START, Graph, MethodGraph
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.node_wrappers import DETACHED
+from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
 from selfwire.graphs.run_start import RunStart, add_usage
 from selfwire.graphs.team import run_team
@@ -54,7 +55,7 @@ class SingleRunMethod(Method, Generic[Config]):
         Args:
             graph_config: config of the team's graph; None makes it part of the running graph, checkpoints and all.
         """
-        act = make_agent_runner(self.model, self.toolbox)
+        act = make_agent_runner(self.model, add_own_tools(self.toolbox, workflow))
         run = TeamContext.of(workflow, question, scope.at(task=question.id), act)
         return await run_team(workflow.topology, run, config=graph_config)
 

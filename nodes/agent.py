@@ -9,6 +9,7 @@ from selfwire.core.errors import ConfigError, ModelError, ToolError
 from selfwire.core.protocols import AgentRunner, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.tool_calls import call_tool
 from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import to_plain_json
@@ -80,16 +81,14 @@ def _get_tools(agent: Agent, toolbox: Toolbox) -> dict[str, Tool]:
 
 
 async def _use_tool(call: ToolCall, tools_by_name: Mapping[str, Tool], scope: Scope) -> ToolUse:
-    error = False
     try:
         if call.name not in tools_by_name:
             raise ToolError(f"there is no tool {call.name!r}; your tools are {', '.join(tools_by_name)}")
         if not isinstance(call.arguments, Mapping):
             raise ToolError(f"arguments must be a JSON object, not {call.arguments!r}")
-        result = await tools_by_name[call.name].run(to_plain_json(call.arguments), scope=scope)
+        return await call_tool(tools_by_name[call.name], to_plain_json(call.arguments), scope=scope)
     except ToolError as complaint:
-        result, error = f"error: {complaint}", True
-    return ToolUse(name=call.name, arguments=call.arguments, result=result, error=error)
+        return ToolUse(name=call.name, arguments=call.arguments, result=f"error: {complaint}", error=True)
 
 
 def _step(

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.own_tools import find_missing_tools, refuse_unusable_tools
 
 
 def refuse_other_method(workflow: Workflow, method: str, what: str) -> None:
@@ -41,15 +42,15 @@ def refuse_unreadable_memory(method: Method, workflow: Workflow, what: str) -> N
 
 
 def refuse_missing_tools(workflow: Workflow, tools: Collection[str], what: str, advice: str) -> None:
-    """Refuse a workflow whose agents hold tools that are not here.
+    """Refuse a workflow whose agents hold tools that are not here, or whose own tools cannot be called here.
 
     Args:
         what: the workflow in the message.
         advice: ends the message: what lacks the tools, and what to do.
 
     Raises:
-        ConfigError: its agents hold others.
+        ConfigError: its agents hold others, or `refuse_unusable_tools` refuses its own.
     """
-    held = {tool for agent in workflow.agents for tool in agent.tools}
-    if missing := sorted(held.difference(tools)):
+    refuse_unusable_tools(workflow, tools)
+    if missing := find_missing_tools(workflow, tools):
         raise ConfigError(f"{what} holds {', '.join(missing)}{advice}")

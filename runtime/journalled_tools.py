@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.protocols import Tool, Toolbox
+from selfwire.core.errors import ToolError
+from selfwire.core.protocols import TimedTool, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.values import to_plain_json
+from selfwire.core.workflow_tool import ToolOutcome
 from selfwire.runtime.journal import CallResult, Journal
 
 
@@ -35,9 +37,55 @@ class JournalledTool:
         return str(result.parse(json.loads))
 
 
-def add_journal(toolbox: Toolbox, journal: Journal) -> Toolbox:
+@dataclass(frozen=True)
+class JournalledTimedTool:
+    """A tool of a workflow whose outcomes are replayed, failures of its function and seconds included."""
+
+    tool: TimedTool
+    journal: Journal
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The spec of the tool."""
+        return self.tool.spec
+
+    @property
+    def identity(self) -> str:
+        """That of the tool."""
+        return self.tool.identity
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """As `measure`; a failure of the function is a ToolError."""
+        outcome = await self.measure(arguments, scope=scope)
+        if outcome.failed:
+            raise ToolError(outcome.result)
+        return outcome.result
+
+    async def measure(self, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+        """Run the tool or replay its outcome; a ToolError is recorded and not replayed."""
+
+        async def call() -> CallResult:
+            return CallResult((await self.tool.measure(arguments, scope=scope)).model_dump_json())
+
+        request = {"tool": self.spec.name, "arguments": to_plain_json(arguments), "source": self.identity}
+        result = await self.journal.call_once("tool", scope, request, call)
+        return result.parse(ToolOutcome.model_validate_json)
+
+
+class JournalledTools(dict[str, Tool]):
+    """Tools whose calls are recorded in a journal."""
+
+    def __init__(self, tools: Toolbox, journal: Journal) -> None:
+        super().__init__((name, _add_journal(tool, journal)) for name, tool in tools.items())
+        self.journal = journal
+
+
+def add_journal(toolbox: Toolbox, journal: Journal) -> JournalledTools:
     """Journal all tools of a toolbox except those that rebuild their state when they run again."""
-    return {
-        name: tool if getattr(tool, "rebuilds", False) else JournalledTool(tool, journal)
-        for name, tool in toolbox.items()
-    }
+    return JournalledTools(toolbox, journal)
+
+
+def _add_journal(tool: Tool, journal: Journal) -> Tool:
+    if getattr(tool, "rebuilds", False):
+        return tool
+    return JournalledTimedTool(tool, journal) if isinstance(tool, TimedTool) else JournalledTool(tool, journal)

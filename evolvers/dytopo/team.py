@@ -14,6 +14,7 @@ from selfwire.core.prompts import Prompts
 from selfwire.core.protocols import Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.tool_calls import call_tool
 from selfwire.core.trajectory import ToolUse
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, Id
@@ -173,11 +174,10 @@ class Team:
             if call.tool not in held:
                 raise ToolError(f"there is no tool {call.tool!r}; your tools are {', '.join(held)}")
             arguments = _parse_arguments(call)
-            result = await held[call.tool].run(arguments, scope=scope.at(node=f"{scope.node}#{at}"))
+            return await call_tool(held[call.tool], arguments, scope=scope.at(node=f"{scope.node}#{at}"))
         except ToolError as error:
             name = re.sub(r"[^A-Za-z0-9_-]", "-", call.tool).lstrip("-_")[:64] or "unknown"
             return ToolUse(name=name, arguments=arguments, result=f"error: {error}", error=True)
-        return ToolUse(name=call.tool, arguments=arguments, result=result)
 
 
 def render_memory(memory: Memory) -> str:

@@ -47,7 +47,7 @@ def adopt_workflow(workflow: Workflow, config: HivaConfig) -> Workflow:
             f"nodes={config.nodes} and successors={config.successors}; raise these, or start from a smaller team"
         )
     capped = workflow.replace(topology=workflow.topology.replace(caps=_caps(config)))
-    bare = capped.replace(agents=tuple(agent.replace(tools=()) for agent in capped.agents))
+    bare = capped.replace(agents=tuple(agent.replace(tools=()) for agent in capped.agents), tools=())
     if config.tools or bare == capped or MEMORY_KEY not in capped.memory:
         return capped if config.tools else bare
     learned = HivaMemory.of(capped)

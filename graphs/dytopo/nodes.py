@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from selfwire.core.errors import TaskError
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.core.values import Id
+from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import deliver, describe_needs
 from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, get_workers
@@ -18,6 +18,7 @@ from selfwire.evolvers.dytopo.team import Team
 from selfwire.evolvers.dytopo.tuning import get_current_setting
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoState, SolveContext
 from selfwire.graphs.dytopo.worker_graph import RoundRun, run_workers
+from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
 from selfwire.graphs.run_start import RunStart, new_question
@@ -34,10 +35,10 @@ class DytopoActions:
     embedder: Embedder
     config: DytopoConfig = field(default_factory=DytopoConfig)
 
-    @cached_property
-    def team(self) -> Team:
-        """The models with DyTopo's prompts."""
-        return Team(self.model, load_prompts("evolvers", MEMORY), self.toolbox, self.config)
+    def make_team(self, workflow: Workflow) -> Team:
+        """The models with DyTopo's prompts and the tools of a team."""
+        tools = add_own_tools(self.toolbox, workflow)
+        return Team(self.model, load_prompts("evolvers", MEMORY), tools, self.config)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class DytopoNodes:
     async def workers(self, state: DytopoState) -> Update:
         """Every worker speaks once (phase 1)."""
         run = RoundRun(
-            team=self.dytopo.team,
+            team=self.dytopo.make_team(state.workflow),
             workflow=state.workflow,
             question=state.get_question(),
             goal=state.goal,
@@ -116,7 +117,7 @@ class DytopoNodes:
     async def manager(self, state: DytopoState) -> Update:
         """Halt, or set the next goal (phase 5)."""
         *before, last = state.rounds
-        managed = await self.dytopo.team.manage(
+        managed = await self.dytopo.make_team(state.workflow).manage(
             state.workflow.agents_by_id[MANAGER],
             state.get_question(),
             state.goal,

@@ -11,10 +11,12 @@ from langgraph.config import get_stream_writer
 from selfwire.core.edits import Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
+from selfwire.core.tool_calls import record_tool_calls
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
+from selfwire.core.workflow_tool import ToolRecord
 from selfwire.evolvers.gate import GateDecision, decide
 from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, grade_trajectory, to_rollout_fn
@@ -97,9 +99,14 @@ class EvolutionNodes:
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
             return await grade_trajectory(self.context.rollout_context, tasks[done.question.id], done, at)
 
+        workflow = record_tool_calls(workflow, trajectories)
         evolved = await self.context.method.evolve(workflow, trajectories, scope=scope, grade=grade)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
-        return {"candidate": await self._put(evolved.workflow), "evolved": await self.context.journal.put_body(record)}
+        return {
+            "incumbent": await self._put(workflow),
+            "candidate": await self._put(evolved.workflow),
+            "evolved": await self.context.journal.put_body(record),
+        }
 
     async def gate(self, state: EvolutionState) -> EvolutionState:
         """Compare candidate and incumbent on fresh gate tasks, paired."""
@@ -107,7 +114,7 @@ class EvolutionNodes:
         candidate = await self._workflow(state["candidate"])
         evolved = await self.context.journal.get_body(state["evolved"])
         if _structure(candidate) == _structure(incumbent) and not evolved["needs_gate"]:
-            verdict = _accept_without_gate("agents and topology are unchanged", state["equals"])
+            verdict = _accept_without_gate("agents, tools and topology are unchanged", state["equals"])
         elif self.context.config.gate == "off":
             verdict = _accept_without_gate("the gate is off", state["equals"])
         else:
@@ -306,4 +313,4 @@ def _accept_without_gate(why: str, equals: int) -> GateDecision:
 
 
 def _structure(workflow: Workflow) -> tuple[Any, ...]:
-    return workflow.agents, workflow.topology
+    return workflow.agents, workflow.topology, [tool.replace(record=ToolRecord()) for tool in workflow.tools]

@@ -15,6 +15,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
 from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.prompts import load_prompts
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.nodes.ensemble import make_ensemble_runner
@@ -34,12 +35,11 @@ class EvomasActions:
         """Planner and evaluator with EvoMAS's prompts."""
         return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 
-    @cached_property
-    def runners(self) -> dict[str, AgentRunner]:
+    def make_runners(self, pool: Workflow) -> dict[str, AgentRunner]:
         """How agents act, by kind."""
         temperature = self.config.temperature
         return {
-            "worker": make_agent_runner(self.model, self.toolbox, temperature=temperature),
+            "worker": make_agent_runner(self.model, add_own_tools(self.toolbox, pool), temperature=temperature),
             "ensemble": make_ensemble_runner(self.model, load_prompts("nodes"), temperature=temperature),
         }
 
@@ -51,7 +51,7 @@ class EvomasActions:
         agent = Agent(id="verifier", prompt=load_prompts("evolvers", METHOD).text("verify").strip(), tools=tools)
         inbox = (Message(source="workflow", target=agent.id, text=outcome),)
         try:
-            step = await self.runners["worker"](agent, question, inbox, scope=scope.at(node=agent.id))
+            step = await self.make_runners(pool)["worker"](agent, question, inbox, scope=scope.at(node=agent.id))
         except ModelError as error:
             return "", get_error_cost(error)
         return step.output, step.usage
@@ -59,5 +59,6 @@ class EvomasActions:
     def describe_tools(self, pool: Workflow) -> str:
         """The tools that the pool holds, one line each."""
         names = dict.fromkeys(tool for agent in pool.agents for tool in agent.tools)
-        specs = [self.toolbox[name].spec for name in names if name in self.toolbox]
+        there = add_own_tools(self.toolbox, pool)
+        specs = [there[name].spec for name in names if name in there]
         return "\n".join(f"{spec.name}: {spec.description}" for spec in specs) or "(none)"

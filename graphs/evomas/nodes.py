@@ -129,7 +129,7 @@ class EvomasNodes:
         """Run the layers as a team."""
         stage = state.present
         place, whole = _place(state, stage.number), self.evomas.config.task_state
-        run = StageRun(state.pool, state.get_question(), state.task, whole, self.evomas.runners, place)
+        run = StageRun(state.pool, state.get_question(), state.task, whole, self.evomas.make_runners(state.pool), place)
         done = await run.play(stage.layers_to_run)
         outcome = (done.answer or "").strip() or None
         why = done.error or "the last layer said nothing"

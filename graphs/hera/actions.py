@@ -25,6 +25,7 @@ from selfwire.evolvers.hera.profile import Brief, characterize_query
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
+from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
 from selfwire.nodes.agent import make_agent_runner
@@ -86,13 +87,14 @@ class HeraActions:
             agents: instead of the workflow's, for prompt variants and newcomers.
             graph_config: config of the team's graph; None makes it part of the running graph.
         """
-        act = make_agent_runner(self.model, self.toolbox, temperature=temperature)
+        act = make_agent_runner(self.model, add_own_tools(self.toolbox, workflow), temperature=temperature)
         context = TeamContext.of(workflow, question, scope.at(task=question.id), act, agents=agents)
         return await run_team(topology, context, config=graph_config)
 
     def get_held_tools(self, workflow: Workflow) -> tuple[str, ...]:
         """Tools that a new agent may hold: those of the pool."""
-        return tuple(sorted({tool for agent in workflow.agents for tool in agent.tools if tool in self.toolbox}))
+        there = add_own_tools(self.toolbox, workflow)
+        return tuple(sorted({tool for agent in workflow.agents for tool in agent.tools if tool in there}))
 
 
 def make_notes(brief: Brief, plan: Plan) -> dict[str, Any]:

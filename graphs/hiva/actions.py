@@ -25,6 +25,7 @@ from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
+from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
 from selfwire.graphs.trained_router.routing import make_learned_router, to_team_episode
@@ -74,7 +75,8 @@ class HivaActions:
             if concepts is None:
                 concepts, overhead = await self.characterize_task(question, workflow, scope)
             match = await match_task(concepts, workflow, self.embedder)
-        act = make_agent_runner(self.model, self.toolbox, temperature=self.config.temperature)
+        tools = add_own_tools(self.toolbox, workflow)
+        act = make_agent_runner(self.model, tools, temperature=self.config.temperature)
         router = make_router(workflow, match, self.config)
         if learned := has_learned_router(workflow, self.config):
             routing = await make_learned_router(workflow, question, act, self.embedder)
@@ -92,7 +94,7 @@ class HivaActions:
     ) -> tuple[TaskConcepts, Usage]:
         """The concepts of a task, and the cost of naming them."""
         held = {tool for agent in workflow.agents for tool in agent.tools}
-        tools = [tool.spec for name, tool in sorted(self.toolbox.items()) if name in held]
+        tools = [one.spec for name, one in sorted(add_own_tools(self.toolbox, workflow).items()) if name in held]
         return await characterize_task(question, workflow, self.meta_model, tools=tools, scope=scope)
 
     async def match_noted(self, trajectory: Trajectory, workflow: Workflow) -> TaskMatch | None:

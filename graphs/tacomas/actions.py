@@ -16,6 +16,7 @@ from selfwire.evolvers.tacomas.initial_team import METHOD
 from selfwire.evolvers.tacomas.messages import weigh_messages
 from selfwire.evolvers.tacomas.slow import name_nodes
 from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
 from selfwire.nodes.agent import make_agent_runner
@@ -58,10 +59,11 @@ class TacomasActions:
     def list_offered_tools(self, workflow: Workflow) -> dict[str, Tool]:
         """Tools that newborns may hold: those that the initial team holds."""
         held = {tool for agent in workflow.agents for tool in agent.tools}
-        return {name: tool for name, tool in sorted(self.toolbox.items()) if name in held}
+        return {name: tool for name, tool in sorted(add_own_tools(self.toolbox, workflow).items()) if name in held}
 
     def _make_weighing_runner(self, workflow: Workflow, weights: Mapping[str, float]) -> AgentRunner:
-        act = make_agent_runner(self.model, self.toolbox, temperature=self.config.temperature)
+        tools = add_own_tools(self.toolbox, workflow)
+        act = make_agent_runner(self.model, tools, temperature=self.config.temperature)
         by_node = {node: weights.get(agent, 0.0) for node, agent in workflow.topology.agents.items()}
         names = name_nodes(workflow)
 

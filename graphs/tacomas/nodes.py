@@ -26,6 +26,7 @@ from selfwire.evolvers.tacomas.judge import (
 from selfwire.evolvers.tacomas.lessons import get_lessons
 from selfwire.evolvers.tacomas.meta import propose_slow_update
 from selfwire.evolvers.tacomas.rounds import Round, compute_figures, find_best_round, find_stop_reason, with_slow_update
+from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
 from selfwire.graphs.run_start import RunStart, add_usage
 from selfwire.graphs.tacomas.actions import TacomasActions
@@ -176,6 +177,7 @@ class TacomasNodes:
         """F^T: the meta-model's structural delta within budgets and caps."""
         done, (*before, last) = state.done, state.rounds
         assert done is not None, "a round comes before the slow loop"
+        tools = add_own_tools(self.tacomas.toolbox, state.workflow)
         delta = await propose_slow_update(
             state.workflow,
             state.rounds,
@@ -184,7 +186,7 @@ class TacomasNodes:
             done=done,
             notes=state.notes,
             lessons=get_lessons(state.workflow),
-            tools={name: self.tacomas.toolbox[name] for name in state.tools},
+            tools={name: tools[name] for name in state.tools},
             config=self.tacomas.config,
             scope=state.scope.at(visit=last.number),
         )

@@ -1,0 +1,45 @@
+"""A workflow's own tools beside those that a run lends: in one sandbox, and in the run's journal."""
+
+from collections.abc import Collection
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Tool, Toolbox
+from selfwire.core.workflow import Workflow
+from selfwire.runtime.journalled_tools import JournalledTools, add_journal
+from selfwire.runtime.sandbox import find_sandbox
+from selfwire.tools.sandboxed import SandboxedTool
+
+
+def add_own_tools(toolbox: Toolbox, workflow: Workflow) -> Toolbox:
+    """The tools that a run lends, and the workflow's own.
+
+    Raises:
+        ConfigError: as `refuse_unusable_tools`.
+    """
+    if not workflow.tools:
+        return toolbox
+    refuse_unusable_tools(workflow, toolbox)
+    sandbox = find_sandbox()
+    own: dict[str, Tool] = {tool.name: SandboxedTool(tool, sandbox) for tool in workflow.tools}
+    return {**toolbox, **(add_journal(own, toolbox.journal) if isinstance(toolbox, JournalledTools) else own)}
+
+
+def find_missing_tools(workflow: Workflow, lent: Collection[str]) -> list[str]:
+    """Tools that agents hold, and that neither the run lends nor the workflow has; sorted."""
+    held = {tool for agent in workflow.agents for tool in agent.tools}
+    return sorted(held.difference(lent, workflow.tools_by_name))
+
+
+def refuse_unusable_tools(workflow: Workflow, lent: Collection[str]) -> None:
+    """Check that a workflow's own tools can be called beside the tools that a run lends.
+
+    Raises:
+        ConfigError: two share a name, or no sandbox works here.
+    """
+    if twice := sorted(set(lent).intersection(workflow.tools_by_name)):
+        raise ConfigError(
+            f"the workflow has a tool {twice[0]!r} of its own, and the run lends another of that name; lend it under "
+            "another name, or remove the workflow's own"
+        )
+    if workflow.tools:
+        find_sandbox()

@@ -1,5 +1,6 @@
 """A workflow's tool as agents call it: results, what its function raises, wrong input, and a sandbox that fails."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,6 @@ from selfwire.core.execution import Execution, Limits
 from selfwire.core.scope import Scope
 from selfwire.core.workflow_tool import WorkflowTool
 from selfwire.runtime.sandbox import find_sandbox
-from selfwire.tools import sandboxed
 from selfwire.tools.sandboxed import SHOWN, SandboxedTool
 from tests.core.generators import make_tool
 from tests.sandboxed import needs_sandbox
@@ -88,7 +88,7 @@ async def test_a_sandbox_that_fails_is_tried_three_times_with_growing_waits(monk
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(sandboxed.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     assert (await SandboxedTool(tool("return n"), FailingSandbox(2)).run({"n": 7}, scope=SCOPE)) == "7 within 30 s"
     assert waits == [0.5, 1.0]
     broken = FailingSandbox(9)

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from typing import Any
 
 from pydantic import BaseModel
 
-from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.prompts import Prompts
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
@@ -25,13 +26,7 @@ class ScriptedModel:
         self.asked: list[tuple[str, str, Scope, str]] = []
 
     async def generate_structured(
-        self,
-        schema: type[Schema],
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "meta",
-        temperature: float | None = None,
+        self, schema: type[Schema], messages: Sequence[ChatMessage], *, scope: Scope, role: str = "meta", **_: Any
     ) -> tuple[Schema, Usage]:
         self.asked.append((schema.__name__, messages[-1].content, scope, role))
         answer = self.script[schema.__name__]
@@ -42,15 +37,7 @@ class ScriptedModel:
         assert isinstance(answer, schema)
         return answer, ONE_CALL
 
-    async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
-    ) -> Reply:
+    async def generate(self, *_: Any, **__: Any) -> Reply:
         raise AssertionError("only objects are asked for here")
 
     def names(self) -> list[str]:

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
-from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
@@ -81,8 +81,8 @@ class Orchestra:
         messages: Sequence[ChatMessage],
         *,
         scope: Scope,
-        role: str = "meta",
         temperature: float | None = None,
+        **_: Any,
     ) -> tuple[Schema, Usage]:
         self.asked.append((schema.__name__, messages[-1].content, temperature))
         line = self.script[schema.__name__]
@@ -94,13 +94,7 @@ class Orchestra:
         return schema.model_validate(line), Usage(calls=1, input_tokens=10)
 
     async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
+        self, messages: Sequence[ChatMessage], *, scope: Scope, temperature: float | None = None, **_: Any
     ) -> Reply:
         self.spoke.append((scope, messages[0].content, temperature))
         self.speaking += 1

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
-from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
@@ -58,8 +58,8 @@ class SpokenModel:
         messages: Sequence[ChatMessage],
         *,
         scope: Scope,
-        role: str = "meta",
         temperature: float | None = None,
+        **_: Any,
     ) -> tuple[Schema, Usage]:
         self.asked.append((scope.node, scope.visit, messages[-1].content))
         self.systems[scope.node, scope.visit] = messages[0].content
@@ -76,15 +76,7 @@ class SpokenModel:
             raise failure
         return schema.model_validate(line), Usage(calls=1, input_tokens=10, output_tokens=2)
 
-    async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
-    ) -> Reply:
+    async def generate(self, *_: Any, **__: Any) -> Reply:
         raise AssertionError("members of a round are asked for objects only")
 
     def shown(self, node: str, visit: int) -> str:

@@ -75,30 +75,18 @@ class RecordingModel(MeteredModel):
         self.asks, self.replies = asks, replies
 
     async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
+        self, messages: Sequence[ChatMessage], *, scope: Scope, role: str = "agent", **options: Any
     ) -> Reply:
-        self.asks.add(scope, role, messages, tools=tools)
-        return await super().generate(messages, scope=scope, role=role, tools=tools, temperature=temperature)
+        self.asks.add(scope, role, messages, tools=options.get("tools", ()))
+        return await super().generate(messages, scope=scope, role=role, **options)
 
     async def generate_structured(
-        self,
-        schema: type[Schema],
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "meta",
-        temperature: float | None = None,
+        self, schema: type[Schema], messages: Sequence[ChatMessage], *, scope: Scope, role: str = "meta", **options: Any
     ) -> tuple[Schema, Usage]:
         self.asks.add(scope, role, messages, schema=schema)
         if schema.__name__ in self.replies:
             return schema.model_validate(self.replies[schema.__name__]), Usage(calls=1)
-        return await super().generate_structured(schema, messages, scope=scope, role=role, temperature=temperature)
+        return await super().generate_structured(schema, messages, scope=scope, role=role, **options)
 
 
 @cache

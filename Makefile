@@ -5,13 +5,14 @@ BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
-.PHONY: help setup demo test check lock bench chaos weak clean
+.PHONY: help setup demo test check fault-coverage lock bench chaos weak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    evolve HiVA on Plancraft with the offline stand-in (no key needed)"
 	@echo "make test    run all tests"
 	@echo "make check   lint, types, import rules, licences, known vulnerabilities"
+	@echo "make fault-coverage  run all tests, and list branches that handle faults and are never run"
 	@echo "make lock    choose the versions anew that CI installs (constraints.txt)"
 	@echo "make bench   measure overheads; prints a table"
 	@echo "make chaos   disturb runs and fuzz replies and files, 15 minutes each (MINUTES=, SEED=)"
@@ -56,6 +57,13 @@ lock: setup
 	@echo "==> choosing versions"
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --no-annotate \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o constraints.txt pyproject.toml
+
+fault-coverage: setup
+	@echo "==> running all tests and counting lines; about twice as long as make test"
+	@rm -rf .coverage && mkdir .coverage
+	-@$(BIN)/coverage run -m pytest -n auto --dist worksteal -q $(ARGS)
+	@$(BIN)/coverage combine -q && $(BIN)/coverage json -q -o .coverage/report.json
+	@$(BIN)/python -m tests.fault_coverage
 
 demo: setup
 	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"

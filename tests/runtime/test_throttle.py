@@ -28,6 +28,24 @@ async def test_a_pause_binds_who_waits_already_and_who_comes_later() -> None:
     assert gate.paused == 0
 
 
+async def test_who_is_cancelled_in_a_pause_leaves_its_place() -> None:
+    gate = Throttle(concurrency=1)
+    gate.pause(600)
+
+    async def enter() -> None:
+        async with gate:
+            pass
+
+    waiting = asyncio.create_task(enter())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    gate._paused_until = 0.0
+    async with asyncio.timeout(60):
+        await enter()
+
+
 def test_places_are_handed_over_between_event_loops() -> None:
     gate, inside, most = Throttle(concurrency=2), 0, 0
 

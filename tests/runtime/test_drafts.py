@@ -1,0 +1,26 @@
+"""Files that appear whole."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfwire.runtime.drafts import make_draft, place_draft
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["with hard links", "without"])
+def test_one_of_two_drafts_gets_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError("no hard links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "file"
+    for text, wins in (("first", True), ("second", False)):
+        with make_draft(path) as draft:
+            draft.write_text(text)
+            assert place_draft(draft, path) is wins
+    assert path.read_text() == "first"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]

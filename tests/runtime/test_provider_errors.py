@@ -39,13 +39,12 @@ async def test_a_client_that_could_not_be_made_is_made_by_the_next_request(monke
         async def aclose(self) -> None:
             pass
 
-    made = iter([OSError("no certificates"), Sending()])
+    faults = [OSError("no certificates")]
 
     def make() -> Sending:
-        one = next(made)
-        if isinstance(one, OSError):
-            raise one
-        return one
+        if faults:
+            raise faults.pop()
+        return Sending()
 
     monkeypatch.setattr(openai_client, "DefaultAsyncHttpxClient", make)
     client = ClientPerLoop.__new__(ClientPerLoop)

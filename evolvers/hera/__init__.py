@@ -25,7 +25,8 @@ Departures from the paper (a test is named after each):
     D5  A topology has one entry and one sink, which answers: where a plan has several starts, the decomposer is put
         before them; where no step answers, the answer generator is added.
     D6  The group of mutated topologies is compared together with the group that failed; otherwise a mutation that
-        always helps would teach nothing. There is one such group per question and evolution.
+        always helps would teach nothing. There is one such group per question and evolution, in which each candidate
+        runs once; literally, each would have a group of its own.
     D7  Prompts evolve once per batch and agent, by the agent's last failure; a batch of one is the paper's.
     D8  A new agent of a mutation joins the pool if its trajectory succeeded; the paper does not say.
     D9  The pool has a calculator, which the paper's third case study needs.
@@ -37,4 +38,18 @@ Departures from the paper (a test is named after each):
         words for type and difficulty are left out of that comparison, as sharing them makes any texts close.
     D14 Nobody is planned with who can do nothing: without a tool to search with there is neither retriever nor rewriter
         in plans, in the default chain and among the alternatives of a mutation.
+    D15 Blamed is one agent of the group's best-ranked failure. Alg. 1 makes one more run for it; the group has G
+        samples of the same policy already, and the best failure is nearest to success.
+    D16 A variant adds instructions to the prompt instead of rewriting it. What differs is then known word by word, and
+        role and tools stay.
+    D17 Consolidation is one decision per group that sees the entries matching its insights, as in Alg. 3; the prompt of
+        App. B has the whole library, which may hold 100 entries.
+    D18 No insight is pruned for its utility alone, only in a conflict (Alg. 3) or out of a full library. Utility
+        depends on how hard the questions are: on hard ones, all insights would go.
+    D19 The contrast shows the varied agent's own work with answer, score and tokens, not that of agents whose prompts
+        were frozen, and proposes no new prompt: App. B asks for that twice, and the diff of the integration is it.
+    D20 Experience is always kept; changes of prompts and pool have to do no worse on held-out tasks. In the paper,
+        every change stays.
+    D21 Limits that the paper lacks, for the bill: 12 steps of a plan, 16 agents, 3 agents per batch whose prompts
+        evolve, 100 insights.
 """

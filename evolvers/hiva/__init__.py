@@ -52,4 +52,21 @@ Departures from the paper (a test is named after each):
          noise, and a constant indicator, of correlation 0, would win over all those below 0.
     D21  A task is characterised only where its concepts decide something: before a run in which the bandit has two arms
          at some node, and before f_G may offer ADD_PARALLEL. Without concepts, beliefs move by r alone.
+    D22  Every agent reads the whole task beside its instruction. An instruction is short and written by a model: what
+         it leaves out of a task with long texts, no later agent could know.
+    D23  The aggregator gets the output of everybody who hands on to it. In Alg. 2 it takes only those without another
+         successor (deg+ = 1), so that CONNECT_TO_AGGREGATOR would do nothing for an agent that has one.
+    D24  Of a gradient only what is meant for the agents before it flows back to them. What its own prompt or tools
+         should change is mended there; passed on, one fault would rewrite the prompts of the whole chain.
+    D25  Who writes a gradient says its sentiment in the same reply; the paper judges it in a call of its own.
+    D26  Embedded are the task's concepts, as one text, and each agent's role and prompt, which Psi_1 compares. Nodes of
+         the graph have no embeddings; an agent is joined to the concepts whose words it uses.
+    D27  The first ADD_PARALLEL at a source that only the aggregator follows makes a chain, the second the fork of
+         Fig. 14: a decision adds one agent, as in Fig. 10, and the source's output goes to that agent instead.
+    D28  omega's evidence is compared within an iteration's held-out tasks. The team changes between iterations, and
+         what makes it better or worse as a whole says nothing about an indicator.
+    D29  The workflow learns on train tasks, and what was rewired is kept if it does no worse on held-out tasks. The
+         paper evolves on each test sample and accepts every change; a run that does so says that it used labels.
+    D30  A team has at most 12 nodes, an evolved prompt 4000 characters, an instruction 200 words. The paper has no
+         limit on agents, and 1000 tokens for replies.
 """

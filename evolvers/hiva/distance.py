@@ -20,10 +20,15 @@ NOISE = 2.5
 
 
 class WeightSample(FrozenModel):
-    """Evidence of one held-out task: log(1 + d_I) * Psi_k, averaged over the agents that ran."""
+    """Evidence of one held-out task: log(1 + d_I) * Psi_k, averaged over the agents that ran.
+
+    Args:
+        batch: the iteration in which it was run; the tasks of a batch had the same team.
+    """
 
     terms: Indicators
     solved: bool
+    batch: int = -1
 
 
 def semantic_mismatch(agent: Iterable[str], task: Iterable[str], cosine: float) -> float:
@@ -77,21 +82,24 @@ def fit_weights(evidence: Sequence[WeightSample], weights: Indicators = UNIFORM)
     """Weights half way to those on the simplex that maximise the correlation of -Dist with success (App. D.5).
 
     An indicator that is equal in all tasks keeps its share. The best of many weights correlates with pure noise too, so
-    it counts only from 2.5/sqrt(n) on, and only if it beats the weights so far (D20).
+    it counts only from 2.5/sqrt(n) on, and only if it beats the weights so far (D20). Tasks are compared with those of
+    their own batch (D28).
 
     Returns:
-        None with fewer than 20 tasks or with equal outcomes (D14), and where the weights should stay.
+        None with fewer than 20 tasks in batches of mixed outcome (D14), and where the weights should stay.
     """
-    solved = np.array([e.solved for e in evidence], dtype=float)
-    if len(evidence) < FEWEST_TASKS or solved.min() == solved.max():
+    batches = [batch for batch in _by_batch(evidence) if len({e.solved for e in batch}) == 2]
+    if sum(map(len, batches)) < FEWEST_TASKS:
         return None
-    terms, old = np.array([e.terms for e in evidence]), np.asarray(weights)
+    solved = np.concatenate([_centre([float(e.solved) for e in batch]) for batch in batches])
+    terms, old = np.concatenate([_centre([e.terms for e in batch]) for batch in batches]), np.asarray(weights)
     varying = terms.std(axis=0) > 1e-9
     share = old[varying].sum()
     if varying.sum() < 2 or share <= 0:
         return None
     best = _best(terms[:, varying], solved, old[varying] / share)
-    if _correlation(best, terms[:, varying], solved) < NOISE / sqrt(len(evidence)):
+    free = len(solved) - len(batches) + 1  # each further mean takes a degree of freedom
+    if _correlation(best, terms[:, varying], solved) < NOISE / sqrt(free):
         return None
     halfway = old.copy()
     halfway[varying] = (old[varying] + share * best) / 2
@@ -100,6 +108,18 @@ def fit_weights(evidence: Sequence[WeightSample], weights: Indicators = UNIFORM)
 
 
 _Array = npt.NDArray[np.float64]
+
+
+def _by_batch(evidence: Sequence[WeightSample]) -> list[list[WeightSample]]:
+    found: dict[int, list[WeightSample]] = {}
+    for one in evidence:
+        found.setdefault(one.batch, []).append(one)
+    return list(found.values())
+
+
+def _centre(values: Sequence[float] | Sequence[Indicators]) -> _Array:
+    rows = np.array(values, dtype=float)
+    return np.asarray(rows - rows.mean(axis=0))
 
 
 def _best(terms: _Array, solved: _Array, old: _Array) -> _Array:

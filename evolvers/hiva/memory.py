@@ -220,7 +220,7 @@ class HivaMemory(FrozenModel):
 
     def refit(self, evidence: Iterable[WeightSample]) -> "HivaMemory":
         """The memory with weights refitted to held-out tasks, where these are enough (D14, D20)."""
-        kept = (*self.evidence, *evidence)[-HISTORY:]
+        kept = (*self.evidence, *(one.replace(batch=self.iteration) for one in evidence))[-HISTORY:]
         fit = fit_weights(kept, self.weights)
         return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)
 

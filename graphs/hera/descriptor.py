@@ -48,5 +48,5 @@ DESCRIPTOR = MethodDescriptor(
     random_edits=RandomPool.of,
     learns_insights=True,
     paper="Li and Ramakrishnan, *Experience as a Compass*",
-    departures="D1-D14",
+    departures="D1-D21",
 )

@@ -72,5 +72,5 @@ DESCRIPTOR = MethodDescriptor(
     router=RouterTraining(plan_router, config={"router": "learned"}),
     fit_config=with_room,
     paper="Tang et al., *HiVA*",
-    departures="D1-D21",
+    departures="D1-D30",
 )

@@ -25,6 +25,7 @@ from selfwire.graphs.evolution.config import EvolutionConfig, EvolutionContext
 from selfwire.graphs.evolution.graph import Event, build, count_failed_tests, run_evolution
 from selfwire.graphs.evolution.nodes import EvolutionNodes
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader, explore_samples
+from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.trajectory_notes import get_trajectories_note, load_trajectories
 from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.ledger import Ledger
@@ -127,6 +128,12 @@ async def test_without_the_gate_every_candidate_is_kept() -> None:
     method = Scripted(skill=lambda number: 1.0 - number)
     assert (await evolved(context(method, gate="off"))).agents_by_id["a"].prompt == "3"
     assert not [phase for phase, _ in method.seen if phase == "gate"]
+
+
+@pytest.mark.parametrize("method", ["hiva", "hera"])
+def test_d29_held_out_tasks_decide_unless_the_papers_way_is_chosen(method: str) -> None:
+    assert EvolutionConfig(name="w").gate == "paired"
+    assert describe_method(method).variants["no-gate"].gate == "off"
 
 
 @dataclass(frozen=True)

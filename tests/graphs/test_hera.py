@@ -197,6 +197,30 @@ async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory
     assert found.workflow.lineage.parent == made.make_initial_workflow().fingerprint
 
 
+async def test_d15_the_best_ranked_failure_of_the_group_is_blamed_and_no_further_run_is_made_for_it() -> None:
+    model = Orchestra(TopologyPlan=by_sample(LONG, ("query_decomposer", "evidence_selector", *SHORT[1:]), SHORT))
+    found, batch = await evolved(hera(model, library=False), Judge())
+    assert {scope.sample for scope, *_ in model.spoke if scope.phase == "rollout"} == {0, 1, 2, 3}
+    [shown] = [text for name, text, _ in model.asked if name == "FailedAgent"]
+    assert "evidence_selector" not in shown  # the failure with one more agent costs more, so it ranks below
+    assert [done.feedback.score for done in batch if done.feedback] == [1.0, 0.0, 0.0, 0.0]
+    assert found.notes["groups"]["mixed"] == 1
+
+
+async def test_what_an_agent_was_handed_stands_in_the_group_as_the_output_of_those_it_reads() -> None:
+    model = Orchestra()
+    _, batch = await evolved(hera(model, rope=False), Judge())
+    [shown] = [text for name, text, _ in model.asked if name == "Reflection"]
+    for done in batch:
+        outputs = {step.node: step.output for step in done.steps}
+        topology = Topology.model_validate(to_plain_json(done.notes["topology"]))
+        for step in done.steps:
+            assert [m.source for m in step.inbox] == list(topology.predecessors[step.node])
+            assert [m.text for m in step.inbox] == [outputs[m.source] for m in step.inbox]
+            assert step.output in shown
+    assert "answer_generator reads calculator" in shown
+
+
 async def test_d7_an_agent_that_fails_on_several_questions_evolves_once() -> None:
     model = Orchestra()
     questions = [Question(id=f"q{n}", input=f"Riddle {n}?") for n in range(3)]
@@ -255,7 +279,7 @@ async def test_without_mutation_there_is_no_second_group() -> None:
     assert judge.graded == []
 
 
-async def test_when_prompts_are_rejected_the_experience_stays() -> None:
+async def test_d20_when_prompts_are_rejected_the_experience_stays() -> None:
     made = hera()
     seed = made.make_initial_workflow()
     found, _ = await evolved(made, Judge())

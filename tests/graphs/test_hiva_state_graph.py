@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import Field
 
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.topology import Edge
 from selfwire.core.trajectory import Routing, Step, Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
@@ -201,6 +204,30 @@ async def test_d21_a_task_is_characterised_once_and_only_where_the_bandit_has_a_
     unrouted = ScriptedChat()
     built(unrouted, initial=fork(), config=HivaConfig(kabb=False)).compile().invoke(ASKED)
     assert "TaskProfile" not in unrouted.objects
+
+
+class Listening(ScriptedChat):
+    """Keeps what agents are told beside their prompts."""
+
+    told: list[str] = Field(default_factory=list)
+
+    def _answer(self, messages: list[BaseMessage], tools: Any) -> AIMessage:
+        self.told.append(messages[1].text)
+        return super()._answer(messages, tools)
+
+
+def test_d22_every_agent_reads_the_whole_task_beside_its_instruction() -> None:
+    model = Listening()
+    built(model, initial=trio()).compile().invoke(ASKED)
+    task = "Task:\nWhat am I?"
+    assert model.told == [task, f"{task}\n\nFrom source:\nCheck this.", f"{task}\n\nFrom checker:\nanswer 2"]
+
+
+def test_d23_an_agent_with_other_successors_reports_to_the_aggregator_too() -> None:
+    model = Listening()
+    direct = trio().topology.replace(edges=[*trio().topology.edges, Edge(source="source", target="aggregator")])
+    built(model, initial=trio().replace(topology=direct)).compile().invoke(ASKED)
+    assert model.told[-1] == "Task:\nWhat am I?\n\nFrom source:\nanswer 1\n\nFrom checker:\nanswer 2"
 
 
 def test_the_result_says_what_the_question_has_cost() -> None:

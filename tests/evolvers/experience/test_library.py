@@ -22,7 +22,7 @@ from selfwire.evolvers.experience.library import (
 )
 from selfwire.evolvers.hera.reflection import apply_operation, consolidate_insights
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations
-from tests.evolvers.hera.doubles import Angles, known, meta_model, pool
+from tests.evolvers.hera.doubles import COMPARISON, Angles, known, meta_model, pool
 from tests.scripted import ScriptedModel
 
 CONFIG = LibraryConfig()
@@ -93,6 +93,23 @@ async def test_what_matches_nothing_is_added_without_asking_and_without_a_decisi
     model, new = ScriptedModel(LibraryOperations=ReplyError("nonsense")), known("new")
     found, [change], _ = await consolidate_insights(old, [new], meta_model(model), Angles(), CONFIG, scope=Scope())
     assert (found, change.operation, len(model.asked)) == ((*old, new), "ADD", len(old))
+
+
+async def test_d17_the_model_decides_once_for_a_group_and_sees_the_entries_that_match() -> None:
+    near, far = known("always use the reader"), known("compare twice", profile=COMPARISON)
+    new = [known("leave the reader out"), known("read again")]
+    model = ScriptedModel(LibraryOperations=LibraryOperations(operations=[]))
+    await consolidate_insights((near, far), new, meta_model(model), Angles(), CONFIG, scope=Scope())
+    [shown] = model.shown("LibraryOperations")
+    assert near.text in shown
+    assert far.text not in shown
+    assert "- (bridge) leave the reader out\n- (bridge) read again" in shown
+
+
+def test_d18_low_utility_alone_prunes_nothing_but_a_full_library_drops_the_worst_first() -> None:
+    useless, good = known("useless", 50, 0), known("good", 4, 4)
+    assert [one.text for one in add_insight((useless, good), known("new"), 100)] == ["useless", "good", "new"]
+    assert [one.text for one in add_insight((useless, good), known("new"), 2)] == ["good", "new"]
 
 
 async def test_the_model_decides_on_what_it_is_shown() -> None:

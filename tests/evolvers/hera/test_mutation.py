@@ -114,7 +114,7 @@ async def test_a_newcomer_without_name_prompt_or_valid_reply_is_not_created(answ
     assert [(one.kind, one.newcomer) for one in await tried(answer)] == [("replace", None)]
 
 
-async def test_a_full_pool_gets_no_newcomer_and_a_taken_name_gets_a_number() -> None:
+async def test_d21_a_full_pool_gets_no_newcomer_and_a_taken_name_gets_a_number() -> None:
     assert [one.kind for one in await tried(said(), most=9)] == ["replace"]
     insert = (await tried(said(name="retriever")))[1]
     assert insert.newcomer is not None

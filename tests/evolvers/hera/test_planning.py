@@ -121,7 +121,7 @@ def test_what_nobody_reads_is_read_by_the_one_that_answers() -> None:
     assert any(f"nobody reads {E}" in one for one in found.repairs)
 
 
-def test_fifty_steps_are_cut() -> None:
+def test_d21_fifty_steps_are_cut() -> None:
     found = plan(*[(R, [number] if number else []) for number in range(49)], (A, [49]))
     assert len(found.topology.nodes) == 13  # twelve, and the one that answers
     assert any("50 steps are more than 12" in one for one in found.repairs)

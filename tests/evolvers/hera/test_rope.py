@@ -84,7 +84,7 @@ def test_d7_each_agent_once_the_most_blamed_first_by_its_last_failure() -> None:
     assert choose_blames([], 3) == ()
 
 
-async def test_a_variant_adds_instructions_below_the_prompt() -> None:
+async def test_d16_a_variant_adds_instructions_below_the_prompt() -> None:
     said = PromptVariant(instructions=["- Search  twice.", "", "a", "b", "c"])
     model = ScriptedModel(PromptVariant=said)
     found, _ = await generate_variant(RETRIEVER, "thoroughness", [told(1)], meta_model(model), scope=Scope())
@@ -122,6 +122,16 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
                  "adds: Search twice.", "score 1.00: said of it (80 tokens)", "did 1"):  # fmt: skip
         assert part in shown
     assert "did 2" not in shown  # the last failure is the original that is shown already
+
+
+async def test_d19_the_contrast_shows_the_varied_agent_s_work_and_leaves_the_new_prompt_to_the_integration() -> None:
+    model = ScriptedModel(Contrast=LEARNED)
+    better = ran(score=1.0)
+    await extract_lesson(RETRIEVER, FAILED, FAILED, [(VARIED, better)], [told(1)], meta_model(model), scope=Scope())
+    [shown] = model.shown("Contrast")
+    assert shown.count("[retriever] retriever said") == 3
+    assert "evidence_selector said" not in shown
+    assert set(Contrast.model_fields) == {"operational_rules", "behavioral_principles"}
 
 
 PASSAGE = "Passage 7: Mira Holt. Mira Holt was born in Tarn. She was the youngest of nine. In 1931 she moved to Graz."

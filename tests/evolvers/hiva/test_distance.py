@@ -124,6 +124,21 @@ def test_the_fit_is_at_least_as_good_as_the_weights_before() -> None:
     assert again is None or again.correlation >= fit.correlation
 
 
+def test_d28_tasks_are_compared_with_those_of_their_own_batch_whatever_team_ran_the_others() -> None:
+    """The second team is better, and its agents look farther from all tasks by the indicator that tells."""
+    draws = np.random.default_rng(0)
+
+    def batch(number: int, least: float, solved_below: float) -> list[WeightSample]:
+        rows = [(least + float(draws.uniform(0, 0.4)), *map(float, draws.random(3))) for _ in range(30)]
+        return [WeightSample(terms=row, solved=row[0] < solved_below, batch=number) for row in rows]
+
+    weak, strong = batch(0, 0.0, 0.1), batch(1, 0.5, 0.8)
+    fit = fit_weights([*weak, *strong])
+    assert fit is not None
+    assert fit.weights[0] == max(fit.weights) > 0.4
+    assert fit_weights([*weak[:10], *(e.replace(solved=True) for e in strong)]) is None  # of mixed outcome are ten
+
+
 def test_d14_the_weights_stay_without_twenty_tasks_of_mixed_outcome() -> None:
     assert fit_weights(held_out(19, 0)) is None
     assert fit_weights([e.replace(solved=True) for e in held_out(30, 0)]) is None

@@ -12,7 +12,7 @@ from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.forward import SHOWN_CONCEPTS, characterize_task, make_instructor, match_task
-from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts
 from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from tests.evolvers.hiva.doubles import meta_model, team
@@ -108,6 +108,16 @@ async def test_a_match_embeds_once_and_knows_every_agent() -> None:
     assert found.of("s")[1] == 1.0
     assert found.of("a")[0] < found.of("s")[0]
     assert type(found).model_validate_json(found.model_dump_json()) == found
+
+
+async def test_d26_only_the_task_and_the_agents_are_embedded_and_concepts_are_found_by_their_words() -> None:
+    grown = HivaMemory().replace(knowledge=Knowledge().with_task(CONCEPTS.replace(broader=("question",))))
+    embedder = Letters()
+    found = await match_task(CONCEPTS, grown.save_to(TEAM), embedder)
+    assert [len(batch) for batch in embedder.batches] == [1 + len(TEAM.agents)]
+    assert found.matches["a"] == 0.5
+    reworded = TEAM.replace(agents=[one.replace(prompt="You look entities up.") for one in TEAM.agents])
+    assert set((await match_task(CONCEPTS, reworded, embedder)).matches.values()) == {0.0}
 
 
 STEP = Step(

@@ -112,6 +112,13 @@ async def test_gradients_flow_in_reverse_topological_order() -> None:
     assert all(scope.task == "t1" and scope.iteration == 2 for _, _, scope, _ in model.asked)
 
 
+async def test_d24_what_successors_should_change_themselves_is_not_passed_on() -> None:
+    model = ScriptedModel(AgentGradient=SHARE)
+    await passed(model)
+    said = "<successor_feedback>\n[a] Add a reader.\n[b] Add a reader.\n</successor_feedback>"
+    assert said in model.shown("AgentGradient")[-1]
+
+
 async def test_an_agent_s_successors_tell_it_all_where_they_have_nothing_for_the_team() -> None:
     share = SHARE.model_copy(update={"overall_feedback": " "})
     model = ScriptedModel(AgentGradient=share)
@@ -178,6 +185,16 @@ async def test_d18_a_gradient_says_itself_what_it_concerns_and_praise_concerns_n
         found = await passed(model)
         assert {g.concerns for g in found.gradients if g.node != "end"} == {concerns}
         assert set(model.names()) == {"AgentGradient"}
+
+
+async def test_d25_the_sentiment_stands_in_the_reply_that_holds_the_gradient() -> None:
+    def answer(text: str, scope: Scope) -> AgentGradient:
+        return SHARE.model_copy(update={"sentiment": "critical" if scope.node == "a" else "neutral"})
+
+    model = ScriptedModel(AgentGradient=answer)
+    found = await passed(model)
+    assert {one.node: one.reward for one in found.gradients} == {"end": 1, "a": 0, "b": 1, "s": 1}
+    assert model.names() == ["AgentGradient"] * 3
 
 
 async def test_one_critique_stands_under_one_heading() -> None:

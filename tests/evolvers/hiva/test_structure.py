@@ -46,6 +46,13 @@ def test_add_parallel_reports_straight_to_the_aggregator() -> None:
         assert changed.agents_by_id["checker-dates"].prompt == PARALLEL.description
 
 
+def test_d27_additions_in_parallel_make_a_chain_first_and_then_the_team_of_figure_14() -> None:
+    chain = applied(team(("s", "end")), s=PARALLEL)
+    assert edges(chain) == {"s->checker-dates", "checker-dates->end"}
+    split = applied(chain, s=PARALLEL.model_copy(update={"description": "You are a finder of names."}))
+    assert edges(split) == edges(chain) | {"s->finder-names", "finder-names->end"}
+
+
 def test_add_serial_comes_between_an_agent_and_all_its_successors() -> None:
     changed = applied(FORK, s=SERIAL)
     assert edges(changed) == {"s->checks-dates", "checks-dates->a", "checks-dates->b", "a->end", "b->end"}

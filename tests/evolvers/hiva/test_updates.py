@@ -173,7 +173,7 @@ def test_an_adopted_team_without_tools_holds_none_and_remembers_none() -> None:
 
 
 @pytest.mark.parametrize("config", [HivaConfig(nodes=2), HivaConfig(successors=1)])
-def test_a_team_beyond_the_caps_is_refused_by_name(config: HivaConfig) -> None:
+def test_d30_a_team_beyond_the_caps_is_refused_by_name(config: HivaConfig) -> None:
     told = f"4 nodes with up to 2 successors, .*nodes={config.nodes} and successors={config.successors}"
     with pytest.raises(ConfigError, match=told):
         adopt_workflow(FORK, config)

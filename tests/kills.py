@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.core.trajectory import Trajectory
-from selfwire.runs.folders import JOURNAL
-from selfwire.runs.run_record import REQUEST
+from selfwire.runs.folders import JOURNAL, list_run_names
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
@@ -92,8 +91,8 @@ def call(home: Path, *arguments: str) -> None:
 
 def run_of(home: Path) -> str:
     """Name of the only run of a home."""
-    [folder] = (home / "runs").iterdir()
-    return folder.name
+    [name] = list_run_names(home)
+    return name
 
 
 async def result(home: Path) -> Result:
@@ -129,15 +128,6 @@ async def questions(home: Path, note: str) -> dict[str, str]:
 async def _trajectories(journal: Journal, note: str) -> dict[str, Trajectory]:
     bodies = await journal.get_note(note)
     return {task: Trajectory.model_validate(await journal.get_body(body)) for task, body in bodies.items()}
-
-
-async def has_begun(home: Path) -> bool:
-    """Whether the only run of a home got as far as its request, so that it can be resumed."""
-    journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
-    try:
-        return await journal.get_note(REQUEST) is not None
-    finally:
-        journal.close()
 
 
 async def open_calls(home: Path) -> int:

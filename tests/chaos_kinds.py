@@ -1,0 +1,126 @@
+"""The kinds of runs that chaos disturbs: how each begins and is resumed, and what must be equal after it."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selfwire.evals.evaluation.rows import read_results
+from selfwire.runs.evaluation.lifecycle import RESULTS
+from selfwire.runs.folders import JOURNAL, list_run_names
+from selfwire.runtime.journal import Journal
+from tests import kills
+
+Result = dict[str, Any]
+"""What must be equal, by name."""
+ERRANDS = "errands.jsonl"
+TINY_TRAINING = ("--updates", "2", "--batch", "4", "--train", "4", "--test", "2", "--set", "stages=1")
+TINY_EVOLUTION = ("--iterations", "1", "--batch", "2", "--gate-tasks", "2", "--train", "4", "--gate-size", "4")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of run.
+
+    Attributes:
+        arguments: of the command line, without those about the model.
+        read: reads what must be equal out of a home and what was printed.
+        resumes: whether `--resume` goes on with it; it is begun anew otherwise.
+        wired: whether its model is behind a server, which counts requests; offline otherwise.
+        weight: how often it is drawn.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    read: Callable[[Path, str], Result]
+    resumes: bool = True
+    wired: bool = True
+    weight: int = 2
+
+    def begin(self, url: str, home: Path) -> tuple[str, ...]:
+        """Arguments that begin a run with a server's model."""
+        model = ("--model", "openai:gpt-4o-mini", "--base-url", url, "--retries", "8", "--embedder", "hashing")
+        return (*(word.format(home=home) for word in self.arguments), *(model if self.wired else ()))
+
+    def resume(self, home: Path, run: str) -> tuple[str, ...]:
+        """Arguments that resume a run."""
+        workers = self.arguments[-2:] if "--workers" in self.arguments else ()
+        return (self.arguments[0], "--resume", run, *workers)
+
+
+def read_evolution(home: Path, printed: str) -> Result:
+    """What an evolution or a training leaves behind."""
+    return asyncio.run(kills.result(home))._asdict()
+
+
+def read_evaluation(home: Path, printed: str) -> Result:
+    """What an evaluation leaves behind."""
+    _, rows = read_results(home / "runs" / list_run_names(home)[0] / RESULTS)
+    return {"rows": [row.replace(seconds=0, trajectory="") for row in rows], "spend": read_spend(home)}
+
+
+def read_study(home: Path, printed: str) -> Result:
+    """What the learning test leaves behind; its seeds come as they are done."""
+    rows = [json.loads(line) for line in (home / ERRANDS).read_text().splitlines()]
+    return {"rows": sorted((row["result"] for row in rows), key=lambda row: int(row["seed"]))}
+
+
+def read_answer(home: Path, printed: str) -> Result:
+    """What one question leaves behind."""
+    return {"answer": printed}
+
+
+def journals(home: Path) -> Iterator[Journal]:
+    """All journals below a home, also those of worker processes and of evolutions inside of comparisons."""
+    for path in sorted(home.rglob(JOURNAL)):
+        with closing(Journal.open_read_only(path)) as journal:
+            yield journal
+
+
+def read_spend(home: Path) -> tuple[int, int]:
+    """Calls and tokens of all journals below a home."""
+    spent = [journal.spend() for journal in journals(home)]
+    return sum(one.calls for one in spent), sum(one.tokens for one in spent)
+
+
+def count_open_calls(home: Path) -> int:
+    """Model calls that were reserved and neither settled nor failed."""
+    return sum(len(asyncio.run(journal.rows("model", "reserved"))) for journal in journals(home))
+
+
+def make_evolution(method: str) -> Kind:
+    """An evolution of a method."""
+    arguments = ("evolve", method, "--benchmark", "archive", "--name", kills.NAME, *TINY_EVOLUTION, "--test", "2")
+    return Kind(f"evolve {method}", arguments, read_evolution)
+
+
+KINDS = (
+    *(make_evolution(method) for method in ("hiva", "hera", "dytopo", "tacomas", "evomas")),
+    Kind("train", ("train", "evomas", "--benchmark", "archive", "--name", kills.NAME, *TINY_TRAINING), read_evolution),
+    Kind("eval", ("eval", "hiva", "--benchmark", "archive", "--tasks", "6"), read_evaluation),
+    Kind(
+        "compare",
+        ("compare", "hiva", "single", "--benchmark", "archive", "--tasks", "3", *TINY_EVOLUTION),
+        read_evaluation,
+    ),
+    Kind("run", ("run", "hera", "Which year is it?", "--benchmark", "archive"), read_answer, resumes=False),
+    Kind(
+        "compare --workers",
+        ("compare", "single", "cot", "--benchmark", "archive", "--tasks", "40", "--workers", "2"),
+        read_evaluation,
+        wired=False,
+        weight=1,
+    ),
+    Kind(
+        "train --workers",
+        ("train", "evomas", "--family", "errands", "--embedder", "hashing", "--seeds", "2", "--updates", "2",
+         "--batch", "8", "--out", f"{{home}}/{ERRANDS}", "--workers", "2"),
+        read_study,
+        resumes=False,
+        wired=False,
+        weight=1,
+    ),
+)  # fmt: skip

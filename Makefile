@@ -5,7 +5,7 @@ BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
-.PHONY: help setup demo test check fault-coverage lock bench chaos weak clean
+.PHONY: help setup demo test check fault-coverage lock bench chaos fuzz weak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,7 +15,8 @@ help:
 	@echo "make fault-coverage  run all tests, and list branches that handle faults and are never run"
 	@echo "make lock    choose the versions anew that CI installs (constraints.txt)"
 	@echo "make bench   measure overheads; prints a table"
-	@echo "make chaos   disturb runs and fuzz replies and files, 15 minutes each (MINUTES=, SEED=)"
+	@echo "make chaos   disturb runs of every kind for 15 minutes (MINUTES=, SEED=)"
+	@echo "make fuzz    parse a million odd replies and read damaged files, about 15 minutes on 2 cores"
 	@echo "make weak    run all methods with a weak real model; compiles llama.cpp once, in 10 to 45 minutes"
 	@echo "make clean   remove .venv and .venv-weak"
 
@@ -78,6 +79,8 @@ SEED ?= 1
 chaos: setup
 	@echo "==> disturbing runs for $(MINUTES) minutes from seed $(SEED): kills, stops, full disks, broken providers"
 	@$(BIN)/python -m tests.chaos_runs --minutes $(MINUTES) --seed $(SEED)
+
+fuzz: setup
 	@echo "==> a million odd replies, and damaged files"
 	@SELFWIRE_CHAOS=1 $(BIN)/python -m pytest -q -n auto tests/fuzz tests/runtime/test_damaged_files.py
 

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -114,20 +114,36 @@ def sqlite_saver(path: Path) -> ThreadedSqliteSaver:
 
 @contextmanager
 def postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
-    """A saver in PostgreSQL, for several machines; makes missing tables.
+    """A saver in PostgreSQL, for several machines; makes missing tables, and raises JournalError where it is away.
 
     Raises:
         ConfigError: the extra is not installed.
+        JournalError: the server cannot be reached.
     """
     try:
         from langgraph.checkpoint.postgres import PostgresSaver
+        from psycopg import Error
+
+        from selfwire.runtime.postgres_pool import open_pool
     except ImportError as error:
         raise ConfigError(f"checkpoints in PostgreSQL need: pip install 'selfwire[postgres]' ({error})") from None
 
-    class ThreadedPostgresSaver(Threaded, PostgresSaver):
-        pass
+    @contextmanager
+    def explain_absence() -> Iterator[None]:
+        try:
+            yield
+        except Error as error:
+            raise JournalError(f"checkpoints cannot be used: {error}; start PostgreSQL, then resume") from None
 
-    with ThreadedPostgresSaver.from_conn_string(url) as saver:
-        saver.serde = StrictSerializer()
+    class ThreadedPostgresSaver(Threaded, PostgresSaver):
+        @contextmanager
+        def _cursor(self, *, pipeline: bool = False) -> Iterator[Any]:
+            with explain_absence(), super()._cursor(pipeline=pipeline) as cursor:
+                yield cursor
+
+    with explain_absence():
+        pool = open_pool(url)
+    with closing(pool):
+        saver = ThreadedPostgresSaver(pool, serde=StrictSerializer())
         saver.setup()
         yield saver

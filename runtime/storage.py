@@ -110,16 +110,17 @@ def open_postgres(url: str) -> ThreadedStore:
     try:
         import psycopg
         from langgraph.store.postgres import PostgresStore
-        from psycopg.rows import dict_row
+
+        from selfwire.runtime.postgres_pool import open_pool
     except ImportError as error:
         raise ConfigError(
             f"a library at a postgres:// address needs the extra 'postgres': pip install 'selfwire[postgres]' ({error})"
         ) from None
     where = f"postgres://{urlsplit(url).hostname or ''}{urlsplit(url).path}"  # without user and password
     try:
-        connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, row_factory=dict_row)
-        store = PostgresStore(connection)
+        pool = open_pool(url)
+        store = PostgresStore(pool)
         store.setup()
     except psycopg.Error as error:
         raise LibraryError(f"library {where} cannot be opened: {error}") from None
-    return ThreadedStore(store, where, (psycopg.Error,), connection.close)
+    return ThreadedStore(store, where, (psycopg.Error,), pool.close)

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ from tests.disturbances import DISTURBANCES, LONG, Disturbed
 from tests.wire.proxy import Proxy
 from tests.wire.server import WireServer, served
 
+OFTEN = [name for name in DISTURBANCES if name not in LONG] * 12 + [*LONG]
+"""Disturbances, each as often as it is chosen."""
 PATIENCE = 120.0
 """Seconds within which a run that is resumed must end; the undisturbed ones take some seconds."""
 
@@ -64,11 +66,10 @@ class Chaos:
             self._whole[kind.name] = Whole(kind.read(one.home, printed), requests, seconds)
         return self._whole[kind.name]
 
-    def disturb(self, seed: int, kind: Kind, names: Sequence[str]) -> Outcome:
+    def disturb(self, seed: int, kind: Kind, chosen: tuple[str, ...]) -> Outcome:
         """Disturb a run and resume it to its end; all follows from the seed, except when exactly it happens."""
         rng, whole, asked = random.Random(seed), self.whole(kind), len(self.server.asked)
         one = Disturbed(self.folder / f"seed-{seed}", self.server, self.proxy, kind, rng, whole.seconds)
-        chosen = tuple(rng.choice(names) for _ in range(rng.randint(1, 4)))
         for name in chosen:
             DISTURBANCES[name](one)
         last = one.start()
@@ -84,15 +85,21 @@ class Chaos:
         return Outcome(seed, kind.name, chosen, one.kills, again, one.in_flight, tuple(faults))
 
 
-def disturb_all(seeds: Iterable[int], kinds: Sequence[Kind], names: Sequence[str]) -> Iterator[Outcome]:
-    """Disturb a run per seed, of a kind that the seed chooses."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = stack.enter_context(WireServer(served(make_chat_model("offline"))))
-        chaos = Chaos(folder, server, stack.enter_context(Proxy(server.port)))
+@contextmanager
+def open_chaos() -> Iterator[Chaos]:
+    """A server for runs in a folder of their own."""
+    with tempfile.TemporaryDirectory() as folder, WireServer(served(make_chat_model("offline"))) as server:
+        with Proxy(server.port) as proxy:
+            yield Chaos(Path(folder), server, proxy)
+
+
+def disturb_all(seeds: Iterable[int], kinds: Sequence[Kind] = KINDS, names: Sequence[str] = OFTEN) -> Iterator[Outcome]:
+    """Disturb a run per seed, which chooses its kind and from one to four disturbances."""
+    with open_chaos() as chaos:
         for seed in seeds:
-            [kind] = random.Random(seed).choices(kinds, [one.weight for one in kinds])
-            yield chaos.disturb(seed, kind, names)
+            rng = random.Random(seed)
+            [kind] = rng.choices(kinds, [one.weight for one in kinds])
+            yield chaos.disturb(seed, kind, tuple(rng.choices(names, k=rng.randint(1, 4))))
 
 
 def main() -> None:
@@ -104,7 +111,7 @@ def main() -> None:
     parser.add_argument("--disturbance", choices=list(DISTURBANCES), action="append", help="only these")
     given = parser.parse_args()
     end = time.monotonic() + 60 * given.minutes
-    names = given.disturbance or [name for name in DISTURBANCES if name not in LONG] * 12 + [*LONG]
+    names = given.disturbance or OFTEN
     kinds = [one for one in KINDS if one.name in (given.kind or [one.name])]
     found: list[Outcome] = []
     for one in disturb_all(_seeds(given.seed, lambda: time.monotonic() > end), kinds, names):

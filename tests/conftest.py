@@ -62,8 +62,8 @@ def langsmith_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LangSmithServe
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """Address of a PostgreSQL server of the test run's own."""
-    with postgres.cluster() as address:
-        yield address
+    with postgres.cluster() as server:
+        yield server.address
 
 
 _databases = itertools.count()

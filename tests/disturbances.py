@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from selfwire.core.errors import SelfwireError
 from selfwire.runs.folders import JOURNAL, list_run_names
@@ -21,7 +22,7 @@ from tests.wire.proxy import SPOILS, Proxy
 from tests.wire.server import Fault, WireServer, broken, cut_off, lying, rate_limited
 
 STORMS: tuple[Callable[[], Fault], ...] = (lambda: rate_limited(0.02), broken, cut_off)
-USAGES = (None, {}, [], "much", -1, 10**30, 1.5)
+USAGES: tuple[Any, ...] = (None, {}, [], "much", -1, 10**30, 1.5)
 """What a lying provider gives as a count of tokens, or as the whole of its counts."""
 NEIGHBOUR = ("eval", "single", "--benchmark", "archive", "--tasks", "3")
 GRACE = 5.0
@@ -156,7 +157,10 @@ class Disturbed:
     def write_protect(self) -> None:
         """Nothing in the home may be written: it ends with an error in words."""
         with _read_only(self.home):
-            self._end_in_words(self.start(**{READ_ONLY: "1"}), "a read-only home")
+            process = self.start(**{READ_ONLY: "1"})
+            self._end_in_words(process, "a read-only home")
+        if self.kind.resumes and process.returncode == 0:
+            self.faults.append("a read-only home was written to")
 
     def _end_in_words(self, process: processes.Process, what: str) -> None:
         errors = self.end(process)

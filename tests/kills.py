@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import to_canonical_json
 from selfwire.runs.folders import JOURNAL, list_run_names
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.models import make_chat_model
@@ -100,7 +101,7 @@ async def result(home: Path) -> Result:
     with open_library(home, create=False) as library:
         history = await library.history(NAME)
         workflow = (await library.head(NAME)).fingerprint
-    versions = tuple((one.fingerprint, str(one.facts.get("gate"))) for one in history.versions)
+    versions = tuple((one.fingerprint, to_canonical_json(one.facts.get("gate"))) for one in history.versions)
     journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
     try:
         notes = await journal.note_names("trajectories")

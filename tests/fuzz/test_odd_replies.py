@@ -24,7 +24,7 @@ from selfwire.graphs.team import LENIENT
 from selfwire.runtime import metered
 from selfwire.runtime.offline.wire import requested_schema
 from selfwire.runtime.structured import parse_reply
-from tests.chaos import CHAOS, ODD_REPLIES, ODD_RUNS
+from tests.chaos import CHAOS, ODD_REPLIES, ODD_RUNS, PARTS
 from tests.fuzz.odd import TEXTS, make_odd_reply
 from tests.graphs.test_methods import TASKS, Bench, CountingChat
 
@@ -85,15 +85,16 @@ async def parsed(schema: type[BaseModel], text: str) -> None:
     assert time.process_time() - began < 1, text[:200]
 
 
-def test_an_odd_reply_is_an_object_of_its_schema_or_a_fault_of_the_reply() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_an_odd_reply_is_an_object_of_its_schema_or_a_fault_of_the_reply(part: int) -> None:
     everything, memory = schemas(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert len(everything) > 15
     cases = [make_case(schema) for schema in everything]
 
-    @settings(PROFILE, max_examples=ODD_REPLIES // 20)
+    @settings(PROFILE, max_examples=ODD_REPLIES // PARTS // 20)
     @given(seed=st.integers(0, 2**48))
     def parse_twenty(seed: int) -> None:
-        rng = Random(seed)
+        rng = Random(seed * PARTS + part)
 
         async def parse() -> None:
             for schema, plain in rng.choices(cases, k=20):

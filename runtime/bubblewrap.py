@@ -270,7 +270,7 @@ async def _watch(process: asyncio.subprocess.Process, limits: Limits, report: _R
         exit_status=None if truncated or late else status,
         timed_out=late and not truncated,
         truncated=truncated,
-        result=None if truncated or status else text,
+        result=None if truncated or late or status else text,
     )
 
 

@@ -1,10 +1,11 @@
-"""Probes: what a program in the sandbox tries, and what becomes of it."""
+"""Programs in bubblewrap; tests/abuse holds those that would do harm."""
 
 import asyncio
 import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -26,13 +27,6 @@ QUICK = Limits(seconds=20)
 
 async def ran(code: str, stdin: str = "", limits: Limits = QUICK) -> Execution:
     return await find_working_bubblewrap().run(code, stdin, limits=limits)
-
-
-def tried(act: str) -> str:
-    """A program that tries something and prints the name of the error, or what came of it."""
-    return (
-        f"try:\n    print('got', {act})\nexcept BaseException as error:\n    print('refused', type(error).__name__)\n"
-    )
 
 
 async def test_a_program_reads_its_input_writes_and_ends() -> None:
@@ -61,72 +55,12 @@ async def test_a_program_that_is_none_ends_badly(code: str) -> None:
     assert (await ran(code)).exit_status == 1
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        "open('/etc/shadow').read()",
-        "open('/etc/passwd').read()",
-        f"open({str(Path(__file__))!r}).read()",
-        "open('/proc/1/root/etc/shadow').read()",
-        "open('/main.py', 'w')",
-        "open('/usr/x', 'w')",
-        "open('/dev/x', 'w')",
-        "open('/x', 'w')",
-        "open('/dev/shm/x', 'w')",
-        "__import__('os').setuid(0)",
-        "__import__('os').kill(1, 9) or open('/x', 'w')",
-        "__import__('os').kill(1, 2) or __import__('time').sleep(0.3) or open('/x', 'w')",
-        "open('/proc/1/mem', 'r+b')",
-        "open('/proc/1/maps').read()",
-        "__import__('os').listdir('/proc/1/fd')",
-        "__import__('resource').setrlimit(__import__('resource').RLIMIT_AS, (-1, -1))",
-        "__import__('socket').create_connection(('127.0.0.1', 22), 2)",
-        "__import__('socket').create_connection(('1.1.1.1', 53), 2)",
-        "__import__('socket').getaddrinfo('example.org', 80)",
-        "__import__('urllib.request').request.urlopen('http://example.org', timeout=2)",
-    ],
-)
-async def test_what_is_not_its_own_is_refused(act: str) -> None:
-    done = await ran(tried(act))
-    assert done.stdout.startswith("refused"), done
-
-
 @pytest.mark.parametrize("folder", [Path("/home"), Path("/root"), Path.home()])
 async def test_homes_hold_nothing_but_the_way_to_the_interpreter(folder: Path) -> None:
     done = await ran(f"import os\nfor _, names, files in os.walk({str(folder)!r}):\n    print(names, files)\n    break")
     prefix = find_working_bubblewrap().interpreter.prefix
     way = [prefix.relative_to(folder).parts[0]] if prefix.is_relative_to(folder) else []
     assert done.stdout in ("", f"{way} []\n")
-
-
-async def test_nothing_listens_on_the_host_for_it() -> None:
-    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    server = await asyncio.start_server(greet, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server:
-        done = await ran(tried(f"__import__('socket').create_connection(('127.0.0.1', {port}), 2)"))
-    assert done.stdout == "refused ConnectionRefusedError\n"
-
-
-async def test_secrets_of_the_parent_are_out_of_sight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-zanzibarquux")
-    code = """
-import os
-print(dict(os.environ))
-for pid in filter(str.isdigit, os.listdir('/proc')):
-    for name in ('environ', 'cmdline', 'maps'):
-        try:
-            print(pid, open(f'/proc/{pid}/{name}').read())
-        except OSError as error:
-            print(error)
-"""
-    done = await ran(code)
-    assert done.exit_status == 0
-    assert "HOME" in done.stdout
-    assert "zanzibarquux" not in done.stdout
-    assert os.getcwd() not in done.stdout
 
 
 async def test_other_processes_are_out_of_sight() -> None:
@@ -178,21 +112,6 @@ async def test_a_fork_bomb_is_bounded_and_cleared_away() -> None:
     pytest.fail("processes of the fork bomb are left")
 
 
-@pytest.mark.parametrize("code", ["x = [0] * 10**9", "x = b'y' * 10**9", "x = 'y'\nwhile True: x += x"])
-async def test_a_memory_bomb_is_refused_its_memory(code: str) -> None:
-    done = await ran(code, limits=Limits(seconds=10, memory=128 * MEBIBYTE))
-    assert done.exit_status == 1
-    assert "MemoryError" in done.stderr
-
-
-async def test_a_disk_bomb_is_refused_its_room() -> None:
-    limits = Limits(seconds=10, files=MEBIBYTE)
-    one = await ran("open('x', 'wb').write(b'y' * 2**21)", limits=limits)
-    many = await ran("for n in range(9):\n    open(str(n), 'wb').write(b'y' * 2**18)", limits=limits)
-    assert "File too large" in one.stderr
-    assert "No space left" in many.stderr
-
-
 UNMAPPED = """
 import os
 held = []
@@ -228,7 +147,7 @@ async def test_calls_that_pass_by_the_limits_are_refused(call: str) -> None:
     assert (await ran(code)).stdout == "-1 1\n"
 
 
-@pytest.mark.parametrize("make", ["os.mkdir(str(n))", "open(str(n), 'w')", "os.symlink('x', str(n))"])
+@pytest.mark.parametrize("make", ["open(str(n), 'w')", "os.symlink('x', str(n))"])
 async def test_files_and_folders_are_limited_in_number(make: str) -> None:
     done = await ran(f"import os\nfor n in range(10**7): {make}", limits=Limits(seconds=30, entries=1000))
     assert "OSError: the program made more than 1000 files and folders" in done.stderr
@@ -248,17 +167,10 @@ async def test_endless_output_is_cut_off(stream: str) -> None:
     assert (done.timed_out, done.exit_status, len(getattr(done, stream))) == (False, None, 5000)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "time.sleep(10**6)",
-        "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass",
-        "if os.fork():\n    time.sleep(10**6)\nos.setsid()\ntime.sleep(10**6)",
-    ],
-)
-async def test_who_sleeps_past_the_time_is_stopped(code: str) -> None:
-    async with asyncio.timeout(300):  # it is about whether it ends at all
-        done = await ran(f"import os, signal, time\nprint('so far', flush=True)\n{code}", limits=Limits(seconds=1))
+async def test_who_sleeps_past_the_time_is_stopped() -> None:
+    began = time.monotonic()
+    done = await ran("import time\nprint('so far', flush=True)\ntime.sleep(60)", limits=Limits(seconds=1))
+    assert time.monotonic() - began < 30  # and not 60
     assert done == Execution(stdout="so far\n", exit_status=None, timed_out=True)
 
 

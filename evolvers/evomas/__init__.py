@@ -32,7 +32,7 @@ the graph (a test is named after each):
         the paper has every I/O answer say that it comes from the model's own knowledge, even one quoted from the task.
     D23 Prompts of the pool are ours, and an agent's answer is its text, not a call of a final_answer tool. Those of I/O
         and self-refine name habits that the paper's do not: to take a part apart, to count again, to lay dates on a
-        timeline. They are good habits of a real model, and steps that `archive` needs and other methods have to find.
+        timeline. `archive` needs these steps, and the offline model takes none that only a subtask names.
     D24 The hint for the next stage is the planner's, which knows the plan; in the paper the updater states it.
     D25 The state is bounded: 12 subtasks, 12 stages of history, 6,000 characters of an artifact.
 """

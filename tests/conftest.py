@@ -1,6 +1,7 @@
 import gc
 import itertools
 import os
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -24,6 +25,13 @@ def pytest_xdist_auto_num_workers() -> int:
     """Three workers for two processors, as tests wait a quarter of their time: for processes, disks and clocks."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return processors * 3 // 2
+
+
+def pytest_sessionfinish() -> None:
+    """Save what `make fault-coverage` has counted, as pytest-xdist kills workers that take ten seconds to end."""
+    coverage = sys.modules.get("coverage")  # there only where it counts
+    if coverage and (counting := coverage.Coverage.current()):
+        counting.save()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,7 +26,7 @@ from tests.wire.server import WireServer, served
 OFTEN = [name for name in DISTURBANCES if name not in LONG] * 12 + [*LONG]
 """Disturbances, each as often as it is chosen."""
 PATIENCE = 120.0
-"""Seconds within which a run that is resumed must end; the undisturbed ones take some seconds."""
+"""Seconds within which a run that is resumed must end, if the undisturbed one takes less than a tenth of that."""
 
 
 class Whole(NamedTuple):
@@ -70,19 +70,21 @@ class Chaos:
         """Disturb a run and resume it to its end; all follows from the seed, except when exactly it happens."""
         rng, whole, asked = random.Random(seed), self.whole(kind), len(self.server.asked)
         one = Disturbed(self.folder / f"seed-{seed}", self.server, self.proxy, kind, rng, whole.seconds)
-        for name in chosen:
-            DISTURBANCES[name](one)
-        last = one.start()
-        printed, errors = last.communicate(PATIENCE)
+        try:
+            for name in chosen:
+                DISTURBANCES[name](one)
+            last = one.start()
+            printed, errors = last.communicate(max(PATIENCE, 10 * whole.seconds))
+        except TimeoutError as error:
+            return Outcome(seed, kind.name, chosen, one.kills, 0, one.in_flight, (*one.faults, str(error)))
         again = len(self.server.asked) - asked - one.injected - whole.requests
-        faults = [*one.faults]
         if last.returncode != 0:
-            faults.append(f"it ended with {last.returncode}: {errors.strip()[-300:]}")
+            one.faults.append(f"it ended with {last.returncode}: {errors.strip()[-300:]}")
         else:
-            faults += one.check(whole.result, printed)
+            one.faults += one.check(whole.result, printed)
             if kind.resumes and again > one.in_flight:
-                faults.append(f"{again} requests again, {one.in_flight} in flight")
-        return Outcome(seed, kind.name, chosen, one.kills, again, one.in_flight, tuple(faults))
+                one.faults.append(f"{again} requests again, {one.in_flight} in flight")
+        return Outcome(seed, kind.name, chosen, one.kills, again, one.in_flight, tuple(one.faults))
 
 
 @contextmanager

@@ -38,7 +38,7 @@ class Kind:
     read: Callable[[Path, str], Result]
     resumes: bool = True
     wired: bool = True
-    weight: int = 2
+    weight: int = 4
 
     def begin(self, url: str, home: Path) -> tuple[str, ...]:
         """Arguments that begin a run with a server's model."""

@@ -19,11 +19,11 @@ from typing import NamedTuple
 from selfwire.runtime.models import make_chat_model
 from tests import kills, processes
 from tests.chaos_kinds import KINDS, Kind, Result
-from tests.disturbances import DISTURBANCES, LONG, Disturbed
+from tests.disturbances import DISTURBANCES, KILLS, LONG, Disturbed
 from tests.wire.proxy import Proxy
 from tests.wire.server import WireServer, served
 
-OFTEN = [name for name in DISTURBANCES if name not in LONG] * 12 + [*LONG]
+OFTEN = [name for name in DISTURBANCES for _ in range(1 if name in LONG else 24 if name in KILLS else 12)]
 """Disturbances, each as often as it is chosen."""
 PATIENCE = 120.0
 """Seconds within which a run that is resumed must end, if the undisturbed one takes less than a tenth of that."""

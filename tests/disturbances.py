@@ -284,5 +284,7 @@ DISTURBANCES: dict[str, Callable[[Disturbed], None]] = {
     "twice": Disturbed.run_twice,
     "beside": Disturbed.run_beside,
 }
+KILLS = ("kill<100ms", "kill", "commit")
+"""Disturbances that are a kill and no more."""
 LONG = ("stop 60 s",)
 """Disturbances that take long, and so are rare."""

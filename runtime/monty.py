@@ -111,8 +111,8 @@ class _Worker:
         with suppress(OSError):
             if hasattr(os, "killpg"):
                 os.killpg(self._popen.pid, signal.SIGKILL)
-            else:
-                self._popen.kill()
+            elif self._popen.stdin:
+                self._popen.stdin.close()  # at which the worker ends its interpreter and itself
         self._popen.wait()
         for pipe in (self._popen.stdin, self._popen.stdout):
             with suppress(OSError):
@@ -134,7 +134,10 @@ def _idle() -> list[_Worker]:
 
 def _take_worker() -> _Worker:
     idle = _idle()
-    return idle.pop() if idle else _Worker()
+    try:
+        return idle.pop() if idle else _Worker()
+    except OSError as error:
+        raise SandboxError(f"a worker of Monty could not be started: {error}") from error
 
 
 def end_workers() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.core.protocols import Sandbox
+from selfwire.runtime import sandbox_waiting
+from selfwire.runtime.process_time import ProcessTimer
 from tests.abuse.bombs import BOMBS, CANARY, UNTOUCHED
 from tests.abuse.program import Program
 from tests.abuse.reaches import REACHES
@@ -37,6 +39,19 @@ def _secret_in_the_environment(world: World, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(VARIABLE, world.secret)
 
 
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> list[ProcessTimer]:
+    """The sandboxes' own clocks, of all programs of a test."""
+    found: list[ProcessTimer] = []
+
+    def make(process: int) -> ProcessTimer:
+        found.append(ProcessTimer(process))
+        return found[-1]
+
+    monkeypatch.setattr(sandbox_waiting, "ProcessTimer", make)
+    return found
+
+
 def say_end(done: Execution) -> str:
     """How a program ended."""
     if done.timed_out:
@@ -46,10 +61,14 @@ def say_end(done: Execution) -> str:
 
 @every_sandbox
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
-async def test_a_program_does_no_harm_and_ends(program: Program, find: Callable[[], Sandbox], world: World) -> None:
+async def test_a_program_does_no_harm_and_ends(
+    program: Program, find: Callable[[], Sandbox], world: World, timers: list[ProcessTimer]
+) -> None:
     sandbox, began = find(), time.monotonic()
     done = await sandbox.call(program.source, {"at": world.at}, limits=TIGHT if program in BOMBS else USUAL)
     assert time.monotonic() - began < PATIENCE
+    if program.name.startswith("time: "):
+        assert timers[-1].seconds < TIGHT.seconds + 1
     assert world.find_harm(done.stdout, done.stderr, done.result) == set()
     end = say_end(done)
     if program.ends:

@@ -119,6 +119,21 @@ async def test_a_worker_that_ends_is_an_error_and_no_result(monkeypatch: pytest.
     assert monty._idle() == []
 
 
+async def test_a_worker_with_a_fault_of_its_own_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_workers()
+    monkeypatch.setattr(monty, "_make_request", lambda *_: b'{"act": "run"}')
+    with pytest.raises(SandboxError, match="the worker of Monty ended"):
+        await Monty().run("1", limits=Limits(seconds=60))
+    assert monty._idle() == []
+
+
+async def test_a_worker_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_workers()
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(SandboxError, match="a worker of Monty could not be started"):
+        await Monty().run("1")
+
+
 async def test_a_run_can_be_cancelled() -> None:
     task = asyncio.create_task(ran("import time\ntime.sleep(60)", limits=Limits(seconds=60)))
     await asyncio.sleep(0.5)

@@ -101,18 +101,21 @@ def edit_tools(
 
 
 def _rewrite_tool(old: WorkflowTool, edit: RewriteTool, rewiring: Rewiring) -> WorkflowTool:
-    new = old.replace(
+    description = old.description if edit.description is None else edit.description
+    examples = old.examples if edit.examples is None else edit.examples
+    if (edit.source, description) == (old.source, old.description):
+        if examples == old.examples:
+            raise ValueError(f"tool {old.name!r} stays as it is; change its source, description or examples")
+        return old.replace(examples=examples)
+    return old.replace(
         source=edit.source,
-        description=old.description if edit.description is None else edit.description,
+        description=description,
         version=old.version + 1,
         by=rewiring.by,
         why=rewiring.why,
-        examples=old.examples if edit.examples is None else edit.examples,
+        examples=examples,
         record=ToolRecord(),
     )
-    if (new.source, new.description, new.examples) == (old.source, old.description, old.examples):
-        raise ValueError(f"tool {old.name!r} stays as it is; change its source, description or examples")
-    return new
 
 
 def _get_tool(name: str, tools: tuple[WorkflowTool, ...]) -> WorkflowTool:

@@ -103,7 +103,8 @@ class AddTool:
 class RewriteTool:
     """Give a tool of the workflow another source, and where given another description and other examples.
 
-    Its version goes up by one and its record starts afresh; who made it and why are those of the rewiring.
+    Its version goes up by one and its record starts afresh; who made it and why are those of the rewiring. With other
+    examples only it stays the same version.
     """
 
     tool: Id

@@ -1,11 +1,15 @@
 """A workflow's own tools beside those that a run lends: in one sandbox, and in the run's journal."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.protocols import Tool, Toolbox
+from selfwire.core.protocols import TimedTool, Tool, Toolbox
+from selfwire.core.scope import Scope
 from selfwire.core.workflow import Workflow
-from selfwire.runtime.journalled_tools import JournalledTools, add_journal
+from selfwire.core.workflow_tool import ToolOutcome, WorkflowTool
+from selfwire.runtime.journalled_tools import JournalledTimedTool, JournalledTools, add_journal
 from selfwire.runtime.sandbox import find_sandbox
 from selfwire.tools.sandboxed import SandboxedTool
 
@@ -22,6 +26,29 @@ def add_own_tools(toolbox: Toolbox, workflow: Workflow) -> Toolbox:
     sandbox = find_sandbox()
     own: dict[str, Tool] = {tool.name: SandboxedTool(tool, sandbox) for tool in workflow.tools}
     return {**toolbox, **(add_journal(own, toolbox.journal) if isinstance(toolbox, JournalledTools) else own)}
+
+
+@dataclass(frozen=True)
+class ToolTrial:
+    """Runs tools that are not part of a workflow yet, in the journal of the tools that the run lends."""
+
+    toolbox: Toolbox
+
+    @property
+    def problem(self) -> str:
+        """Why no tool can be run here; "" if it can."""
+        try:
+            find_sandbox()
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    async def run(self, tool: WorkflowTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+        """Call a tool once; raises ToolError if the arguments do not fit or the sandbox failed."""
+        called: TimedTool = SandboxedTool(tool, find_sandbox())
+        if isinstance(self.toolbox, JournalledTools):
+            called = JournalledTimedTool(called, self.toolbox.journal)
+        return await called.measure(arguments, scope=scope)
 
 
 def find_missing_tools(workflow: Workflow, lent: Collection[str]) -> list[str]:

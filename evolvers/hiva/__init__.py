@@ -14,6 +14,7 @@ Evolution". Whatever asks a model raises BudgetError where the run must stop. In
     forward    x_j = LLM(x_i, y_i, p_j) for the k best successors        forward, kabb          (Alg. 2)
     synergy    C_ij' = C_ij + gamma' * a_ij / (a_ij + b_ij) * R_ij       beliefs.update_synergy (Sec. 3.5, J.3)
     f_P        prompts from gradients, weights 0.7 (role), 0.3 (tools)   semantics              (Sec. 3.6, B.3)
+               code of tools from feedback on tools, temperature 0.3     tools                  (App. A.3, B.3)
     f_G        ADD_PARALLEL, ADD_SERIAL, REMOVE_SUCCESSOR, CONNECT_...   structure              (Sec. 3.6, Fig. 10)
     omega      max corr(-Dist, success) on the simplex                   distance.fit_weights (D.2, D.5, D20)
     repair     RepairTopology                                            repair                 (G.1)
@@ -59,7 +60,8 @@ Departures from the paper (a test is named after each):
     D24  Of a gradient only what is meant for the agents before it flows back to them. What its own prompt or tools
          should change is mended there; passed on, one fault would rewrite the prompts of the whole chain.
     D25  Who writes a gradient says its sentiment in the same reply; the paper judges it in a call of its own.
-    D26  Embedded are the task's concepts, as one text, and each agent's role and prompt, which Psi_1 compares. Nodes of
+    D26  Embedded are the task's concepts, as one text, and each agent's role, prompt and what the team's own tools that it
+         holds are for, which Psi_1 compares. Nodes of
          the graph have no embeddings; an agent is joined to the concepts whose words it uses.
     D27  The first ADD_PARALLEL at a source that only the aggregator follows makes a chain, the second the fork of
          Fig. 14: a decision adds one agent, as in Fig. 10, and the source's output goes to that agent instead.
@@ -69,4 +71,7 @@ Departures from the paper (a test is named after each):
          paper evolves on each test sample and accepts every change; a run that does so says that it used labels.
     D30  A team has at most 12 nodes, an evolved prompt 4000 characters, an instruction 200 words. The paper has no
          limit on agents, and 1000 tokens for replies.
+    D31  The weights of f_P are words of the prompt that rewrites a prompt. Feedback on tools goes to the tools first,
+         and to the prompt where no tool changes. Code replaces a tool only if it passes the tool's examples: calls
+         whose right result the environment stated word for word, never a reference.
 """

@@ -4,7 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from selfwire.core.tool_source import SOURCE_LENGTH
 from selfwire.core.values import FrozenModel
+from selfwire.core.workflow_tool import TOOLS
 from selfwire.evolvers.trained_router.config import TrainConfig
 
 
@@ -43,7 +45,11 @@ class HivaConfig(FrozenModel):
         router: learned has the trained router choose in the bandit's place (beyond the paper), auto does so where the
             team has one. Paper: kabb. Ours: auto.
         environment: off is "w/o Env": the aggregator criticises its own answer.
-        tools: off is "w/o Tool": agents hold no tools.
+        tools: off is "w/o Tool": agents hold no tools, and none are made.
+        tool_evolution: off is "tools fixed": tools run, and are neither made nor rewritten. "w/o SEV" fixes them too.
+        tool_temperature: of code for tools. Paper and ours: 0.3.
+        tool_length: most characters of a tool's code. Paper: 1000 tokens. Ours: 4000 characters.
+        own_tools: most tools of a team's own. Paper: unstated. Ours: 8.
         routing: config of the bandit.
         train: how `selfwire train` trains the router.
         temperature: of every call in [0, 2]. Paper and ours: 1.0.
@@ -61,6 +67,10 @@ class HivaConfig(FrozenModel):
     router: Literal["auto", "kabb", "learned"] = "auto"
     environment: bool = True
     tools: bool = True
+    tool_evolution: bool = True
+    tool_temperature: float = Field(default=0.3, ge=0, le=2)
+    tool_length: int = Field(default=4000, ge=100, le=SOURCE_LENGTH)
+    own_tools: int = Field(default=8, ge=0, le=TOOLS)
     routing: KabbConfig = KabbConfig()
     train: TrainConfig = TrainConfig()
     temperature: float = Field(default=1.0, ge=0, le=2)

@@ -76,8 +76,10 @@ async def match_task(concepts: TaskConcepts, workflow: Workflow, embedder: Embed
     Similarities are rounded to six decimals, so that a batch's size does not change a decision.
     """
     learned = HivaMemory.of(workflow)
-    known = learned.knowledge.with_task(concepts).with_agents(workflow.agents)
-    texts = [" ".join((concepts.main, *concepts.skills)).strip() or "task", *map(expertise, workflow.agents)]
+    known = learned.knowledge.with_task(concepts).with_agents(workflow.agents, workflow.tools)
+    purposes = {tool.name: tool.description for tool in workflow.tools}
+    skills = [expertise(agent, purposes) for agent in workflow.agents]
+    texts = [" ".join((concepts.main, *concepts.skills)).strip() or "task", *skills]
     vectors = await embedder.embed(texts)
     cosines = [round(float(vector @ vectors[0]), 6) for vector in vectors[1:]]
     return TaskMatch(

@@ -214,7 +214,7 @@ async def _localise(
         scope=_make_scope(scope, trajectory, "backward").at(node=step.node),
         task=excerpt(trajectory.question.input, TASK_LENGTH, f"{step.output}\n{said}"),
         role=agent.prompt,
-        tools=render_lines(agent.tools),
+        tools=render_lines([_describe_tool(name, workflow) for name in agent.tools]),
         input=format_inbox(step, about=step.output),
         output=format_step(step, about=trajectory.answer or ""),
         feedback=_render_feedback(trajectory),
@@ -231,6 +231,12 @@ async def _localise(
         concerns="none" if asked.sentiment == "positive" else asked.concerns,
     )
     return gradient, usage
+
+
+def _describe_tool(name: Id, workflow: Workflow) -> str:
+    """The name of a tool; one of the team's own with its description."""
+    own = workflow.tools_by_name.get(name)
+    return f"{name} (the team's own): {own.description}" if own else name
 
 
 def _make_scope(scope: Scope, trajectory: Trajectory, phase: str) -> Scope:

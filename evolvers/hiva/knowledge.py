@@ -5,14 +5,15 @@ role and prompt name. Concepts form a tree under the root "Task".
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import networkx as nx
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.values import FrozenModel, Id
+from selfwire.core.values import FrozenMap, FrozenModel, Id
+from selfwire.core.workflow_tool import WorkflowTool
 
 ROOT = "Task"
 NAME_LENGTH = 60
@@ -88,12 +89,17 @@ class Knowledge(FrozenModel):
             is_a=tuple(sorted(parent.items())), requires_skill=tuple(sorted({*self.requires_skill, *needs}))
         )
 
-    def with_agents(self, agents: Iterable[Agent]) -> "Knowledge":
-        """The graph with exactly these agents, joined to the concepts that they name and the tools that they hold."""
+    def with_agents(self, agents: Iterable[Agent], own: Iterable[WorkflowTool] = ()) -> "Knowledge":
+        """The graph with exactly these agents, joined to the concepts that they name and the tools that they hold.
+
+        Args:
+            own: the team's own tools; what they are for is part of their holders' skills.
+        """
+        texts = {tool.name: tool.description for tool in own}
         skills = [pair for pair in self.requires_skill if not pair[0].startswith("agent:")]
         tools: list[_Pair] = []
         for agent in agents:
-            skills += [(f"agent:{agent.id}", _concept(name)) for name in self.find_named(expertise(agent))]
+            skills += [(f"agent:{agent.id}", _concept(name)) for name in self.find_named(expertise(agent, texts))]
             tools += [(f"agent:{agent.id}", f"tool:{tool}") for tool in agent.tools]
         return self.replace(requires_skill=tuple(sorted(set(skills))), has_tool=tuple(sorted(set(tools))))
 
@@ -136,9 +142,9 @@ class Knowledge(FrozenModel):
         return self.graph.subgraph(concepts).to_undirected()
 
 
-def expertise(agent: Agent) -> str:
-    """An agent's role and prompt, as the text of its skills."""
-    return f"{agent.role}\n{agent.prompt}".strip()
+def expertise(agent: Agent, tools: Mapping[Id, str] = FrozenMap()) -> str:
+    """An agent's role, its prompt and what its tools are for, where that is known, as the text of its skills."""
+    return "\n".join([agent.role, agent.prompt, *(tools[name] for name in agent.tools if name in tools)]).strip()
 
 
 def concept_name(text: str) -> str:

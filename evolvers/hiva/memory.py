@@ -204,7 +204,7 @@ class HivaMemory(FrozenModel):
         return self.replace(
             beliefs={agent.id: self.belief(agent.id) for agent in workflow.agents},
             edges=dict(sorted(edges.items())),
-            knowledge=self.knowledge.with_agents(workflow.agents),
+            knowledge=self.knowledge.with_agents(workflow.agents, workflow.tools),
             retired=Retired(),
         )
 

@@ -3,7 +3,7 @@
 Docstrings and descriptions of schemas are part of the prompts.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -42,7 +42,10 @@ class AgentGradient(ReplySchema):
     """One agent's share of the feedback on its team's answer."""
 
     system_prompt_feedback: str = Field(description="How its role or prompt should change; empty if it should not.")
-    tool_feedback: str = Field(description="How its use of tools should change; empty if it should not.")
+    tool_feedback: str = Field(
+        description="How its use of tools should change, what is wrong with a tool of its own, or which tool it lacks; "
+        "empty if nothing."
+    )
     overall_feedback: str = Field(
         description="What the agents before it and the team around it should change; empty if nothing."
     )
@@ -56,6 +59,33 @@ class PromptRewrite(ReplySchema):
     """An agent's improved prompt."""
 
     prompt: str = Field(min_length=1, description="The whole improved prompt.")
+
+
+class KnownCall(ReplySchema):
+    """A call of a tool whose right result the environment states."""
+
+    arguments: str = Field(description="Its input, a JSON object in a string.")
+    result: str = Field(description="The right result, word for word as the environment states it.")
+
+
+class ToolDecision(ReplySchema):
+    """At most one change to an agent's tools."""
+
+    operation: Literal["REWRITE_TOOL", "CREATE_TOOL", "GRANT_TOOL", "NO_CHANGE"]
+    tool: str = Field(default="", description="Name of the tool; a new name for CREATE_TOOL.")
+    description: str = Field(default="", description="For CREATE_TOOL: what it takes, does and returns.")
+    examples: list[KnownCall] = Field(
+        default_factory=list, max_length=5, description="Calls of it whose right result the environment states."
+    )
+    reason: str = Field(default="", description="What is wrong or missing, in one sentence.")
+
+
+class ToolSource(ReplySchema):
+    """The code of a tool."""
+
+    MAX_TOKENS: ClassVar[int] = 1500
+
+    source: str = Field(min_length=1, description="The whole Python code, with the function tool_function.")
 
 
 class TopologyDecision(ReplySchema):

@@ -34,8 +34,8 @@ async def evolve_semantics(
 ) -> RewriteResult:
     """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
 
-    Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are. An agent keeps its
-    prompt where no valid rewrite comes back.
+    Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. An agent keeps its prompt where no valid rewrite
+    comes back.
     """
     if not config.semantic_evolution:
         return RewriteResult()

@@ -16,7 +16,6 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import ToolRecord
 from selfwire.evolvers.gate import GateDecision, decide
 from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, grade_trajectory, to_rollout_fn
@@ -313,4 +312,4 @@ def _accept_without_gate(why: str, equals: int) -> GateDecision:
 
 
 def _structure(workflow: Workflow) -> tuple[Any, ...]:
-    return workflow.agents, workflow.topology, [tool.replace(record=ToolRecord()) for tool in workflow.tools]
+    return workflow.agents, workflow.topology, [(one.name, one.source, one.description) for one in workflow.tools]

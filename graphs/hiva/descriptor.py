@@ -65,6 +65,7 @@ DESCRIPTOR = MethodDescriptor(
         "no-kabb": Variant(title="w/o KABB", config={"kabb": False}),
         "no-env": Variant(title="w/o Env", config={"environment": False}),
         "no-tool": Variant(title="w/o Tool", config={"tools": False}),
+        "no-tool-evolution": Variant(title="tools fixed", config={"tool_evolution": False}),
         "no-gate": Variant(title="no gate", gate="off"),
         RANDOM: Variant(title="random edits", random=True),
     },
@@ -72,5 +73,5 @@ DESCRIPTOR = MethodDescriptor(
     router=RouterTraining(plan_router, config={"router": "learned"}),
     fit_config=with_room,
     paper="Tang et al., *HiVA*",
-    departures="D1-D30",
+    departures="D1-D31",
 )

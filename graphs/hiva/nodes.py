@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from langgraph.config import get_config
 
 from selfwire.core.errors import TaskError
+from selfwire.core.tool_calls import record_tool_calls
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.evolvers.hiva.gradients import Backward, Loss, compute_loss, propagate_gradients
@@ -12,11 +13,13 @@ from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import count_traffic, evolve_topology, list_parallel_tasks
+from selfwire.evolvers.hiva.tools import evolve_tools
 from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
 from selfwire.evolvers.rewriting import DeclinedProposal
 from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hiva.actions import HivaActions, get_concepts
 from selfwire.graphs.hiva.state import HivaContext, HivaState, with_prompt_edits
+from selfwire.graphs.own_tools import ToolTrial
 from selfwire.graphs.run_context import get_run_context
 from selfwire.graphs.run_start import RunStart, add_usage
 from selfwire.graphs.typed_state import Update
@@ -67,11 +70,14 @@ class HivaNodes:
 
     async def environment(self, state: HivaState) -> Update:
         """Have the answer graded; without a grader, and in "w/o Env", the aggregator criticises itself later."""
+        called = record_tool_calls(state.workflow, state.trajectories)
         if self.start.grader is None or not self.hiva.config.environment:
-            return state.update(solved=None)
+            return state.update(solved=None, workflow=called)
         [done] = state.trajectories
         feedback = await self.start.grader(done.question, done.answer or "", state.round_scope)
-        return state.update(trajectories=[done.with_feedback(feedback)], solved=feedback.solved, oracle=True)
+        return state.update(
+            trajectories=[done.with_feedback(feedback)], solved=feedback.solved, oracle=True, workflow=called
+        )
 
     async def loss(self, state: HivaState) -> Update:
         """The textual loss of every trajectory, and its gradient at the aggregator."""
@@ -109,17 +115,28 @@ class HivaNodes:
         return state.update(passes=passes, reflection=usage)
 
     async def evolve_semantics(self, state: HivaState) -> Update:
-        """f_P: one rewrite per agent over all its gradients."""
-        found = await evolve_semantics(
-            state.workflow, state.gradients, self.hiva.meta_model, self.hiva.config, scope=state.round_scope
+        """f_P: tools from feedback on them, then one rewritten prompt per agent over what is left of its gradients."""
+        hiva, place = self.hiva, state.round_scope
+        tools = await evolve_tools(
+            state.workflow,
+            state.gradients,
+            state.trajectories,
+            hiva.meta_model,
+            hiva.config,
+            lent=hiva.toolbox,
+            trial=ToolTrial(hiva.toolbox),
+            scope=place,
         )
-        now, refused = state.workflow.apply_legal(found.rewirings)
+        left = [g.replace(tool="") if g.agent in tools.handled else g for g in state.gradients]
+        found = await evolve_semantics(state.workflow, left, hiva.meta_model, hiva.config, scope=place)
+        proposed = (*tools.rewirings, *found.rewirings)
+        now, refused = state.workflow.apply_legal(proposed)
         out = {one.rewiring for one in refused}
         return state.update(
             workflow=now,
-            reflection=state.reflection + found.usage,
-            applied=[one for one in found.rewirings if one not in out],
-            declined=[*found.declined, *map(DeclinedProposal.of, refused)],
+            reflection=sum_usages([state.reflection, tools.usage, found.usage]),
+            applied=[one for one in proposed if one not in out],
+            declined=[*tools.declined, *found.declined, *map(DeclinedProposal.of, refused)],
         )
 
     async def evolve_topology(self, state: HivaState) -> Update:

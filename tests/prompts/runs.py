@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from selfwire.core.edits import AddTool, Grant, Rewiring
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
+from selfwire.core.workflow_tool import ToolExample, WorkflowTool
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.collection import FORM
 from selfwire.evals.graders import load_grader
@@ -47,6 +49,7 @@ class Run:
         iterations: how often it learns from both questions.
         replies: by the title of a schema, where the offline model would seldom say what leads to a further step.
         grader: of the question that quotes its passages.
+        tool: of the team's own, which its agents with tools hold.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Run:
     iterations: int = 0
     replies: Mapping[str, Any] = field(default_factory=dict)
     grader: str = "f1"
+    tool: WorkflowTool | None = None
     asks: Asks = field(default_factory=Asks)
 
     @cached_property
@@ -71,6 +75,9 @@ class Run:
     async def execute(self) -> Sequence[Ask]:
         """Answer both questions, or learn from them."""
         workflow = self.method.make_initial_workflow(ARCHIVE.tools)
+        if self.tool:
+            grants = [Grant(agent.id, self.tool.name) for agent in workflow.agents if agent.tools]
+            workflow = workflow.apply(Rewiring(AddTool(self.tool), *grants, why="seed"))
         tasks = {task.id: task for task in (SEARCHED, QUOTED)}
         for number in range(self.iterations):
             workflow = await self._learn(workflow, tasks, number)
@@ -117,6 +124,34 @@ CRITICAL = {
     },
     "TopologyDecision": {"operation": "ADD_PARALLEL", "description": "You compare years and name the earlier one."},
 }
+YEARS = WorkflowTool(
+    name="years_between",
+    description="Takes two years and returns how many years lie between them, whichever comes first.",
+    source="def tool_function(first: int, second: int) -> int:\n    return second - first\n",
+    examples=(ToolExample(arguments={"first": 1874, "second": 1881}, result="7"),),
+)
+YEARS_FEEDBACK = {
+    **CRITICAL["AgentGradient"],
+    "tool_feedback": "years_between gives a negative number where the first year is the later one.",
+}
+REWRITE = {
+    "operation": "REWRITE_TOOL",
+    "tool": "years_between",
+    "reason": "It gives a negative number where the first year is the later one.",
+}
+CREATE = {
+    "operation": "CREATE_TOOL",
+    "tool": "first_year",
+    "description": "Takes a text and returns the first year of four digits in it.",
+    "reason": "Years are misread in long sentences.",
+}
+CODE = {"source": "def tool_function(first: int, second: int) -> int:\n    return first - second\n"}
+
+
+def _with_tools(decision: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**CRITICAL, "AgentGradient": YEARS_FEEDBACK, "ToolDecision": decision, "ToolSource": CODE}
+
+
 CONTRASTED = {"operational_rules": [{"rule": "Quote the sentence that a year comes from."}]}
 FAILED = {"feedback": "The years of the openings are not compared yet.", "reward": 0}
 CRITERIA = ("names one bridge", "gives a number of years", "quotes a passage", "ends with a line 'Answer:'")
@@ -129,6 +164,8 @@ RUNS: Mapping[str, Sequence[Run]] = {
     "hiva": (
         Run("hiva", iterations=2, replies=CRITICAL),
         Run("hiva", {"environment": False}, iterations=1),
+        Run("hiva", iterations=1, tool=YEARS, replies=_with_tools(REWRITE)),
+        Run("hiva", iterations=1, replies=_with_tools(CREATE)),
     ),
     "hera": (Run("hera", iterations=4, replies={"Contrast": CONTRASTED}, grader="em"),),
     "tacomas": (Run("tacomas", {"rounds": 4}, replies=REPLACED),),

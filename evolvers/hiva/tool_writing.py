@@ -1,0 +1,157 @@
+"""Code of tools, written or mended by a model, and tried before it counts (App. A.3, Fig. 12 and 13)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from selfwire.core.errors import ModelError, ToolError, ToolSourceError, format_first_fault
+from selfwire.core.scope import Scope
+from selfwire.core.tool_source import MODULES, check_tool_source
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import to_canonical_json
+from selfwire.core.workflow_tool import ToolExample, ToolOutcome, WorkflowTool
+from selfwire.evolvers.hiva.schemas import ToolSource
+from selfwire.evolvers.hiva.tool_examples import is_same_result
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import shorten
+
+TRIES = 2
+"""Asks for the code of a tool; the second one shows what was wrong with the first."""
+SHOWN = 300
+"""Most characters of a result in a reason."""
+
+
+class ToolTrial(Protocol):
+    """Runs tools that are not part of a workflow yet."""
+
+    @property
+    def problem(self) -> str:
+        """Why no tool can be run here; "" if it can."""
+
+    async def run(self, tool: WorkflowTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+        """Call a tool once.
+
+        Raises:
+            ToolError: the arguments do not fit, or the sandbox failed.
+        """
+
+
+@dataclass(frozen=True)
+class ToolWriter:
+    """Asks for the code of one tool.
+
+    Attributes:
+        meta_model: asks at the temperature for code.
+        length: most characters of a tool's source.
+    """
+
+    meta_model: PromptedModel
+    trial: ToolTrial
+    length: int
+    scope: Scope
+
+    async def synthesize(
+        self, make: Callable[[str], WorkflowTool], **sections: str
+    ) -> tuple[WorkflowTool | str, Usage]:
+        """A new tool, or why there is none.
+
+        Args:
+            make: the tool of a source, with the examples that it must pass.
+            sections: of the prompt: name, description and examples.
+        """
+        return await self._write("tool_synthesis", make, sections)
+
+    async def refine(
+        self, old: WorkflowTool, new: tuple[ToolExample, ...], feedback: str
+    ) -> tuple[WorkflowTool | str, Usage]:
+        """The tool with mended code, or why it stays as it is.
+
+        Args:
+            new: the examples that the new version must pass, with the old ones.
+        """
+
+        def make(source: str) -> WorkflowTool:
+            if source.strip() == old.source.strip():
+                raise ValueError("the code is the old one")
+            _refuse_other_parameters(old.parameters, check_tool_source(source))
+            return old.replace(source=source, examples=new)
+
+        sections = {"tool_name": old.name, "tool_description": old.description, "examples": render_examples(new)}
+        return await self._write("tool_refinement", make, {**sections, "tool_code": old.source, "feedback": feedback})
+
+    async def _write(
+        self, prompt: str, make: Callable[[str], WorkflowTool], sections: Mapping[str, str]
+    ) -> tuple[WorkflowTool | str, Usage]:
+        attempt, complaint, spent = "", "", Usage()
+        for _ in range(TRIES):
+            reply, usage = await self.meta_model.try_ask(
+                ToolSource,
+                prompt,
+                scope=self.scope,
+                by="meta",
+                modules=", ".join(sorted(MODULES)),
+                length=str(self.length),
+                earlier_code=attempt,
+                complaint=complaint,
+                **sections,
+            )
+            spent = sum_usages([spent, usage])
+            if isinstance(reply, ModelError):
+                return str(reply), spent
+            attempt = read_source(reply.source)
+            made = await self._try(attempt, make)
+            if isinstance(made, WorkflowTool):
+                return made, spent
+            complaint = made
+        return complaint, spent
+
+    async def _try(self, source: str, make: Callable[[str], WorkflowTool]) -> WorkflowTool | str:
+        """The tool if it may run and passes its examples, else why not."""
+        if len(source) > self.length:
+            return f"the code has {len(source):,} characters; at most {self.length:,} are allowed"
+        try:
+            check_tool_source(source)
+            tool = make(source)
+            for example in tool.examples:
+                if fault := await self._find_fault(tool, example):
+                    return fault
+        except ToolSourceError as error:
+            return str(error)
+        except ValidationError as error:
+            return format_first_fault(error)
+        except (ValueError, ToolError) as error:
+            return str(error)
+        return tool
+
+    async def _find_fault(self, tool: WorkflowTool, example: ToolExample) -> str:
+        outcome = await self.trial.run(tool, example.arguments, scope=self.scope)
+        call = f"{tool.name}({to_canonical_json(example.arguments)})"
+        if outcome.failed:
+            return f"{call} fails: {shorten(outcome.result, SHOWN)}"
+        if not is_same_result(outcome.result, example.result):
+            return f"{call} gives {shorten(outcome.result, SHOWN)}, not {shorten(example.result, SHOWN)}"
+        return ""
+
+
+def render_examples(examples: tuple[ToolExample, ...]) -> str:
+    """Known calls, one per line; "" if there is none."""
+    return "\n".join(f"{to_canonical_json(one.arguments)} -> {one.result}" for one in examples)
+
+
+def read_source(text: str) -> str:
+    """The code of a reply, without a code fence around it, with plain line ends."""
+    lines = text.replace("\r\n", "\n").strip("\n").split("\n")
+    if lines[0].lstrip().startswith("```"):
+        closing = [number for number, line in enumerate(lines) if number and line.strip().startswith("```")]
+        lines = lines[1 : closing[0] if closing else None]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _refuse_other_parameters(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    kept = all(after["properties"].get(name) == schema for name, schema in before["properties"].items())
+    if not kept or set(after["required"]) - set(before["required"]):
+        raise ValueError(
+            f"the parameters must stay {', '.join(before['properties'])} with their types; further ones need a default"
+        )

@@ -1,0 +1,266 @@
+"""The tool half of f_P: tools are written, mended and granted from feedback on tools (Sec. 3.6, App. A.3, D31).
+
+A model decides for each agent with such feedback whether one of its tools is rewritten, a new one is written, or one of
+the team's is granted. Code is validated before anything runs, and must pass the tool's examples in the sandbox before
+it replaces the old one.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddTool, Edit, Grant, Rewiring, RewriteTool
+from selfwire.core.errors import ModelError
+from selfwire.core.excerpt import excerpt
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenModel, Id, to_canonical_json
+from selfwire.core.workflow import Workflow
+from selfwire.core.workflow_tool import ToolExample, WorkflowTool
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.schemas import ToolDecision
+from selfwire.evolvers.hiva.semantics import render_gradients
+from selfwire.evolvers.hiva.tool_examples import merge_examples, read_known_calls
+from selfwire.evolvers.hiva.tool_writing import ToolTrial, ToolWriter, render_examples
+from selfwire.evolvers.operations import find_free_name
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.rewriting import WHY_LENGTH, DeclinedProposal
+from selfwire.evolvers.trace_text import gather_all, shorten
+
+REWRITE, CREATE, GRANT, KEEP = "REWRITE_TOOL", "CREATE_TOOL", "GRANT_TOOL", "NO_CHANGE"
+REMEMBER = "ADD_EXAMPLES"
+"""A tool stays as it is, and examples that its next version must pass are added."""
+CALLS_LENGTH, FEEDBACK_LENGTH = 4_000, 6_000
+
+
+class ToolsResult(FrozenModel):
+    """Result of the tool half of f_P.
+
+    Args:
+        rewirings: in order of the agents' ids.
+        declined: proposals that became no rewiring.
+        handled: agents whose feedback on tools led to a rewiring; their prompts need not say it too.
+    """
+
+    rewirings: tuple[Rewiring, ...] = ()
+    declined: tuple[DeclinedProposal, ...] = ()
+    handled: tuple[Id, ...] = ()
+    usage: Usage = Usage()
+
+
+class _Request(NamedTuple):
+    """What an agent needs, from which feedback."""
+
+    agent: Agent
+    gradients: Sequence[Gradient]
+    decision: ToolDecision
+    examples: tuple[ToolExample, ...]
+
+    @property
+    def why(self) -> str:
+        return shorten(self.decision.reason.strip() or " ".join(g.tool for g in self.gradients), WHY_LENGTH)
+
+
+_Found = tuple[Rewiring | DeclinedProposal, Usage]
+
+
+async def evolve_tools(
+    workflow: Workflow,
+    gradients: Sequence[Gradient],
+    trajectories: Sequence[Trajectory],
+    meta_model: PromptedModel,
+    config: HivaConfig,
+    *,
+    lent: Collection[str],
+    trial: ToolTrial,
+    scope: Scope,
+) -> ToolsResult:
+    """f_P on tools: one decision per agent with feedback on tools, then one piece of code per tool.
+
+    Args:
+        trajectories: of the gradients; what the environment says of them may hold known results.
+        config: without `tool_evolution`, `semantic_evolution` or `tools` nothing is asked.
+        lent: names of tools that the run lends, which are no part of the workflow.
+    """
+    if not (config.tools and config.semantic_evolution and config.tool_evolution):
+        return ToolsResult()
+    concerns = [g for g in gradients if g.tool.strip() and g.concerns in ("semantics", "both")]
+    asking = [(agent, mine) for agent in workflow.agents if (mine := [g for g in concerns if g.agent == agent.id])]
+    if asking and trial.problem:
+        return ToolsResult(declined=tuple(_decline(agent, REWRITE, trial.problem) for agent, _ in asking))
+    smith = _Toolsmith(workflow, trajectories, meta_model, config, frozenset(lent), trial, scope)
+    decided = await gather_all(smith.decide(agent, mine) for agent, mine in asking)
+    found = await smith.act([request for request, _ in decided if isinstance(request, _Request)])
+    settled = [*(one for one, _ in decided if isinstance(one, DeclinedProposal)), *(one for one, _ in found)]
+    rewirings = tuple(sorted((one for one in settled if isinstance(one, Rewiring)), key=lambda one: one.by))
+    return ToolsResult(
+        rewirings=rewirings,
+        declined=tuple(one for one in settled if isinstance(one, DeclinedProposal)),
+        handled=tuple(name for one in rewirings if one.operation != REMEMBER for name in one.by.split(", ")),
+        usage=sum_usages([*(usage for _, usage in decided), *(usage for _, usage in found)]),
+    )
+
+
+@dataclass(frozen=True)
+class _Toolsmith:
+    workflow: Workflow
+    trajectories: Sequence[Trajectory]
+    meta_model: PromptedModel
+    config: HivaConfig
+    lent: frozenset[str]
+    trial: ToolTrial
+    scope: Scope
+
+    async def decide(
+        self, agent: Agent, gradients: Sequence[Gradient]
+    ) -> tuple[_Request | DeclinedProposal | None, Usage]:
+        """What an agent's feedback on tools asks for; None if for nothing."""
+        own = [tool for tool in self.workflow.tools if tool.name in agent.tools]
+        others = [tool for tool in self.workflow.tools if tool.name not in agent.tools]
+        offered = self._list_operations(own, others)
+        told = self._read_feedback(gradients)
+        reply, usage = await self.meta_model.try_ask(
+            ToolDecision,
+            "tool_decision",
+            scope=self.scope.at(phase="tool decision", node=agent.id),
+            role=agent.prompt,
+            gradients=render_gradients(gradients, lambda g: g.tool),
+            own_tools="\n\n".join(map(_describe_tool, own)),
+            team_tools="\n".join(f"{tool.name}: {tool.description}" for tool in others),
+            lent_tools="\n".join(name for name in agent.tools if name in self.lent),
+            calls=self._render_calls(agent, gradients, own),
+            feedback=told,
+            operations="\n".join(offered),
+        )
+        if isinstance(reply, ModelError):
+            return _decline(agent, KEEP, str(reply)), usage
+        if reply.operation == KEEP:
+            return None, usage
+        if objection := _find_objection(reply, offered, own, others):
+            return _decline(agent, reply.operation, objection), usage
+        known = read_known_calls(reply.examples, told if self.config.environment else "")
+        return _Request(agent, gradients, reply, known), usage
+
+    async def act(self, requests: Sequence[_Request]) -> list[_Found]:
+        """Do what was decided; requests about the same tool share one piece of code."""
+        by_tool: dict[str, list[_Request]] = {}
+        for one in requests:
+            if one.decision.operation == REWRITE:
+                by_tool.setdefault(one.decision.tool, []).append(one)
+        found: list[_Found] = [(_grant(one), Usage()) for one in requests if one.decision.operation == GRANT]
+        taken = {*self.lent, *self.workflow.tools_by_name}
+        rewriting = [self._rewrite(self.workflow.tools_by_name[name], some) for name, some in by_tool.items()]
+        creating = []
+        for place, one in enumerate(one for one in requests if one.decision.operation == CREATE):
+            if len(self.workflow.tools) + place >= self.config.own_tools:
+                found.append((_decline(one.agent, CREATE, f"the team has {self.config.own_tools} tools"), Usage()))
+                continue
+            name = find_free_name(_make_name(one.decision), taken)
+            taken.add(name)
+            creating.append(self._create(name, one))
+        return [*found, *(one for some in await gather_all(rewriting) for one in some), *await gather_all(creating)]
+
+    async def _rewrite(self, tool: WorkflowTool, requests: Sequence[_Request]) -> tuple[_Found, ...]:
+        """The mended tool; where there is none the tool stays, with examples that are new."""
+        examples = merge_examples(tool.examples, [example for one in requests for example in one.examples])
+        gradients = [gradient for one in requests for gradient in one.gradients]
+        by, why = ", ".join(one.agent.id for one in requests), requests[0].why
+        feedback = render_gradients(gradients, lambda g: g.tool)
+        mended, usage = await self._make_writer(requests[0].agent).refine(tool, examples, feedback)
+        if isinstance(mended, WorkflowTool):
+            edit = RewriteTool(tool.name, mended.source, examples=examples)
+            return ((Rewiring(edit, why=why, operation=REWRITE, by=by), usage),)
+        reason = f"version {tool.version + 1} of {tool.name!r}: {mended}"
+        declined = DeclinedProposal(by=by, operation=REWRITE, reason=reason)
+        if examples == tool.examples:
+            return ((declined, usage),)
+        edit = RewriteTool(tool.name, tool.source, examples=examples)
+        return (declined, usage), (Rewiring(edit, why=why, operation=REMEMBER, by=by), Usage())
+
+    async def _create(self, name: str, one: _Request) -> _Found:
+        description = one.decision.description.strip()
+
+        def make(source: str) -> WorkflowTool:
+            return WorkflowTool(
+                name=name, description=description, source=source, by=one.agent.id, why=one.why, examples=one.examples
+            )
+
+        writer = self._make_writer(one.agent)
+        sections = {"tool_name": name, "tool_description": description, "examples": render_examples(one.examples)}
+        made, usage = await writer.synthesize(make, **sections)
+        if isinstance(made, str):
+            return _decline(one.agent, CREATE, f"{name!r}: {made}"), usage
+        edits: list[Edit] = [AddTool(made), Grant(one.agent.id, name)]
+        return Rewiring(*edits, why=one.why, operation=CREATE, by=one.agent.id), usage
+
+    def _make_writer(self, agent: Agent) -> ToolWriter:
+        coder = replace(self.meta_model, temperature=self.config.tool_temperature, quotes_once=False)
+        scope = self.scope.at(phase="tool", node=agent.id)
+        return ToolWriter(coder, self.trial, self.config.tool_length, scope)
+
+    def _list_operations(self, own: Sequence[WorkflowTool], others: Sequence[WorkflowTool]) -> list[str]:
+        offered = {REWRITE: own, CREATE: len(self.workflow.tools) < self.config.own_tools, GRANT: others, KEEP: True}
+        return [operation for operation, is_offered in offered.items() if is_offered]
+
+    def _read_feedback(self, gradients: Sequence[Gradient]) -> str:
+        tasks = {gradient.task for gradient in gradients}
+        texts = [
+            f"[{done.question.id}]\n{done.feedback.text}"
+            for done in self.trajectories
+            if done.question.id in tasks and done.feedback is not None and done.feedback.text.strip()
+        ]
+        share = max(FEEDBACK_LENGTH // max(len(texts), 1), 200)
+        return "\n".join(excerpt(text, share) for text in texts)
+
+    def _render_calls(self, agent: Agent, gradients: Sequence[Gradient], own: Sequence[WorkflowTool]) -> str:
+        """The agent's calls of its own tools in the tasks of its gradients, one per line."""
+        tasks, names = {gradient.task for gradient in gradients}, {tool.name for tool in own}
+        lines = [
+            f"[{done.question.id}] {use.name}({to_canonical_json(use.arguments)}) -> {shorten(use.result, 300)}"
+            for done in self.trajectories
+            for step in done.steps
+            for use in step.tools
+            if done.question.id in tasks and step.agent == agent.id and use.name in names
+        ]
+        return excerpt("\n".join(dict.fromkeys(lines)), CALLS_LENGTH)
+
+
+def _describe_tool(tool: WorkflowTool) -> str:
+    record = tool.record
+    parameters = ", ".join(f"{name}: {_format_type(schema)}" for name, schema in tool.parameters["properties"].items())
+    calls = f"{record.calls} calls, {record.failures} of them failed" if record.calls else "not called yet"
+    known = f"\nknown calls:\n{render_examples(tool.examples)}" if tool.examples else ""
+    return f"{tool.name}({parameters}), version {tool.version}, {calls}\n{tool.description}{known}"
+
+
+def _format_type(schema: dict[str, str]) -> str:
+    return str(schema.get("type", "any"))
+
+
+def _find_objection(
+    decision: ToolDecision, offered: Sequence[str], own: Sequence[WorkflowTool], others: Sequence[WorkflowTool]
+) -> str:
+    if decision.operation not in offered:
+        return f"{decision.operation} is not offered; offered are {', '.join(offered)}"
+    if decision.operation == CREATE:
+        return "" if decision.description.strip() else "the new tool has no description"
+    names = [tool.name for tool in (own if decision.operation == REWRITE else others)]
+    return "" if decision.tool in names else f"{decision.tool!r} is none of {', '.join(names)}"
+
+
+def _grant(one: _Request) -> Rewiring:
+    return Rewiring(Grant(one.agent.id, one.decision.tool), why=one.why, operation=GRANT, by=one.agent.id)
+
+
+def _decline(agent: Agent, operation: str, reason: str) -> DeclinedProposal:
+    return DeclinedProposal(by=agent.id, operation=operation, reason=reason)
+
+
+def _make_name(decision: ToolDecision) -> str:
+    """A name for a new tool: the proposed one with plain characters, else the first words of its description."""
+    words = re.findall(r"[A-Za-z0-9]+", decision.tool) or re.findall(r"[A-Za-z0-9]+", decision.description)[:3]
+    return "_".join(words).lower()[:40].strip("_") or "tool"

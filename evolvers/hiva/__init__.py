@@ -60,9 +60,9 @@ Departures from the paper (a test is named after each):
     D24  Of a gradient only what is meant for the agents before it flows back to them. What its own prompt or tools
          should change is mended there; passed on, one fault would rewrite the prompts of the whole chain.
     D25  Who writes a gradient says its sentiment in the same reply; the paper judges it in a call of its own.
-    D26  Embedded are the task's concepts, as one text, and each agent's role, prompt and what the team's own tools that it
-         holds are for, which Psi_1 compares. Nodes of
-         the graph have no embeddings; an agent is joined to the concepts whose words it uses.
+    D26  Embedded are the task's concepts, as one text, and each agent's role, prompt and what tools of the team's own
+         that it holds are for, which Psi_1 compares. Nodes of the graph have no embeddings; an agent is joined to the
+         concepts whose words it uses.
     D27  The first ADD_PARALLEL at a source that only the aggregator follows makes a chain, the second the fork of
          Fig. 14: a decision adds one agent, as in Fig. 10, and the source's output goes to that agent instead.
     D28  omega's evidence is compared within an iteration's held-out tasks. The team changes between iterations, and

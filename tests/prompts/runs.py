@@ -103,7 +103,7 @@ class Run:
         return ARCHIVE.environment if task is SEARCHED else load_grader(self.grader)
 
 
-CRITICAL = {
+CRITICAL: Mapping[str, Mapping[str, Any]] = {
     "GlobalGradient": {
         "feedback": "Nobody compared the years after they were looked up.",
         "sentiment": "critical",

@@ -40,6 +40,7 @@ from selfwire.runs.report import STAMP, Report, make_report
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
 from selfwire.runtime.addresses import ADDRESS
+from selfwire.runtime.model_names import is_offline
 from selfwire.runtime.sync import run_sync
 
 COLUMNS = (
@@ -187,7 +188,7 @@ def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
     lending, tools = _tools(run)
     models, method = run.request.models, run.context.method.name
     model, first, imported, called = f'"{models.agent}"', "", "", format_identifier(method)
-    if models.base_url and models.agent != "offline":
+    if models.base_url and not is_offline(models.agent):
         secret = MASK in models.base_url
         address = f'os.environ["{ADDRESS}"]' if secret else f'"{models.base_url}"'
         model = f"make_chat_model({model}, base_url={address})"

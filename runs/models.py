@@ -12,6 +12,7 @@ from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.model_names import is_offline
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.storage import home_folder
@@ -42,7 +43,7 @@ def make_metered_model(
         ConfigError: a model or a file of prices cannot be used, a base URL is given but no model uses it, or a
             dollar budget meets a model without a price.
     """
-    if names.base_url and set(names.roles.values()) == {"offline"}:
+    if names.base_url and names.calls_no_server:
         raise ConfigError(
             f"--base-url {names.base_url} is an address of models, and the offline model calls no server; give the "
             "model's name too, such as --model openai:NAME, or leave the address out"
@@ -54,7 +55,7 @@ def make_metered_model(
     if names.base_url:
         options["base_url"] = find_address(names.base_url)
     made = {
-        name: make_chat_model(name, **limits, **({} if name == "offline" else options))
+        name: make_chat_model(name, **limits, **({} if is_offline(name) else options))
         for name in set(names.roles.values())
     }
     requests = names.requests or max(REQUESTS, at_once)

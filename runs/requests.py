@@ -9,6 +9,7 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.runtime.addresses import keep_address
+from selfwire.runtime.model_names import is_offline
 from selfwire.runtime.structured_modes import Structured
 
 
@@ -54,7 +55,12 @@ class ModelNames(FrozenModel):
     @property
     def is_offline(self) -> bool:
         """Whether any role is played by the offline model."""
-        return "offline" in self.roles.values()
+        return any(map(is_offline, self.roles.values()))
+
+    @property
+    def calls_no_server(self) -> bool:
+        """Whether all roles are played by the offline model."""
+        return all(map(is_offline, self.roles.values()))
 
 
 class Sizes(FrozenModel):

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.secrets import mask_address, register_secret
+from selfwire.runtime.model_names import is_offline
 from selfwire.runtime.provider_errors import redact_error
 
 TIMEOUT = 120.0
@@ -29,8 +30,9 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
     """Make a chat model that does not retry, as `MeteredModel` does.
 
     Args:
-        name_or_model: "offline"; "openai:gpt-4o-mini", with `base_url` for any compatible server; any
-            "provider:model" of LangChain's `init_chat_model`; or a ready model, which is returned as it is.
+        name_or_model: "offline" ("offline:system" and "offline:user" hear those messages only); "openai:gpt-4o-mini",
+            with `base_url` for any compatible server; any "provider:model" of LangChain's `init_chat_model`; or a
+            ready model, which is returned as it is.
         options: passed to the model, such as base_url, api_key, temperature, max_tokens (2048) or timeout (120 s).
 
     Raises:
@@ -40,15 +42,22 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
         return name_or_model
     _register_secrets(options)
     name = name_or_model
-    if name == "offline":
-        from selfwire.runtime.offline.model import OfflineChat
-
-        return OfflineChat(**options)
     provider, colon, model = name.partition(":")
+    if is_offline(name):
+        return _make_offline(name, model or "all", options)
     if not (provider and colon and model):
         raise ConfigError(f"unknown model {name!r}; write 'offline' or 'provider:model', such as openai:gpt-4o-mini")
     given = {"timeout": TIMEOUT, "max_tokens": MAX_TOKENS, **options, "max_retries": 0}
     return _make_hosted(name, _openai_options(given) if provider == "openai" else given)
+
+
+def _make_offline(name: str, voice: str, options: Mapping[str, Any]) -> BaseChatModel:
+    from selfwire.runtime.offline.instructions import VOICES
+    from selfwire.runtime.offline.model import OfflineChat
+
+    if voice not in VOICES:
+        raise ConfigError(f"unknown model {name!r}; the offline model's voices are {', '.join(VOICES)}")
+    return OfflineChat(voice=voice, **options)
 
 
 def _register_secrets(options: Mapping[str, Any]) -> None:

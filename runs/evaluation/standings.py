@@ -17,7 +17,7 @@ def build_results_table(run: Evaluation, lines: Sequence[SystemSummary]) -> Tabl
     """The table of an evaluation; offline without time and price; without the share solved where it is the score."""
     against = choose_comparison(lines, run.request.against)
     columns = list_columns(against)
-    if set(run.request.models.roles.values()) == {"offline"}:
+    if run.request.models.calls_no_server:
         columns = tuple(column for column in columns if column.name not in ("$/task", "s/task"))
     if all({*line.graded} <= {0, 1} and line.solved == sum(line.graded) for line in lines):
         columns = tuple(column for column in columns if column is not SOLVED)

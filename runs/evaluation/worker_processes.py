@@ -49,10 +49,9 @@ def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
         ConfigError: more than one cannot be had.
     """
     budget = any(limit is not None for limit in request.budget.model_dump().values())
-    remote = set(request.models.roles.values()) != {"offline"}
     bound = [
         *(["a budget"] if budget else []),
-        *(["a provider's rate"] if remote else []),
+        *(["a provider's rate"] if not request.models.calls_no_server else []),
         *(["LangSmith"] if request.langsmith != "off" else []),
     ]
     if wanted is None:

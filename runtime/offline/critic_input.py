@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from selfwire.runtime.offline.general import FAMILY as GENERAL
+from selfwire.runtime.offline.instructions import Voice
 from selfwire.runtime.offline.skills import CriticView, Family
 from selfwire.runtime.offline.vocabulary import VOCABULARY, family_of, paraphrases
 
@@ -14,7 +15,8 @@ from selfwire.runtime.offline.vocabulary import VOCABULARY, family_of, paraphras
 class CriticInput:
     """The tagged sections of a critic's prompt, and how often it errs; `random` gives a generator per purpose.
 
-    A critic that works itself has its skills from the system message, and its steps go wrong at the slip rate.
+    A critic that works itself has its skills from the instructions that its voice lets it hear, and its steps go wrong
+    at the slip rate.
     """
 
     sections: Mapping[str, str]
@@ -22,6 +24,7 @@ class CriticInput:
     error_rate: float
     system: str = ""
     slip_rate: float = 0.0
+    voice: Voice = "all"
 
     def __getitem__(self, section: str) -> str:
         return self.sections.get(section, "")

@@ -15,6 +15,7 @@ from typing import Any
 
 from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric, stages
 from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.instructions import Voice
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.worker import PlainMessage
 
@@ -60,12 +61,13 @@ def reply(
     random: Callable[[str], Random],
     error_rate: float,
     slip_rate: float = 0.0,
+    voice: Voice = "all",
 ) -> dict[str, Any]:
     """Fill the object that is asked for; the rates are shares of wrong judgements and of wrong steps of work."""
     fields, filled = schema.get("properties", {}), dict[str, Any]()
     if critic := CRITICS.get(kind):
         system = "\n".join(message.text for message in messages if message.role == "system")
-        given = critic(CriticInput(sections(messages), random, error_rate, system, slip_rate))
+        given = critic(CriticInput(sections(messages), random, error_rate, system, slip_rate, voice))
         filled = {name: value for name, value in given.items() if name in fields}
     if unfilled := tuple(name for name in fields if name not in filled):
         warn_once(kind, unfilled)

@@ -24,6 +24,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 from selfwire.core.values import fingerprint
 from selfwire.runtime.offline import critics, wire
 from selfwire.runtime.offline.faults import Attempts, Faults
+from selfwire.runtime.offline.instructions import Voice
 from selfwire.runtime.offline.worker import work_on
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
@@ -40,9 +41,11 @@ class OfflineChat(BaseChatModel):
         error_rate: share of wrong steps of work at temperature 1; half as many at 0.
         critic_error_rate: share of wrong judgements of critics, judges and evolvers.
         latency: seconds of every call.
+        voice: the messages that instruct a worker; "system" and "user" are for comparison.
     """
 
     model_name: str = "offline"
+    voice: Voice = "all"
     seed: int = 0
     temperature: float = Field(default=1.0, ge=0, le=2)
     error_rate: float = Field(default=0.04, ge=0, le=1)
@@ -146,12 +149,12 @@ class OfflineChat(BaseChatModel):
         fault = self._fault(int(key, 16), random("fault"))
         scale = (1 + temperature) / 2
         schema = wire.requested_schema(kwargs)
+        errors, slips = (min(1.0, rate * scale) for rate in (self.critic_error_rate, self.error_rate))
         if schema is None:
-            turn = work_on(plain, wire.get_offered_tools(kwargs), random, min(1.0, self.error_rate * scale))
+            turn = work_on(plain, wire.get_offered_tools(kwargs), random, slips, errors, self.voice)
             draft = wire.Draft(turn.text, turn.calls, turn.skills)
         else:
-            rates = (min(1.0, rate * scale) for rate in (self.critic_error_rate, self.error_rate))
-            reply = critics.reply(schema.kind, schema.parameters, plain, random, *rates)
+            reply = critics.reply(schema.kind, schema.parameters, plain, random, errors, slips, self.voice)
             draft = wire.draft_reply(schema, json.dumps(reply, ensure_ascii=False), reply)
         limit = kwargs.get("max_tokens") or self.max_tokens
         draft = draft.cut(stop, limit).with_fault(fault)

@@ -1,16 +1,21 @@
 """Members of a team that works in rounds: each reply holds work, what it needs and what it can give.
 
-A worker's skills come from its system message; one reply is one step of each. Its needs are the steps of which its
-notes show no sign, its offers are the results of its skills. A manager reads the public messages only.
+A worker's skills come from its instructions; one reply is one step of each. Its needs are the steps of which its notes
+show no sign, with what is still open; its offers are its skills, with what they found. A manager reads the public
+messages only.
 """
 
 import json
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from selfwire.runtime.offline.critic_input import CriticInput
+from selfwire.runtime.offline.instructions import join_instructions
 from selfwire.runtime.offline.skills import CriticView, OfferedTool, SkillInput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills
 from selfwire.runtime.offline.worker import first_move
@@ -28,7 +33,10 @@ GIVES = {
     "act": "moves with slots",
     "feasibility": "a ruling whether it is possible at all",
 }
-"""The result of a skill in the words of needs and offers; other skills go by their names."""
+"""The result of a skill in words; other skills go by their names."""
+NOTHING_NEW = "Nothing new from me in this round."
+NAMED = 16
+"""Words of the thing that a need or an offer names."""
 
 _ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
 _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
@@ -36,14 +44,15 @@ _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
 
 def member(brief: CriticInput) -> dict[str, Any]:
     """One round of a worker: one step of each of its skills on its memory."""
-    work, skills = parse_round(brief), active_skills(brief.system)
+    skills = active_skills(join_instructions(brief.system, brief["goal"], brief.voice))
+    work = parse_round(brief)
     work, notes, calls = _work(brief, work, skills)
     text = brief.family.answer(replace(work, rng=brief.random("answer")))
     return {
-        "public": "\n".join(f"- {note}" for note in notes) or "Nothing new from me in this round.",
+        "public": "\n".join(f"- {note}" for note in notes) or NOTHING_NEW,
         "private": [{"to": "", "text": text}] if work.lines else [],
         "query": _need(brief, work, skills),
-        "key": _join_skills("I can give", skills) if work.notes else "",
+        "key": _offer(brief, work, skills),
         "answer": text,
         "verdict": _verdict(brief, work),
         "calls": [{"tool": name, "arguments": json.dumps(dict(given))} for name, given in calls],
@@ -96,11 +105,32 @@ def _need(brief: CriticInput, work: SkillInput, skills: Sequence[str]) -> str:
     missing = list(brief.family.missing(CriticView(task=work.task, trace="\n".join(work.lines))))
     if missing and brief.errs("need", share=0.5):
         missing[0] = brief.any_skill("need")
-    return _join_skills("I need", [name for name in missing if name not in skills])
+    wanted = [name for name in missing if name not in skills][:1]
+    return " ".join(f"{_word(brief, 'needs', name)} {_name_thing(work.task)}" for name in wanted)
 
 
-def _join_skills(opening: str, skills: Sequence[str]) -> str:
-    return f"{opening} {' and '.join(GIVES.get(name, name) for name in skills)}." if skills else ""
+def _offer(brief: CriticInput, work: SkillInput, skills: Sequence[str]) -> str:
+    latest = next((line for line in reversed(work.lines) if line != NOTHING_NEW and line in "\n".join(work.notes)), "")
+    if not latest:
+        return ""
+    return f"{_word(brief, 'offers', skills[0])} {_name_thing(latest)}"
+
+
+def _word(brief: CriticInput, what: str, skill: str) -> str:
+    texts = load_wordings().get(skill.replace(" ", "_"), {}).get(what)
+    return brief.pick(f"{what} {skill}", texts) if texts else f"{skill}:"
+
+
+def _name_thing(text: str) -> str:
+    """The first words of what a need or an offer is about."""
+    line = text.strip().removeprefix("- ").split("\n")[0]
+    return " ".join(line.split()[:NAMED])
+
+
+@cache
+def load_wordings() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Openings of needs and of offers by skill; the two share no words that carry meaning."""
+    return tomllib.loads((files(__package__) / "needs.toml").read_text("utf-8"))
 
 
 def _verdict(brief: CriticInput, work: SkillInput) -> str:

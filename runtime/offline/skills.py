@@ -26,7 +26,7 @@ class Skill(FrozenModel):
     """An entry of the vocabulary.
 
     Args:
-        patterns: regular expressions, case ignored; a match in a system message activates the skill
+        patterns: regular expressions, case ignored; a match in an instruction activates the skill
             unless a negation stands right before it.
         remark: its note for families that do not use it.
     """

@@ -27,9 +27,9 @@ def find_skills(text: str) -> tuple[str, ...]:
     return find_instructed_skills(text, VOCABULARY)
 
 
-def active_skills(system_message: str) -> tuple[str, ...]:
-    """Names of the two skills that a system message gives an agent, in order of appearance."""
-    return choose_opening_skills(find_skills(system_message))
+def active_skills(instructions: str) -> tuple[str, ...]:
+    """Names of the two skills that instructions give an agent, in order of appearance."""
+    return choose_opening_skills(find_skills(instructions))
 
 
 def family_of(task: str) -> Family | None:

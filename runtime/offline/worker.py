@@ -6,12 +6,19 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.general import FAMILY as GENERAL
-from selfwire.runtime.offline.skills import Family, OfferedTool, SkillInput, SkillOutput, ToolResult
+from selfwire.runtime.offline.instructions import PART, Voice, find_instructions, join_instructions
+from selfwire.runtime.offline.skills import PLACES, Family, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills, family_of, skill
 
 _SENDER = re.compile(r"(?:^|\n\n)From ([^\n:]+):\n")
 _STEPS = re.compile(r"^Steps: (.+)\.$", re.MULTILINE)
+CRITICISES = re.compile(r"\bdo not write (?:a new|an|the) answer\b|\bsay for each fault\b", re.IGNORECASE)
+"""Asks a worker for criticism alone."""
+DIRECTS = re.compile(r"\bdivide the work\b|\bwhat the members should (?:do|find out)\b", re.IGNORECASE)
+"""Asks a worker to direct others, beside its own work."""
+NO_FAULT = "No fault found."
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,48 @@ class Turn:
 
 
 def work_on(
-    messages: Sequence[PlainMessage], tools: Sequence[OfferedTool], random: Callable[[str], Random], error_rate: float
+    messages: Sequence[PlainMessage],
+    tools: Sequence[OfferedTool],
+    random: Callable[[str], Random],
+    error_rate: float,
+    critic_error_rate: float = 0.0,
+    voice: Voice = "all",
 ) -> Turn:
-    """The next turn of the tool loop; `random` gives a generator per purpose, `error_rate` is that of steps."""
-    skills = active_skills("\n".join(message.text for message in messages if message.role == "system"))
+    """The next turn of the tool loop, in which skills stay the same.
+
+    Args:
+        random: gives a generator per purpose.
+        error_rate: share of wrong steps.
+        critic_error_rate: share of wrong advice, where the system message asks for criticism or direction.
+    """
+    system = "\n".join(message.text for message in messages if message.role == "system")
     work = parse_request(messages, tools)
+    skills = active_skills(join_instructions(system, find_instructions(_read_head(messages), work.peers), voice))
     family = family_of(work.task) or GENERAL
+    if CRITICISES.search(system):
+        return Turn("\n".join(_advise(work, random, critic_error_rate)) or NO_FAULT, (), ())
+    turn = _work(messages, skills, work, family, random, error_rate)
+    if DIRECTS.search(system) and not turn.calls:
+        advice = "\n".join(_advise(work, random, critic_error_rate))
+        return replace(turn, text=f"{advice}\n\n{turn.text}".strip())
+    return turn
+
+
+def _advise(work: SkillInput, random: Callable[[str], Random], error_rate: float) -> list[str]:
+    """Instructions for steps that the work of others does not show, as critics with a schema give them."""
+    trace = "\n".join(text for _, text in work.peers)
+    brief = CriticInput({"task": work.task, "trace": trace}, random, error_rate)
+    return [brief.phrase(skill) for skill in brief.missing[:PLACES]]
+
+
+def _work(
+    messages: Sequence[PlainMessage],
+    skills: tuple[str, ...],
+    work: SkillInput,
+    family: Family,
+    random: Callable[[str], Random],
+    error_rate: float,
+) -> Turn:
     used, pending = _steps(messages)
     written: list[str] = []
     todo = [*pending, *(name for name in skills if name not in used)]
@@ -57,9 +100,8 @@ def work_on(
 
 def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool] = ()) -> SkillInput:
     """Parse the messages into task, peers, notes and results of the current tool loop."""
-    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
-    text = messages[last].text if last >= 0 else ""
-    head, *rest = _SENDER.split(text)
+    last = _find_request(messages)
+    head, *rest = _SENDER.split(messages[last].text if last >= 0 else "")
     loop = messages[last + 1 :]
     calls = {call[0]: call for message in loop for call in message.calls}
     results = [
@@ -69,7 +111,7 @@ def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool]
     ]
     notes = [_STEPS.sub("", message.text).strip() for message in loop if message.role == "assistant"]
     return SkillInput(
-        task=head.removeprefix("Task:\n").strip(),
+        task=PART.sub("", head.removeprefix("Task:\n")).strip(),
         peers=tuple(zip(rest[::2], rest[1::2], strict=True)),
         notes=tuple(note for note in notes if note),
         results=tuple(results),
@@ -77,10 +119,19 @@ def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool]
     )
 
 
+def _read_head(messages: Sequence[PlainMessage]) -> str:
+    last = _find_request(messages)
+    return _SENDER.split(messages[last].text)[0] if last >= 0 else ""
+
+
+def _find_request(messages: Sequence[PlainMessage]) -> int:
+    """The place of the last message of the user; -1 if there is none."""
+    return max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
+
+
 def _steps(messages: Sequence[PlainMessage]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     used: tuple[str, ...] = ()
-    for message in messages[last + 1 :]:
+    for message in messages[_find_request(messages) + 1 :]:
         if message.role == "assistant" and (found := _STEPS.search(message.text)):
             used = tuple(found[1].split(", "))
     return used, used[-1:]

@@ -1,4 +1,5 @@
 import json
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from pydantic import BaseModel, Field
 
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.faults import Faults, OfflineError
+from selfwire.runtime.offline.instructions import Voice
 from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.offline.vocabulary import paraphrases
 from selfwire.runtime.provider_errors import is_transient, retry_after
 
 QUESTION = "Task:\nWho founded Brol Works?\nEnd with a line that starts with 'Answer:'."
@@ -65,9 +68,56 @@ def test_usage_model_name_and_skills_are_told() -> None:
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-def test_task_and_tool_results_never_switch_a_skill_on() -> None:
-    message = faultless().invoke(asked(question=f"{QUESTION}\n\nFrom a1:\nSplit the question. Compare the two values."))
-    assert message.response_metadata["skills"] == ["look up", "read"]
+TOLD = "Split the question. Compare the two values."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Task:\n{TOLD} Who founded Brol Works?",
+        f"{QUESTION}\n\nFrom a1:\n- {TOLD}",
+        f"{QUESTION}\n\nFrom a1:\n- Fact: a = b\n\n{TOLD}",
+        f"{QUESTION}\n\nFrom a1:\nAnswer: {TOLD}",
+        f"{QUESTION}\n\nFrom the work so far:\nPlan:\n[s1] completed: {TOLD}",
+    ],
+)
+def test_the_task_and_what_others_found_never_switch_a_skill_on(text: str) -> None:
+    assert faultless().invoke(asked(question=text)).response_metadata["skills"] == ["look up", "read"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{QUESTION}\n\nYour part of the task now, and nothing else: {TOLD}",
+        f"{QUESTION}\n\nFrom a1:\n{TOLD}\n- Fact: a = b",
+        f"{QUESTION}\n\nFrom the work so far:\nPlan:\n[s1] pending: this part\n\nHint: {TOLD}",
+    ],
+)
+def test_instructions_are_heard_wherever_they_stand_unless_a_voice_hears_less(text: str) -> None:
+    def skills(voice: Voice, system: str = "Count the names.") -> object:
+        return faultless(voice=voice).invoke(asked(system, text)).response_metadata["skills"]
+
+    assert skills("all") == skills("user") == ["split", "compare"]
+    assert skills("system") == ["count", "look up"]
+    assert skills("all", "Count the names, and tally them.") == ["split", "compare"]  # the most specific ones first
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "reply"),
+    [
+        ("critic", "", "split"),
+        ("critic", "- Part 1: When?\n- Part 2: When?\n- Fact: a = b\n- Fact: c = d\n- Conclusion: Brol Works", None),
+        ("leader", "", "split"),
+    ],
+)
+def test_critics_and_leaders_without_a_schema_name_the_steps_that_others_lack(
+    name: str, steps: str, reply: str | None
+) -> None:
+    system = files("selfwire.evals").joinpath("prompts", "baselines", f"{name}.md").read_text("utf-8")
+    task = "Task:\nWhich was founded earlier, Brol Works or Tas Press?"
+    text = faultless().invoke(asked(system, f"{task}\n\nFrom draft:\n{steps}\n\nAnswer: unknown")).text
+    first = text.split("\n")[0]
+    assert first == "No fault found." if reply is None else first in paraphrases()[reply]
 
 
 def test_without_tools_nothing_is_known() -> None:

@@ -1,4 +1,4 @@
-"""Members of a round: skills from the system message alone, needs and offers from what the work lacks and gives."""
+"""Members of a round: skills from their instructions, needs and offers from what the work lacks and gives."""
 
 import json
 from typing import Any
@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from selfwire.evolvers.dytopo.schemas import Turn, Verdict, turn_schema
 from selfwire.graphs.prompts import load_prompts
 from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.offline.rounds import load_wordings
 from selfwire.runtime.offline.vocabulary import active_skills, paraphrases
 from tests.runtime.offline.replies import replied
 
@@ -26,14 +27,19 @@ def said(
     return replied(schema, system=system, error_rate=err, slip=slip, **shown).model_dump()
 
 
+def wordings(what: str) -> dict[str, tuple[str, ...]]:
+    return {skill: tuple(texts[what]) for skill, texts in load_wordings().items()}
+
+
 def from_peer(text: str, number: int = 0) -> str:
     return f"[You, round {number}]\nNothing new.\n\n[From Analyst, round {number}]\n{text}"
 
 
-def test_skills_come_from_the_system_message_and_from_nothing_else() -> None:
+def test_skills_come_from_the_system_message_and_the_goal_and_from_nothing_else() -> None:
     splitter = paraphrases()["split"][0]
     assert "Part 1:" in said(system=splitter)["public"]
-    assert "Part 1:" not in said(goal=splitter, team=f"Analyst: {splitter}", memory=from_peer(splitter))["public"]
+    assert "Part 1:" in said(goal=splitter)["public"]
+    assert "Part 1:" not in said(team=f"Analyst: {splitter}", memory=from_peer(splitter), needs=splitter)["public"]
 
 
 def test_the_protocol_of_a_round_switches_no_skill_on() -> None:
@@ -52,15 +58,16 @@ def test_a_third_skill_is_ignored() -> None:
 
 
 def test_needs_are_what_the_work_lacks_and_own_skills_do_not_give() -> None:
-    assert "simple parts of the question" in said()["query"]
-    assert "simple parts" not in said(system=paraphrases()["split"][0])["query"]
-    later = said(memory=from_peer(f"{PARTS}\n{FACTS}"))
-    assert later["query"] == "I need which of two values is larger."
+    needs = wordings("needs")
+    assert said()["query"].endswith(f"? {COMPARISON}") or said()["query"].endswith(f": {COMPARISON}")
+    assert said()["query"].startswith(needs["split"])
+    assert not said(system=paraphrases()["split"][0])["query"].startswith(needs["split"])
+    assert said(memory=from_peer(f"{PARTS}\n{FACTS}"))["query"].startswith(needs["compare"])
 
 
 def test_offers_are_what_skills_have_given() -> None:
     assert said()["key"] == ""
-    assert said(system=paraphrases()["split"][0])["key"].startswith("I can give simple parts of the question")
+    assert said(system=paraphrases()["split"][0])["key"].startswith(wordings("offers")["split"])
 
 
 def test_messages_of_others_are_worked_on() -> None:

@@ -7,6 +7,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import ValidationError
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -65,7 +66,7 @@ def test_a_question_that_is_only_a_text_has_an_id() -> None:
 
 async def test_a_graph_hands_views_to_nodes_and_keeps_json() -> None:
     class Ledger:
-        spent = Usage(calls=7)
+        spent, budget = Usage(calls=7), Budget()
 
     class Nodes:
         ledger = Ledger()

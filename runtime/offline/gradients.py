@@ -16,7 +16,7 @@ PROMPT_CUE = "The prompt should say: "
 TEAM_CUE = "The team needs another agent: "
 DROP_CUE = "The prompt should no longer say: "
 
-_HAND_OVERS = (
+HAND_OVERS = (
     "Go on from here. These are the notes so far:",
     "Please take over; what is known up to now:",
     "Continue the work on the task with what has been found:",
@@ -28,7 +28,7 @@ def instruction(brief: CriticInput) -> dict[str, Any]:
     notes = _without_tool_uses([line for line in brief["output"].split("\n") if line.strip()])
     if notes and brief.errs("hand-over", share=0.1):
         notes.remove(brief.pick("forgotten note", notes))
-    return {"instruction": "\n".join([brief.pick("hand-over", _HAND_OVERS), *notes])}
+    return {"instruction": "\n".join([brief.pick("hand-over", HAND_OVERS), *notes])}
 
 
 def task_profile(brief: CriticInput) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 import pytest
 
+from selfwire.runtime.offline.gradients import HAND_OVERS
 from selfwire.runtime.offline.skills import PLACES, Family, Skill, find_instructed_skills
 from selfwire.runtime.offline.vocabulary import (
     FAMILIES,
@@ -83,3 +84,8 @@ def test_places_are_two() -> None:
 def test_families_are_recognised_by_the_form_of_the_text(task: str, name: str | None) -> None:
     family = family_of(task)
     assert (family.name if family else None) == name
+
+
+@pytest.mark.parametrize("text", HAND_OVERS)
+def test_a_hand_over_alone_asks_for_no_skill(text: str) -> None:
+    assert find_skills(text) == ()

@@ -150,7 +150,7 @@ class HivaMemory(FrozenModel):
     def update(self, outcomes: Sequence[TrajectoryLesson], *, config: KabbConfig) -> "HivaMemory":
         """The memory after one batch; beliefs about agents that did not run decay (D1, D9)."""
         if not outcomes:
-            return self
+            return self.replace(retired=Retired())
         past = [
             PastTask(main=o.concepts.main, concepts=tuple(sorted(o.concepts.all)), rewards=o.rewards)
             for o in outcomes
@@ -165,6 +165,7 @@ class HivaMemory(FrozenModel):
             solved=self.solved + sum(o.solved for o in outcomes),
             runs=self.runs + len(outcomes),
             left_out=self.left_out + sum(o.left_out for o in outcomes),
+            retired=Retired(),
         )
 
     def _beliefs_after(self, outcomes: Sequence[TrajectoryLesson], config: KabbConfig) -> dict[Id, Belief]:
@@ -210,13 +211,10 @@ class HivaMemory(FrozenModel):
 
     def adapt_to(self, workflow: Workflow) -> "HivaMemory":
         """As `restrict_to`, with the removed entries set aside until the gate has decided (D19)."""
-        fitted = self.restrict_to(workflow)
-        return fitted.replace(
-            retired=Retired(
-                beliefs={agent: belief for agent, belief in self.beliefs.items() if agent not in fitted.beliefs},
-                edges={key: record for key, record in self.edges.items() if key not in fitted.edges},
-            )
-        )
+        fitted, aside = self.restrict_to(workflow), self.retired
+        beliefs = {agent: belief for agent, belief in self.beliefs.items() if agent not in fitted.beliefs}
+        edges = {key: record for key, record in self.edges.items() if key not in fitted.edges}
+        return fitted.replace(retired=Retired(beliefs={**aside.beliefs, **beliefs}, edges={**aside.edges, **edges}))
 
     def refit(self, evidence: Iterable[WeightSample]) -> "HivaMemory":
         """The memory with weights refitted to held-out tasks, where these are enough (D14, D20)."""

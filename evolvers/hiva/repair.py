@@ -19,8 +19,10 @@ class RepairResult(FrozenModel):
 def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResult:
     """Revert what closes a cycle, prune dead nodes and failing edges, restore source -> sink; idempotent.
 
-    The edits of the workflow's lineage say which edges are newest.
+    The edits of the workflow's lineage say which edges are newest. In "w/o TEV" nothing changes.
     """
+    if not config.topology_evolution:
+        return RepairResult(workflow=workflow)
     learned = HivaMemory.of(workflow)
     now, done = workflow, list[Rewiring]()
     while (step := _next_step(now, workflow, learned, config)) is not None:

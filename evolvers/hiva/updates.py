@@ -42,7 +42,12 @@ def make_lesson(
 def update_beliefs(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Workflow:
     """One update per iteration; lessons on agents and edges that the workflow has lost are set aside (D19)."""
     lessons = [o for o in outcomes if o is not None]
-    return HivaMemory.of(workflow).update(lessons, config=config).adapt_to(workflow).save_to(workflow)
+    return fit_memory(HivaMemory.of(workflow).update(lessons, config=config).save_to(workflow))
+
+
+def fit_memory(workflow: Workflow) -> Workflow:
+    """The workflow whose memory sets aside what concerns agents and edges that it has lost (D19)."""
+    return HivaMemory.of(workflow).adapt_to(workflow).save_to(workflow)
 
 
 def carry_over_learning(kept: Workflow, candidate: Workflow) -> Workflow:

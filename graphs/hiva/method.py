@@ -41,7 +41,7 @@ class Hiva(HivaActions, Method):
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
     ) -> EvolveResult:
-        """One pass from loss to update_beliefs over graded trajectories."""
+        """One pass from loss to repair over graded trajectories."""
         return await learn(self, workflow, trajectories, scope)
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:

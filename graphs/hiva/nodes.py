@@ -14,7 +14,7 @@ from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import count_traffic, evolve_topology, list_parallel_tasks
 from selfwire.evolvers.hiva.tools import evolve_tools
-from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
+from selfwire.evolvers.hiva.updates import fit_memory, make_lesson, update_beliefs
 from selfwire.evolvers.rewriting import DeclinedProposal
 from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hiva.actions import HivaActions, get_concepts
@@ -161,21 +161,21 @@ class HivaNodes:
             declined=[*state.declined, *found.declined],
         )
 
-    async def repair(self, state: HivaState) -> Update:
-        """RepairTopology; its changes are recorded as rewirings."""
-        found = repair(state.workflow, self.hiva.config)
-        return state.update(workflow=found.workflow, applied=[*state.applied, *found.rewirings])
-
     async def update_beliefs(self, state: HivaState) -> Update:
-        """One update of everything that is learned, and the lineage from the workflow that ran."""
+        """One update of everything that is learned."""
         passes = state.passes or [None] * len(state.losses)
         lessons = [
             make_lesson(done, loss, backward, await self.hiva.match_noted(done, state.ran))
             for done, loss, backward in zip(state.trajectories, state.losses, passes, strict=True)
         ]
-        now = update_beliefs(state.workflow, lessons, config=self.hiva.config.routing)
+        return state.update(workflow=update_beliefs(state.workflow, lessons, config=self.hiva.config.routing))
+
+    async def repair(self, state: HivaState) -> Update:
+        """RepairTopology, whose changes are recorded as rewirings; then the lineage from the workflow that ran."""
+        found = repair(state.workflow, self.hiva.config)
+        now, applied = fit_memory(found.workflow), [*state.applied, *found.rewirings]
         if now.fingerprint != state.ran.fingerprint:
-            now = now.with_lineage(state.ran, state.applied)
+            now = now.with_lineage(state.ran, applied)
             if self.start.save is not None:
                 await self.start.save(now, state.round_scope, int(get_config()["metadata"]["langgraph_step"]))
-        return state.update(workflow=now, iteration=state.iteration + 1)
+        return state.update(workflow=now, applied=applied, iteration=state.iteration + 1)

@@ -9,7 +9,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.gradients import Loss
 from selfwire.evolvers.hiva.memory import TrajectoryLesson
 from selfwire.evolvers.hiva.repair import repair
-from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
+from selfwire.evolvers.hiva.updates import fit_memory, make_lesson, update_beliefs
 from selfwire.evolvers.random_edits import RandomControl, edit_at_random
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_protocol import EvolveResult, TrajectoryGrader
@@ -22,17 +22,16 @@ class RandomEdits(RandomControl, Hiva):
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
     ) -> EvolveResult:
-        """The iteration's random rewirings, then repair and the update of beliefs.
+        """The iteration's random rewirings, then the update of beliefs and repair.
 
         Without a critic, r is 1 for all agents that ran in a solved task, else 0.
         """
         count = self.get_edit_count(scope)
         edited, applied = edit_at_random(workflow, count, self.instructions, scope=scope)
-        repaired = repair(edited, self.config)
-        applied = (*applied, *repaired.rewirings)
         lessons = [await self._lesson(done, workflow) for done in trajectories]
-        now = update_beliefs(repaired.workflow, lessons, config=self.config.routing)
-        return EvolveResult(workflow=now.with_lineage(workflow, applied), applied=applied)
+        repaired = repair(update_beliefs(edited, lessons, config=self.config.routing), self.config)
+        applied = (*applied, *repaired.rewirings)
+        return EvolveResult(workflow=fit_memory(repaired.workflow).with_lineage(workflow, applied), applied=applied)
 
     async def _lesson(self, trajectory: Trajectory, workflow: Workflow) -> TrajectoryLesson | None:
         if trajectory.feedback is None:

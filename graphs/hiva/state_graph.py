@@ -1,10 +1,11 @@
 """HiVA's figure as a LangGraph (Alg. 1).
 
-    START -> begin -> forward (the team) -> environment -> [all solved] update_beliefs -> END
-                         ^    |                  |
-                         |    | evolution off:   | [not solved] loss -> backward -> evolve_semantics
-                         |    v END              |      -> evolve_topology -> repair -> update_beliefs
-                         +-------- [not solved, rounds left] ------------------------------+
+    START -> begin -> forward (the team) -> environment -> loss -> [all solved] update_beliefs -> repair -> END
+                         ^    |                             |                      ^             |
+                         |    | evolution off:              | [not solved]         |             |
+                         |    v END                         v                      |             |
+                         |                 backward -> evolve_semantics -> evolve_topology       |
+                         +-------------------- [not solved, rounds left] ------------------------+
 
 Before forward, `characterize` names the task's concepts, once, where the bandit has a choice to make (D21).
 
@@ -62,14 +63,14 @@ def build_state_graph(config: HivaConfig, start: RunStart, provide: MethodFactor
     graph.choose("forward", environment_or_end, "environment", END)
     graph.edges("environment", "loss")
     _add_learning(graph)
-    graph.choose("update_beliefs", run_again_or_end, "characterize", "forward", END)
+    graph.choose("repair", run_again_or_end, "characterize", "forward", END)
     return graph.graph
 
 
 async def learn(
     hiva: HivaActions, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope
 ) -> EvolveResult:
-    """One pass from loss to update_beliefs over graded trajectories, as a graph of its own.
+    """One pass from loss to repair over graded trajectories, as a graph of its own.
 
     Its notes hold the declined proposals, the number of unsolved tasks, how often the mismatch limit left out a
     candidate (D7), and the cost of the reflection.
@@ -81,7 +82,7 @@ async def learn(
     graph = MethodGraph(HivaState, make_nodes)
     graph.edges(START, "loss")
     _add_learning(graph)
-    graph.edges("update_beliefs", END)
+    graph.edges("repair", END)
     given = HivaState.update(workflow=workflow, trajectories=trajectories, scope=scope, iteration=0)
     compiled = graph.graph.compile(name="hiva-learning")
     final = HivaState(await compiled.ainvoke(given, {**DETACHED, "recursion_limit": 12}))
@@ -105,9 +106,9 @@ def _add_learning(graph: MethodGraph[HivaNodes, HivaState]) -> None:
         HivaNodes.backward,
         HivaNodes.evolve_semantics,
         HivaNodes.evolve_topology,
-        HivaNodes.repair,
         HivaNodes.update_beliefs,
+        HivaNodes.repair,
     ):
         graph.node(step.__name__, step, charge=True)
     graph.choose("loss", backward_or_update, "backward", "update_beliefs")
-    graph.edges("backward", "evolve_semantics", "evolve_topology", "repair", "update_beliefs")
+    graph.edges("backward", "evolve_semantics", "evolve_topology", "update_beliefs", "repair")

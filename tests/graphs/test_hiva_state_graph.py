@@ -18,13 +18,13 @@ from selfwire.core.trajectory import Routing, Step, Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import HivaMemory
+from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
 from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_factory import MethodFactory
 from tests.graphs.grading import no_grade
-from tests.graphs.scripted import AGGREGATOR, ASKED, EVOLVE, SOURCE, ScriptedChat, built, fork, on, trio
+from tests.graphs.scripted import AGGREGATOR, ASKED, EVOLVE, SCRIPT, SOURCE, ScriptedChat, built, fork, on, trio
 
 FORMS = pytest.mark.parametrize("form", ["sync", "async"])
 
@@ -228,6 +228,36 @@ def test_d23_an_agent_with_other_successors_reports_to_the_aggregator_too() -> N
     direct = trio().topology.replace(edges=[*trio().topology.edges, Edge(source="source", target="aggregator")])
     built(model, initial=trio().replace(topology=direct)).compile().invoke(ASKED)
     assert model.told[-1] == "Task:\nWhat am I?\n\nFrom source:\nanswer 1\n\nFrom checker:\nanswer 2"
+
+
+def with_failing_edge(runs: int) -> Workflow:
+    """The fork of a team that often succeeds, but never over source -> checker."""
+    records = {"source->checker": EdgeRecord(solved=0, runs=runs)}
+    return HivaMemory(edges=records, solved=20, runs=30).save_to(fork())
+
+
+def edges(result: Any) -> set[str]:
+    return {str(edge) for edge in Workflow.model_validate(result["workflow"]).topology.edges}
+
+
+@pytest.mark.parametrize(("runs", "satisfied_at"), [(7, 99), (9, 1)])
+def test_repair_follows_the_update_in_every_round_and_goes_by_what_it_has_taught(runs: int, satisfied_at: int) -> None:
+    script = {**SCRIPT, "TopologyDecision": {"operation": "NO_CHANGE"}}
+    graph = built(ScriptedChat(script=script), initial=with_failing_edge(runs), grader=Judge(satisfied_at)).compile()
+    chunks: list[Any] = list(graph.stream(ASKED, context=EVOLVE, stream_mode="updates"))
+    assert [node for update in chunks for node in update][-2:] == ["update_beliefs", "repair"]
+    result = chunks[-1]["repair"]
+    assert edges(result) == {"source->doubter", "doubter->aggregator"}
+    assert result["workflow"]["lineage"]["rewirings"][-1]["operation"] == "REPAIR"
+    learned = HivaMemory.of(Workflow.model_validate(result["workflow"]))
+    assert (set(learned.edges), set(learned.beliefs)) == (edges(result), {"source", "doubter", "aggregator"})
+    assert learned.retired.edges["source->checker"].runs == runs + 1
+
+
+def test_without_tev_the_topology_stays_whatever_its_edges_have_come_to() -> None:
+    config = HivaConfig(topology_evolution=False)
+    graph = built(ScriptedChat(), initial=with_failing_edge(9), grader=Judge(satisfied_at=99), config=config)
+    assert edges(graph.compile().invoke(ASKED, context=EVOLVE)) == {str(edge) for edge in fork().topology.edges}
 
 
 def test_the_result_says_what_the_question_has_cost() -> None:

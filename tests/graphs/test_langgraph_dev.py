@@ -72,10 +72,10 @@ def test_langgraph_dev_draws_streams_and_takes_up_what_is_saved(server: Server) 
     assert prompts(client, "hiva")["prompt_checker"]["langgraph_type"] == "prompt"
 
     evolved = streamed(client, evolve=True, iterations=2)
-    assert "update_beliefs" in evolved
+    assert "repair" in evolved
     with open_library(home) as library:
         saved = run_sync(library.load("hiva"))
-    assert saved == Workflow.model_validate(evolved["update_beliefs"]["workflow"])
+    assert saved == Workflow.model_validate(evolved["repair"]["workflow"])
     assert nodes(client) == set(saved.topology.agents)
 
     assert "iterations" in streamed(client, iterations=0)["error"]["message"]

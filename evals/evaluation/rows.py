@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from errno import EISDIR
 from pathlib import Path
@@ -33,6 +33,8 @@ class TaskRow(FrozenModel):
         seconds: its calls took together; they overlap.
         rounds: that a method with rounds took.
         judged: whether the system's own judge passed the answer; None without a judge or a verdict.
+        ended: why the method ended its run; "" if it does not say.
+        measures: numbers by which a method describes its run.
         oracle: whether labels of this task were used to answer it.
         trajectory: hash of the trajectory in the run's journal.
     """
@@ -52,6 +54,8 @@ class TaskRow(FrozenModel):
     answer: str | None = None
     rounds: int | None = None
     judged: bool | None = None
+    ended: str = ""
+    measures: Mapping[str, float] = FrozenMap()
     oracle: bool = False
     details: FrozenJson = Field(default_factory=FrozenMap)
     trajectory: str = ""
@@ -128,6 +132,8 @@ def make_task_row(target: str, question: Question, done: Trajectory, spent: Usag
         answer=done.answer,
         rounds=None if rounds is None else len(rounds),
         judged=get_own_opinion(done),
+        ended=_get_ending(done),
+        measures=_get_measures(done),
         oracle=bool(done.notes.get("oracle")),
         details=feedback.details if feedback else {},
         trajectory=body,
@@ -138,6 +144,18 @@ def get_own_opinion(done: Trajectory) -> bool | None:
     """Whether the team's own judge passed its answer; None without a judge or a verdict."""
     judged: bool | None = done.notes.get("figures", {}).get("judged")
     return judged
+
+
+def _get_ending(done: Trajectory) -> str:
+    """Why a method with rounds or stages ended; "" where it does not say."""
+    notes = done.notes
+    return str(notes.get("figures", {}).get("stop") or notes.get("stopped") or notes.get("status") or "")
+
+
+def _get_measures(done: Trajectory) -> dict[str, float]:
+    found = done.notes.get("measures")
+    named = found.items() if isinstance(found, Mapping) else ()
+    return {name: float(value) for name, value in named if type(value) in (int, float)}
 
 
 class ResultsFile:

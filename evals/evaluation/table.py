@@ -1,8 +1,10 @@
 """The results of systems: scores with intervals, differences paired by task, costs, and tables of them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Generic, NamedTuple, TypeVar
 
 from selfwire.core.trajectory import Trajectory
@@ -26,6 +28,7 @@ class SystemSummary:
         capped: tasks whose calls were used up before there was an answer; they score 0.
         rounds: of all tasks together; None for a system without rounds.
         judged, agreed: graded tasks on which the system's own judge spoke, and where it was right.
+        ends: why runs ended, with counts.
         fault: of the first task that ended as an error; "" if none did.
     """
 
@@ -36,9 +39,11 @@ class SystemSummary:
     rounds: int | None = None
     judged: int = 0
     agreed: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
     fault: str = ""
     _spend: UsageAccumulator = field(default_factory=UsageAccumulator)
     _figures: dict[str, list[float]] = field(default_factory=dict)
+    _measures: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, row: TaskRow) -> None:
         """Add a row."""
@@ -52,6 +57,10 @@ class SystemSummary:
         for name, figure in row.details.items():
             if type(figure) in (int, float):
                 self._figures.setdefault(name, []).append(figure)
+        for name, measure in row.measures.items():
+            self._measures.setdefault(name, []).append(measure)
+        if row.ended:
+            self.ends[row.ended] += 1
         if row.judged is not None and row.solved is not None:
             self.judged += 1
             self.agreed += row.judged == row.solved
@@ -75,6 +84,12 @@ class SystemSummary:
     def figures(self) -> dict[str, float]:
         """Means of the environment's numeric details, over the tasks that have them."""
         return {name: fmean(found) for name, found in self._figures.items()}
+
+    @property
+    def measures(self) -> dict[str, tuple[float, float]]:
+        """Mean and its standard error of each measure of a method's runs, over the runs that have it."""
+        found = self._measures.items()
+        return {name: (fmean(all_), stdev(all_) / sqrt(len(all_)) if len(all_) > 1 else 0.0) for name, all_ in found}
 
     @property
     def graded(self) -> tuple[float, ...]:

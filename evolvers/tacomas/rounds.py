@@ -102,6 +102,17 @@ class Figures(FrozenModel):
     calls: int
     oracle: Literal[False] = False
 
+    @property
+    def measures(self) -> dict[str, float]:
+        """What evaluations average over runs (App. C.3, C.4 and C.7)."""
+        found = {
+            "change of contributions per round": self.mean_change,
+            "slow updates": self.slow_updates,
+            "agents more than at first": self.nodes[-1] - self.nodes[0],
+            "edges more than at first": self.edges[-1] - self.edges[0],
+        }
+        return {name: float(value) for name, value in found.items() if value is not None}
+
 
 def with_slow_update(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
     """The last round with the slow update that followed it."""

@@ -14,7 +14,7 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.initial_team import METHOD, make_initial_workflow
 from selfwire.evolvers.tacomas.lessons import MEMORY, get_lessons, with_lessons
-from selfwire.evolvers.tacomas.rounds import compute_figures, count_agreement, find_best_round
+from selfwire.evolvers.tacomas.rounds import Figures, compute_figures, count_agreement, find_best_round
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
@@ -52,8 +52,8 @@ class Tacomas(TacomasActions, Method):
 
         Returns:
             The best round's steps and answer; the cost of the other rounds and of the coaching is its overhead, and
-            `notes` holds `rounds`, `figures`, the `topology` that ran last, the `checklist`, the last `workflow`'s
-            fingerprint, and `oracle`.
+            `notes` holds `rounds`, `figures`, those that evaluations average as `measures`, the `topology` that ran
+            last, the `checklist`, the last `workflow`'s fingerprint, and `oracle`.
             A judge or meta-model that fails ends the run with the best answer until then; it is an error where
             there is none.
 
@@ -118,6 +118,7 @@ def _build_result(final: TacomasState, workflow: Workflow) -> Trajectory:
     notes = {
         "rounds": channels["rounds"],
         "figures": channels["figures"],
+        "measures": Figures.model_validate(channels["figures"]).measures,
         "topology": channels["figures"]["topology"],
         "checklist": channels["checklist"],
         "workflow": final.workflow.fingerprint,

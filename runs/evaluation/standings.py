@@ -48,7 +48,16 @@ def _remarks(run: Evaluation, lines: Sequence[SystemSummary]) -> Iterator[str]:
             yield f"{line.name}: {', '.join(figures)}"
         if line.judged:
             yield f"{line.name}: its own judge was right on {line.agreed} of {line.judged}"
+        yield from _describe_runs(line)
     if run.benchmark.aside is not None:
         yield from run_sync(run.benchmark.aside())
     if run.request.models.is_offline:
         yield STAMP
+
+
+def _describe_runs(line: SystemSummary) -> Iterator[str]:
+    """How a method's runs went, by its own measures, and why they ended."""
+    if measures := [f"{name} {mean:.3f} (s.e. {error:.3f})" for name, (mean, error) in line.measures.items()]:
+        yield f"{line.name}: {', '.join(measures)}"
+    if line.ends:
+        yield f"{line.name}: runs ended by {', '.join(f'{why} {count}' for why, count in line.ends.most_common())}"

@@ -92,6 +92,13 @@ def test_figures_of_a_run() -> None:
     assert (found.nodes, found.edges, found.calls, found.oracle) == ((5, 6), (5, 7), 31, False)
     assert found.mean_change == pytest.approx(0.2)
     assert found.judged is False
+    assert found.measures == pytest.approx({
+        "change of contributions per round": 0.2,
+        "slow updates": 1,
+        "agents more than at first": 1,
+        "edges more than at first": 2,
+    })  # fmt: skip
+    assert "change of contributions per round" not in compute_figures([first], stop="rounds", calls=9).measures
     assert compute_figures([first, second.replace(confirmed=True)], stop="threshold", calls=9).judged is True
     assert compute_figures([first.replace(score=None)], stop="rounds", calls=9).judged is None
 

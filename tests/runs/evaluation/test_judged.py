@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from statistics import fmean, stdev
 
 import pytest
 from typer.testing import CliRunner
@@ -26,3 +27,17 @@ def test_how_often_the_judge_was_right_is_in_rows_and_table(method: str, tmp_pat
         show = ["show", run, "--task", rows[0].task, "--at", method, "--home", str(tmp_path / "home")]
         shown = CliRunner().invoke(build(), show)
         assert "the team's own judge" in shown.output
+
+
+def test_how_runs_went_and_ended_is_in_rows_and_table(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    given = f"eval tacomas --benchmark archive --tasks 4 --set rounds=3 --out {out} --home {tmp_path / 'home'}"
+    result = CliRunner().invoke(build(), given.split())
+    assert result.exit_code == 0, result.output
+    rows = [row for row in read_results(out)[1] if row.target == "tacomas"]
+    ends = [row.ended for row in rows]
+    assert set(ends) <= {"threshold", "rounds", "stop"}
+    assert f"{ends[0]} {ends.count(ends[0])}" in result.output
+    updates = [row.measures["slow updates"] for row in rows]
+    error = stdev(updates) / 4**0.5
+    assert f"slow updates {fmean(updates):.3f} (s.e. {error:.3f})" in " ".join(result.output.split())

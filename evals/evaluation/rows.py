@@ -55,7 +55,7 @@ class TaskRow(FrozenModel):
     rounds: int | None = None
     judged: bool | None = None
     ended: str = ""
-    measures: Mapping[str, float] = FrozenMap()
+    measures: FrozenJson = Field(default_factory=FrozenMap)
     oracle: bool = False
     details: FrozenJson = Field(default_factory=FrozenMap)
     trajectory: str = ""

@@ -83,7 +83,7 @@ PROCESSES = (
     Program("all processes", "import os\nfound = ''\nfor one in os.listdir('/proc'):\n"
             "    try:\n        found += open(f'/proc/{one}/cmdline').read()\n    except OSError:\n"
             "        pass\nreturn found"),
-    Program("ps", "import subprocess\nreturn subprocess.check_output(['ps', 'axww'], text=True)"),
+    Program("all processes by the shell", "import os\nreturn os.popen('cat /proc/[0-9]*/cmdline 2>&1').read()"),
     Program("memory of a process", _MEMORY % (
             "with open(f\"/proc/{at['process']}/mem\", 'rb') as memory:\n"
             "        memory.seek(begin)\n        data = memory.read(size)"), traces=True),

@@ -1,6 +1,6 @@
 """A workflow's own tools beside those that a run lends: in one sandbox, and in the run's journal."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,15 @@ class ToolTrial:
         if isinstance(self.toolbox, JournalledTools):
             called = JournalledTimedTool(called, self.toolbox.journal)
         return await called.measure(arguments, scope=scope)
+
+
+def give_tools(workflow: Workflow, tools: Sequence[WorkflowTool]) -> Workflow:
+    """An initial workflow with tools of its own, which all agents but the one that answers hold."""
+    sink = workflow.agent_at(workflow.topology.sink).id
+    names = tuple(tool.name for tool in tools)
+    alone = len(workflow.agents) == 1
+    agents = [a.replace(tools=(*a.tools, *names)) if alone or a.id != sink else a for a in workflow.agents]
+    return workflow.replace(agents=tuple(agents), tools=tuple(tools)) if tools else workflow
 
 
 def find_missing_tools(workflow: Workflow, lent: Collection[str]) -> list[str]:

@@ -14,3 +14,5 @@ ODD_RUNS = 100 if CHAOS else 2
 """Iterations per method with odd replies."""
 TOOL_SOURCES = 100_000 if CHAOS else 1_000
 """Texts that are tried as sources of tools."""
+SANDBOXED_SOURCES = 1_000 if CHAOS else 10
+"""How many of those that are legal are run."""

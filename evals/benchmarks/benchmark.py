@@ -9,6 +9,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Environment, Model, Toolbox
 from selfwire.core.task import Splits, Task
 from selfwire.core.values import FrozenMap
+from selfwire.core.workflow_tool import WorkflowTool
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Benchmark:
         load: (seed, train, gate, test) → the splits, of exactly those sizes.
         environment: scores answers; sees references, as `load` does and nothing else.
         tools: names of the tools that agents of an initial team hold.
+        own_tools: tools that belong to the initial team of a method; baselines have none.
         figures: names of the environment's details whose means are printed beside scores, such as em.
         aside: makes further lines to print that do not depend on a team, such as recall of the search.
     """
@@ -47,6 +49,7 @@ class Benchmark:
     baseline: TrivialRule
     toolbox: Toolbox = field(default_factory=FrozenMap)
     tools: tuple[str, ...] = ()
+    own_tools: tuple[WorkflowTool, ...] = ()
     figures: tuple[str, ...] = ()
     aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
 

@@ -13,6 +13,7 @@ from selfwire.runtime.embeddings import MiniLMEmbedder
 NAMES = (
     "archive",
     "plancraft",
+    "tariffs",
     "humaneval",
     "mbpp",
     "apps",
@@ -61,6 +62,10 @@ def load_benchmark(
         from selfwire.evals.benchmarks.archive import archive
 
         return archive(seed=seed) if size is None else archive(size, seed=seed)
+    if name == "tariffs":
+        from selfwire.evals.benchmarks.tariffs import tariffs
+
+        return tariffs(seed=seed) if size is None else tariffs(size, seed=seed)
     if name == "plancraft":
         from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 

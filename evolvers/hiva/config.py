@@ -47,6 +47,8 @@ class HivaConfig(FrozenModel):
         environment: off is "w/o Env": the aggregator criticises its own answer.
         tools: off is "w/o Tool": agents hold no tools, and none are made.
         tool_evolution: off is "tools fixed": tools run, and are neither made nor rewritten. "w/o SEV" fixes them too.
+        tool_writer: who writes the code of a tool that is rewritten; random changes it in one place, drawn at random,
+            as a control. Paper: model. Ours: model.
         tool_temperature: of code for tools. Paper and ours: 0.3.
         tool_length: most characters of a tool's code. Paper: 1000 tokens. Ours: 4000 characters.
         own_tools: most tools of a team's own. Paper: unstated. Ours: 8.
@@ -68,6 +70,7 @@ class HivaConfig(FrozenModel):
     environment: bool = True
     tools: bool = True
     tool_evolution: bool = True
+    tool_writer: Literal["model", "random"] = "model"
     tool_temperature: float = Field(default=0.3, ge=0, le=2)
     tool_length: int = Field(default=4000, ge=100, le=SOURCE_LENGTH)
     own_tools: int = Field(default=8, ge=0, le=TOOLS)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import ModelError, ToolError, ToolSourceError, format_first_fault
 from selfwire.core.scope import Scope
+from selfwire.core.tool_mutations import list_mutations
 from selfwire.core.tool_source import MODULES, check_tool_source
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import to_canonical_json
@@ -45,12 +46,14 @@ class ToolWriter:
     Attributes:
         meta_model: asks at the temperature for code.
         length: most characters of a tool's source.
+        random: whether the code of a refinement is drawn at random instead, as a control.
     """
 
     meta_model: PromptedModel
     trial: ToolTrial
     length: int
     scope: Scope
+    random: bool = False
 
     async def synthesize(
         self, make: Callable[[str], WorkflowTool], **sections: str
@@ -78,8 +81,20 @@ class ToolWriter:
             _refuse_other_parameters(old.parameters, check_tool_source(source))
             return old.replace(source=source, examples=new)
 
+        if self.random:
+            return await self._draw(old.source, make)
         sections = {"tool_name": old.name, "tool_description": old.description, "examples": render_examples(new)}
         return await self._write("tool_refinement", make, {**sections, "tool_code": old.source, "feedback": feedback})
+
+    async def _draw(self, source: str, make: Callable[[str], WorkflowTool]) -> tuple[WorkflowTool | str, Usage]:
+        """As many single changes of a source as a model has tries, drawn at random."""
+        changes, random = list_mutations(source), self.scope.random("tool changes")
+        made: WorkflowTool | str = "the code has nothing to change"
+        for place in random.choice(len(changes), size=min(TRIES, len(changes)), replace=False) if changes else ():
+            made = await self._try(changes[int(place)], make)
+            if isinstance(made, WorkflowTool):
+                break
+        return made, Usage()
 
     async def _write(
         self, prompt: str, make: Callable[[str], WorkflowTool], sections: Mapping[str, str]

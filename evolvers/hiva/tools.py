@@ -200,7 +200,8 @@ class _Toolsmith:
     def _make_writer(self, agent: Agent) -> ToolWriter:
         coder = replace(self.meta_model, temperature=self.config.tool_temperature, quotes_once=False)
         scope = self.scope.at(phase="tool", node=agent.id)
-        return ToolWriter(coder, self.trial, self.config.tool_length, scope)
+        random = self.config.tool_writer == "random"
+        return ToolWriter(coder, self.trial, self.config.tool_length, scope, random)
 
     def _list_operations(self, own: Sequence[WorkflowTool], others: Sequence[WorkflowTool]) -> list[str]:
         offered = {REWRITE: own, CREATE: len(self.workflow.tools) < self.config.own_tools, GRANT: others, KEEP: True}

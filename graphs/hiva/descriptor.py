@@ -66,6 +66,7 @@ DESCRIPTOR = MethodDescriptor(
         "no-env": Variant(title="w/o Env", config={"environment": False}),
         "no-tool": Variant(title="w/o Tool", config={"tools": False}),
         "no-tool-evolution": Variant(title="tools fixed", config={"tool_evolution": False}),
+        "random-tools": Variant(title="random changes of tools", config={"tool_writer": "random"}),
         "no-gate": Variant(title="no gate", gate="off"),
         RANDOM: Variant(title="random edits", random=True),
     },

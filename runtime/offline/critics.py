@@ -13,7 +13,7 @@ from itertools import compress, product
 from random import Random
 from typing import Any
 
-from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric, stages
+from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric, stages, tool_repair
 from selfwire.runtime.offline.critic_input import Critic, CriticInput
 from selfwire.runtime.offline.instructions import Voice
 from selfwire.runtime.offline.neutral import neutral
@@ -28,6 +28,8 @@ CRITICS: Mapping[str, Critic] = {
     "AgentGradient": gradients.agent_gradient,
     "PromptRewrite": gradients.prompt_rewrite,
     "TopologyDecision": gradients.topology_decision,
+    "ToolDecision": tool_repair.tool_decision,
+    "ToolSource": tool_repair.tool_source,
     "SelfCriticism": gradients.self_criticism,
     "Checklist": coevolution.checklist,
     "Verdict": coevolution.verdict,

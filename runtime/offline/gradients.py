@@ -10,6 +10,7 @@ from typing import Any
 
 from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import PLACES
+from selfwire.runtime.offline.tool_repair import find_tool_fault
 from selfwire.runtime.offline.vocabulary import USELESS, find_skills
 
 PROMPT_CUE = "The prompt should say: "
@@ -79,14 +80,15 @@ def agent_gradient(brief: CriticInput) -> dict[str, Any]:
             team.append(TEAM_CUE + brief.phrase(skill))
     if wanted and useless:
         prompt.append(DROP_CUE + useless[0])
-    critical = bool(wanted) and (bool(useless) or bool(prompt))
+    tool = find_tool_fault(brief)
+    critical = bool(tool) or (bool(wanted) and (bool(useless) or bool(prompt)))
     if brief.errs("sentiment"):
         critical = not critical
     return {
         "system_prompt_feedback": "\n".join(prompt),
-        "tool_feedback": "",
+        "tool_feedback": tool,
         "overall_feedback": "\n".join(team) or "The rest of the team did its part.",
-        "concerns": _concern(brief, bool(prompt), bool(team)),
+        "concerns": _concern(brief, bool(prompt) or bool(tool), bool(team)),
         "sentiment": "critical" if critical else "neutral" if wanted else "positive",
     }
 

@@ -1,5 +1,6 @@
 """Any text as the source of a tool is refused with its line, or is a tool of a workflow that compiles."""
 
+import asyncio
 import time
 from collections import Counter
 from random import Random
@@ -8,12 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolSourceError
+from selfwire.core.execution import Limits
 from selfwire.core.tool_source import check_tool_source
 from selfwire.core.workflow_tool import WorkflowTool
-from tests.chaos import TOOL_SOURCES
+from selfwire.runtime.sandbox import find_sandbox
+from tests.chaos import SANDBOXED_SOURCES, TOOL_SOURCES
 from tests.core.test_tool_source import PAPER
 from tests.fuzz.odd import TEXTS
 from tests.fuzz.test_odd_replies import PROFILE
+from tests.sandboxed import needs_sandbox
 
 CONVERT = """import re
 from math import sqrt
@@ -60,7 +64,7 @@ def mutate(source: str, rng: Random) -> str:
     return source
 
 
-def check(source: str, verdicts: Counter[str]) -> None:
+def check(source: str, verdicts: Counter[str], legal: set[str]) -> None:
     began = time.process_time()
     try:
         schema = check_tool_source(source)
@@ -72,21 +76,37 @@ def check(source: str, verdicts: Counter[str]) -> None:
         assert schema["type"] == "object"
         assert WorkflowTool(name="f", description="d", source=source).parameters == schema
         verdicts["legal"] += 1
+        legal.add(source)
     assert time.process_time() - began < 1, source[:200]
 
 
+@needs_sandbox
 def test_any_source_is_legal_or_refused_with_its_line() -> None:
-    verdicts = Counter[str]()
+    verdicts, legal = Counter[str](), set[str]()
 
     @settings(PROFILE, max_examples=TOOL_SOURCES // 50)
     @given(seed=st.integers(0, 2**48), text=st.text(max_size=200))
     def check_fifty(seed: int, text: str) -> None:
         rng = Random(seed)
-        check(text, verdicts)
-        check(f"def tool_function(a: str):\n    return {text}\n", verdicts)
+        check(text, verdicts, legal)
+        check(f"def tool_function(a: str):\n    return {text}\n", verdicts, legal)
         for _ in range(48):
-            check(mutate(rng.choice(SOURCES), rng), verdicts)
+            check(mutate(rng.choice(SOURCES), rng), verdicts, legal)
 
     check_fifty()
     assert verdicts.total() >= TOOL_SOURCES
     assert min(verdicts.values()) > TOOL_SOURCES / 20, verdicts
+    asyncio.run(run_some(sorted(legal)))
+
+
+async def run_some(sources: list[str]) -> None:
+    """Sources that are legal run inside: to a result, an exception or a limit, and never out of the sandbox."""
+    sandbox, values = (
+        find_sandbox(),
+        {"string": "x", "integer": 2, "number": 1.5, "boolean": True, "array": [], "object": {}},
+    )
+    for source in Random(0).sample(sources, min(SANDBOXED_SOURCES, len(sources))):
+        schema = check_tool_source(source)
+        arguments = {name: values[one["type"]] for name, one in schema["properties"].items()}
+        done = await sandbox.call(source, arguments, limits=Limits(seconds=2))
+        assert (done.result is None) == (done.exit_status != 0), (source, done)

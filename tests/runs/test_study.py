@@ -24,6 +24,8 @@ SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gat
 TINY = Study(sizes=Sizes(train=4, gate=4, test=2), iterations=1, batch=2, gate_tasks=2, seeds=1)
 
 
+OF_TOOLS = ("no-tool-evolution", "random-tools")
+"""Variants that change nothing where teams have no tools of their own."""
 BRANCHING = 4
 """Iterations after which agents have successors to choose from: before, routing at random changes nothing."""
 
@@ -59,14 +61,16 @@ def behaviour(found: EvolutionRow) -> dict[str, str]:
 
 
 @cache
-def full(seed: int, iterations: int = SMALL.iterations) -> EvolutionRow:
-    return evolution(SMALL.replace(iterations=iterations), "k", FULL, seed)
+def full(seed: int, iterations: int = SMALL.iterations, benchmark: str = SMALL.benchmark) -> EvolutionRow:
+    return evolution(SMALL.replace(iterations=iterations, benchmark=benchmark), "k", FULL, seed)
 
 
 def differs(name: str, seed: int) -> bool:
     iterations = BRANCHING if name == "no-kabb" else SMALL.iterations
-    whole = full(seed, iterations)
-    found = evolution(SMALL.replace(iterations=iterations), "k", name, seed, whole.edits if name == RANDOM else None)
+    benchmark = "tariffs" if name in OF_TOOLS else SMALL.benchmark
+    whole = full(seed, iterations, benchmark)
+    study = SMALL.replace(iterations=iterations, benchmark=benchmark)
+    found = evolution(study, "k", name, seed, whole.edits if name == RANDOM else None)
     assert behaviour(found).keys() == behaviour(whole).keys()
     return behaviour(found) != behaviour(whole)
 

@@ -1,0 +1,25 @@
+"""Single changes of a tool's source: each differs in one place, is legal, and can be undone by another."""
+
+import pytest
+
+from selfwire.core.tool_mutations import list_mutations
+from selfwire.core.tool_source import check_tool_source
+from selfwire.evals.benchmarks.tariffs import TARIFFS
+
+
+@pytest.mark.parametrize("name", TARIFFS)
+def test_each_change_is_legal_and_can_be_undone(name: str) -> None:
+    source = TARIFFS[name].source
+    changed = list_mutations(source)
+    assert len(changed) == len(set(changed)) > 10
+    assert source not in changed
+    for one in changed:
+        assert check_tool_source(one) == check_tool_source(source)
+        assert source in list_mutations(one)
+
+
+def test_operators_bounds_numbers_and_names_change() -> None:
+    changed = list_mutations("def tool_function(n: int):\n    return min(n, 5) < 3 + n\n")
+    for part in ("max(n, 5)", "min(n, 6)", "min(n, 4)", "min(n, 15)", "<= 3", "> 3", "3 - n", "3 * n"):
+        assert any(part in one for one in changed), part
+    assert list_mutations("def tool_function(n: int):\n    return n\n") == ()

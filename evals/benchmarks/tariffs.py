@@ -110,7 +110,8 @@ def _share_wrong(source: str, inputs: list[dict[str, int]], right: list[Any]) ->
             results.append(function(**one))
         except ArithmeticError:
             results.append(None)
-    return sum(a != b for a, b in zip(results, right, strict=True)) / len(inputs)
+    wrong: int = sum(a != b for a, b in zip(results, right, strict=True))
+    return wrong / len(inputs)
 
 
 def _load(source: str) -> _Function:

@@ -72,7 +72,7 @@ def test_a_fault_is_seen_only_in_a_tool_of_its_own_that_was_called() -> None:
 
 
 def test_a_decision_names_the_tool_and_the_calls_that_are_stated() -> None:
-    sections = {
+    sections: dict[str, Any] = {
         "gradients": "parking_fee should give 6 with minutes = 95.",
         "own_tools": "parking_fee(minutes: integer), version 1\nTakes minutes.",
         "feedback": STATED,

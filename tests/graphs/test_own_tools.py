@@ -16,7 +16,7 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import own_tools
 from selfwire.graphs.hiva import build
 from selfwire.graphs.method_names import method_names
-from selfwire.graphs.own_tools import add_own_tools
+from selfwire.graphs.own_tools import add_own_tools, find_missing_tools
 from selfwire.runs.workflow_checks import refuse_missing_tools
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.offline.wire import requested_schema
@@ -90,6 +90,12 @@ def test_a_record_counts_calls_of_own_tools_only() -> None:
     assert recorded.tools[0].record == ToolRecord(calls=4, failures=2, seconds=1.5)
     assert (recorded.fingerprint, recorded.lineage) == (team.fingerprint, team.lineage)
     assert record_tool_calls(seed_workflow(), [done]) == seed_workflow()
+
+
+def test_own_tools_are_never_missing() -> None:
+    team = with_tool(seed_workflow()).apply(Rewiring(Grant("a", "search"), why="try"))
+    assert find_missing_tools(team, ()) == ["search"]
+    assert find_missing_tools(team, {"search"}) == []
 
 
 def test_a_name_that_the_run_lends_too_is_refused_before_anything_runs() -> None:

@@ -21,14 +21,13 @@ from selfwire.graphs.evolution.graph import Event, run_evolution
 from selfwire.graphs.evolution.nodes import ELAPSED, EvolutionState
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
-from selfwire.graphs.own_tools import give_tools
 from selfwire.runs.controls import with_random_edits
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_status
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import load_request, with_changes
-from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
+from selfwire.runs.workflow_checks import make_seed, refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -244,7 +243,7 @@ def splits(request: EvolveRequest) -> Splits:
 
 def _seed(method: Method, request: EvolveRequest, bench: Benchmark, library: WorkflowLibrary) -> Workflow:
     if request.seed_team is None:
-        return give_tools(method.make_initial_workflow(bench.tools), bench.own_tools)
+        return make_seed(method, bench)
     workflow = run_sync(library.load(request.seed_team))
     what = f"seed team {request.seed_team!r}"
     refuse_other_method(workflow, method.name, what)

@@ -1,4 +1,4 @@
-"""Whether a saved workflow can be run here: its method, its learned weights, its tools."""
+"""The workflow that a run starts from: a seed, or a saved one that can be run here: method, learned weights, tools."""
 
 from collections.abc import Collection
 
@@ -6,8 +6,15 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.own_tools import find_missing_tools, refuse_unusable_tools
+from selfwire.graphs.own_tools import find_missing_tools, give_tools, refuse_unusable_tools
+
+
+def make_seed(method: Method, bench: Benchmark) -> Workflow:
+    """The workflow that a method starts from on a benchmark, with the tools of its own that the benchmark gives."""
+    seed = method.make_initial_workflow(bench.tools)
+    return method.prepare_workflow(give_tools(seed, bench.own_tools)) if bench.own_tools else seed
 
 
 def refuse_other_method(workflow: Workflow, method: str, what: str) -> None:

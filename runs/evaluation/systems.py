@@ -20,10 +20,9 @@ from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method, Solver
 from selfwire.graphs.method_registry import make_method
-from selfwire.graphs.own_tools import give_tools
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.runs.evaluation.request import SystemSpec
-from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_unreadable_memory
+from selfwire.runs.workflow_checks import make_seed, refuse_missing_tools, refuse_unreadable_memory
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
 TRIVIAL = "trivial"
@@ -88,8 +87,10 @@ async def load_system_workflow(
         ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
     """
     if entry.target in method_names() or entry.target in BASELINES:
-        fresh = factory.solver(entry.target, entry.config).make_initial_workflow(bench.tools)
-        return LoadedWorkflow(workflow=give_tools(fresh, () if entry.target in BASELINES else bench.own_tools))
+        solver = factory.solver(entry.target, entry.config)
+        if isinstance(solver, Method):
+            return LoadedWorkflow(workflow=make_seed(solver, bench))
+        return LoadedWorkflow(workflow=solver.make_initial_workflow(bench.tools))
     try:
         saved = await _saved(entry.target, library)
     except LibraryError as error:

@@ -17,7 +17,7 @@ from selfwire.evals.benchmarks.tariffs import FAULTY, TARIFFS, generate_tasks, g
 from selfwire.graphs.own_tools import give_tools
 from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
-from selfwire.runs.evolution import start_evolution
+from selfwire.runs.evolution import start_evolution, validate_request
 from selfwire.runs.requests import Sizes
 from selfwire.runtime.sandbox import find_sandbox
 from selfwire.tools.sandboxed import SandboxedTool
@@ -65,6 +65,15 @@ def test_tools_are_given_to_all_agents_but_the_one_that_answers() -> None:
     assert (given.tools, give_tools(team, ())) == ((tool,), team)
     alone = Workflow(method="x", agents=agents[:1], topology=make_chain("a"))
     assert give_tools(alone, (tool,)).agents[0].tools == ("search", tool.name)
+
+
+@needs_sandbox
+def test_a_seed_holds_the_tool_but_without_tools(tmp_path: Path) -> None:
+    study = Study(benchmark="tariffs", sizes=Sizes(train=4, gate=4, test=4), iterations=1, batch=2, seeds=1)
+    for name, held in (("full", (plant_fault(0).tool,)), ("no-tool", ())):
+        seed = validate_request(study.request(name, 0), tmp_path).seed
+        assert seed.tools == held
+        assert [agent.tools for agent in seed.agents] == [(), tuple(tool.name for tool in held)]
 
 
 @needs_sandbox

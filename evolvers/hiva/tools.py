@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddTool, Edit, Grant, Rewiring, RewriteTool
+from selfwire.core.edits import AddTool, Edit, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.errors import ModelError
 from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
@@ -155,13 +155,16 @@ class _Toolsmith:
         taken = {*self.lent, *self.workflow.tools_by_name}
         rewriting = [self._rewrite(self.workflow.tools_by_name[name], some) for name, some in by_tool.items()]
         creating = []
+        granted = {one.decision.tool for one in requests if one.decision.operation == GRANT}
+        spare = [name for name in self._list_spare() if name not in granted]
         for place, one in enumerate(one for one in requests if one.decision.operation == CREATE):
-            if len(self.workflow.tools) + place >= self.config.own_tools:
+            full = len(self.workflow.tools) + place >= self.config.own_tools
+            if full and not spare:
                 found.append((_decline(one.agent, CREATE, f"the team has {self.config.own_tools} tools"), Usage()))
                 continue
             name = find_free_name(_make_name(one.decision), taken)
             taken.add(name)
-            creating.append(self._create(name, one))
+            creating.append(self._create(name, one, [RemoveTool(spare.pop(0))] if full else []))
         return [*found, *(one for some in await gather_all(rewriting) for one in some), *await gather_all(creating)]
 
     async def _rewrite(self, tool: WorkflowTool, requests: Sequence[_Request]) -> tuple[_Found, ...]:
@@ -181,7 +184,8 @@ class _Toolsmith:
         edit = RewriteTool(tool.name, tool.source, examples=examples)
         return (declined, usage), (Rewiring(edit, why=why, operation=REMEMBER, by=by), Usage())
 
-    async def _create(self, name: str, one: _Request) -> _Found:
+    async def _create(self, name: str, one: _Request, room: Sequence[Edit]) -> _Found:
+        """A new tool that the agent holds, after the edits that make room for it."""
         description = one.decision.description.strip()
 
         def make(source: str) -> WorkflowTool:
@@ -194,8 +198,9 @@ class _Toolsmith:
         made, usage = await writer.synthesize(make, **sections)
         if isinstance(made, str):
             return _decline(one.agent, CREATE, f"{name!r}: {made}"), usage
-        edits: list[Edit] = [AddTool(made), Grant(one.agent.id, name)]
-        return Rewiring(*edits, why=one.why, operation=CREATE, by=one.agent.id), usage
+        return Rewiring(
+            *room, AddTool(made), Grant(one.agent.id, name), why=one.why, operation=CREATE, by=one.agent.id
+        ), usage
 
     def _make_writer(self, agent: Agent) -> ToolWriter:
         coder = replace(self.meta_model, temperature=self.config.tool_temperature, quotes_once=False)
@@ -203,8 +208,14 @@ class _Toolsmith:
         random = self.config.tool_writer == "random"
         return ToolWriter(coder, self.trial, self.config.tool_length, scope, random)
 
+    def _list_spare(self) -> list[str]:
+        """Tools that no agent holds."""
+        held = {name for agent in self.workflow.agents for name in agent.tools}
+        return [tool.name for tool in self.workflow.tools if tool.name not in held]
+
     def _list_operations(self, own: Sequence[WorkflowTool], others: Sequence[WorkflowTool]) -> list[str]:
-        offered = {REWRITE: own, CREATE: len(self.workflow.tools) < self.config.own_tools, GRANT: others, KEEP: True}
+        has_room = len(self.workflow.tools) - len(self._list_spare()) < self.config.own_tools
+        offered = {REWRITE: own, CREATE: has_room, GRANT: others, KEEP: True}
         return [operation for operation, is_offered in offered.items() if is_offered]
 
     def _read_feedback(self, gradients: Sequence[Gradient]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.edits import AddTool, Grant, Rewiring, RewriteTool
+from selfwire.core.edits import AddTool, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.errors import BudgetError, ModelError, ReplyError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
@@ -175,8 +175,17 @@ async def test_a_new_tool_is_written_and_granted_under_a_free_name() -> None:
     assert (added.tool.by, added.tool.examples, added.tool.description) == ("a", (ONE,), "Adds two.")
     assert TEAM.apply(rewiring).agents_by_id["a"].tools == ("add", "search-2")
     assert "Adds two." in model.shown("ToolSource")[0]
-    full = await evolve(ScriptedModel(ToolDecision=asked), config=HivaConfig(own_tools=2))
-    assert "CREATE_TOOL is not offered" in full.declined[0].reason
+
+
+async def test_a_new_tool_takes_the_place_of_one_that_nobody_holds_where_the_team_is_full() -> None:
+    asked, full = decision("CREATE_TOOL", "more", description="Adds two."), HivaConfig(own_tools=2)
+    model = ScriptedModel(ToolDecision=asked, ToolSource=ToolSource(source=SOURCES[2]))
+    [rewiring] = (await evolve(model, config=full)).rewirings
+    assert rewiring.edits[0] == RemoveTool("other")
+    assert [tool.name for tool in TEAM.apply(rewiring).tools] == ["add", "more"]
+    held = TEAM.apply(Rewiring(Grant("s", "other"), why="seed"))
+    refused = await evolve(ScriptedModel(ToolDecision=asked), workflow=held, config=full)
+    assert "CREATE_TOOL is not offered" in refused.declined[0].reason
 
 
 async def test_a_tool_of_the_team_is_granted() -> None:

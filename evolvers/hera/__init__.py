@@ -42,8 +42,8 @@ Departures from the paper (a test is named after each):
         samples of the same policy already, and the best failure is nearest to success.
     D16 A variant adds instructions to the prompt instead of rewriting it. What differs is then known word by word, and
         role and tools stay.
-    D17 Consolidation is one decision per group that sees the entries matching its insights, as in Alg. 3; the prompt of
-        App. B has the whole library, which may hold 100 entries.
+    D17 Consolidation is one decision per group, as in App. B, that sees entries that match its insights, as in Alg. 3.
+        App. B shows the whole library, which may hold 100 entries; Alg. 3 decides on one insight after the other.
     D18 No insight is pruned for its utility alone, only in a conflict (Alg. 3) or out of a full library. Utility
         depends on how hard the questions are: on hard ones, all insights would go.
     D19 The contrast shows the varied agent's own work with answer, score and tokens, not that of agents whose prompts

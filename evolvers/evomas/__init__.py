@@ -30,9 +30,8 @@ the graph (a test is named after each):
         the ensemble in a first layer while there is no solution. Nobody is told of a masked agent.
     D21 Agents name their sources themselves. Code adds a list only where tools gave sources and the answer has none;
         the paper has every I/O answer say that it comes from the model's own knowledge, even one quoted from the task.
-    D23 Prompts of the pool are ours, and an agent's answer is its text, not a call of a final_answer tool. Those of I/O
-        and self-refine name habits that the paper's do not: to take a part apart, to count again, to lay dates on a
-        timeline. `archive` needs these steps, and the offline model takes none that only a subtask names.
+    D23 Prompts of the pool are ours, and an agent's answer is its text, not a call of a final_answer tool. They
+        name what an agent of their kind does, and no other step that a benchmark of ours needs.
     D24 The hint for the next stage is the planner's, which knows the plan; in the paper the updater states it.
     D25 The state is bounded: 12 subtasks, 12 stages of history, 6,000 characters of an artifact.
 """

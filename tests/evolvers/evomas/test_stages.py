@@ -126,11 +126,9 @@ def test_the_pools() -> None:
     assert [one.id for one in seven.agents if one.tools] == ["web_browser", "web_search"]
 
 
-def test_d23_the_steps_of_benchmarks_that_prompts_of_the_pool_bring_along() -> None:
+def test_d23_prompts_of_the_pool_name_only_what_their_kind_of_agent_does() -> None:
     brought = {agent.id: set(find_skills(agent.prompt)) for agent in pool("search")}
     assert {name: skills for name, skills in brought.items() if skills} == {
-        "io": {"split"},
-        "self_refine": {"count", "overlap"},
         "multi_generate": {"compare"},
         "web_search": {"look up", "read"},
         "web_browser": {"read"},

@@ -14,6 +14,7 @@ from selfwire.evals.baselines.single import SingleAgent, make_single_workflow
 from selfwire.evals.evaluation.table import SystemSummary, compute_difference, summarise_trajectories
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.graphs.evolution.nodes import EvolutionState
+from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.rollouts import collect_rollouts, grade_answer, to_rollout_fn
 from selfwire.graphs.trajectory_notes import get_trajectories_note
 from selfwire.nodes.agent import make_agent_runner
@@ -82,8 +83,9 @@ async def get_test_trajectories(run: EvolutionRun, side: str, tasks: Sequence[Ta
 
 async def run_single_agent(run: EvolutionRun, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
     """One agent with the seed team's tools that spends up to `calls` per task on samples and votes."""
-    act = make_agent_runner(run.model, run.toolbox, temperature=1.0)
-    tools = sorted({tool for agent in run.context.seed_workflow.agents for tool in agent.tools})
+    seed = run.context.seed_workflow
+    act = make_agent_runner(run.model, add_own_tools(run.toolbox, seed), temperature=1.0)
+    tools = sorted({tool for agent in seed.agents for tool in agent.tools})
     rollout_fn = to_rollout_fn(SingleAgent(act, calls=max(calls, 1.0)))
     scope = Scope(run=f"{run.context.run}/single", seed=run.context.config.seed, phase="baseline")
     return await collect_rollouts(

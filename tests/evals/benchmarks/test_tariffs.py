@@ -18,6 +18,7 @@ from selfwire.graphs.own_tools import give_tools
 from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.evolution import start_evolution, validate_request
+from selfwire.runs.report import run_single_agent
 from selfwire.runs.requests import Sizes
 from selfwire.runtime.sandbox import find_sandbox
 from selfwire.tools.sandboxed import SandboxedTool
@@ -84,8 +85,10 @@ async def test_old_versions_stay_in_history(tmp_path: Path) -> None:
     )
     with await asyncio.to_thread(start_evolution, study.request("full", 0), tmp_path, run="r") as run:
         await run.execute()
+        [single] = await run_single_agent(run, run.context.splits.test[:1], 3)
         history = await run.context.library.history("study")
         teams = [await run.context.library.load(f"study@{one.version}") for one in history.versions]
+    assert [(use.name, use.error) for step in single.steps for use in step.tools][:1] == [("fare", False)]
     planted = plant_fault(0)
     assert teams[0].tools == (planted.tool.replace(record=teams[0].tools[0].record),)
     last = teams[-1].tools[0]

@@ -1,5 +1,6 @@
 """A workflow's own tools beside those that a run lends: in one sandbox, and in the run's journal."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,11 +35,10 @@ class ToolTrial:
 
     toolbox: Toolbox
 
-    @property
-    def problem(self) -> str:
+    async def find_problem(self) -> str:
         """Why no tool can be run here; "" if it can."""
         try:
-            find_sandbox()
+            await asyncio.to_thread(find_sandbox)  # the first search blocks
         except ConfigError as error:
             return str(error)
         return ""

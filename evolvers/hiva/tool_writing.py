@@ -27,8 +27,7 @@ SHOWN = 300
 class ToolTrial(Protocol):
     """Runs tools that are not part of a workflow yet."""
 
-    @property
-    def problem(self) -> str:
+    async def find_problem(self) -> str:
         """Why no tool can be run here; "" if it can."""
 
     async def run(self, tool: WorkflowTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:

@@ -90,8 +90,8 @@ async def evolve_tools(
         return ToolsResult()
     concerns = [g for g in gradients if g.tool.strip() and g.concerns in ("semantics", "both")]
     asking = [(agent, mine) for agent in workflow.agents if (mine := [g for g in concerns if g.agent == agent.id])]
-    if asking and trial.problem:
-        return ToolsResult(declined=tuple(_decline(agent, REWRITE, trial.problem) for agent, _ in asking))
+    if asking and (problem := await trial.find_problem()):
+        return ToolsResult(declined=tuple(_decline(agent, REWRITE, problem) for agent, _ in asking))
     smith = _Toolsmith(workflow, trajectories, meta_model, config, frozenset(lent), trial, scope)
     decided = await gather_all(smith.decide(agent, mine) for agent, mine in asking)
     found = await smith.act([request for request, _ in decided if isinstance(request, _Request)])

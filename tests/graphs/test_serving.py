@@ -21,8 +21,10 @@ from selfwire.graphs import dytopo, tacomas
 from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.method_registry import describe_method
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
+from tests.core.generators import make_tool
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
+from tests.sandboxed import needs_sandbox
 
 FACTORIES = {name: import_module(f"selfwire.graphs.{name}").graph for name in own_methods()}
 ASKED = {"question": "What am I?"}
@@ -104,6 +106,17 @@ async def test_a_team_larger_than_a_fresh_one_may_become_is_served(home: Path) -
     with open_library(home) as library:
         await library.save("hiva", large, run="r", step=1)
     assert drawn(await served()) == set(names)
+
+
+@needs_sandbox
+async def test_a_team_with_tools_of_its_own_is_served_with_them(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    team = sawing().replace(tools=(make_tool("saw"),))
+    with open_library(home) as library:
+        await library.save("hiva", team, run="r", step=1)
+    with blockbuster_ctx():
+        made = await served()
+        assert (await made.ainvoke(ASKED))["answer"]
+    assert "SELFWIRE_TOOLS does not name" not in caplog.text
 
 
 async def test_a_library_that_was_replaced_is_opened_anew(home: Path) -> None:

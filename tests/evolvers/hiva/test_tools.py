@@ -37,6 +37,9 @@ class Trial:
 
     problem = ""
 
+    async def find_problem(self) -> str:
+        return self.problem
+
     def __init__(self) -> None:
         self.ran: list[tuple[int, Any]] = []
 

@@ -18,8 +18,10 @@ from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
 from selfwire.core.secrets import MASK
+from selfwire.core.trajectory import sum_decisions
 from selfwire.evals.evaluation.table import (
     CALLS,
+    DECISIONS,
     DOLLARS,
     ERRORS,
     SOLVED,
@@ -50,6 +52,7 @@ COLUMNS = (
     CALLS,
     TOKENS,
     DOLLARS,
+    DECISIONS,
     ERRORS,
 )
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(method_names())}; not needed with --resume.")]
@@ -169,10 +172,13 @@ def show_report(report: Report, run: EvolutionRun) -> None:
 
 
 def show_measures(home: str | None, run: str) -> None:
-    """How teams changed in training, where each question has a team of its own; nothing for other methods."""
-    found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]
+    """Free decisions of the run's router, and how teams changed in training; nothing for methods without."""
+    out, places = output.make_console(), list(read_trajectories(home, run))
+    if decided := sum_decisions(done.decisions for _, done in places):
+        out.print(f"\nfree decisions of the router in the whole run: {decided}")
+    found = [done for place, done in places if place.endswith(TRAIN)]
     if any("topology" in done.notes for done in found):
-        output.make_console().print("\n".join(["\nteams in training", *format_metrics(compute_run_metrics(found))]))
+        out.print("\n".join(["\nteams in training", *format_metrics(compute_run_metrics(found))]))
 
 
 def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:

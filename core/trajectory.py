@@ -1,5 +1,6 @@
 """The record of one run of a team: one step per agent call."""
 
+from collections.abc import Iterable
 from functools import cached_property
 
 from pydantic import Field
@@ -7,6 +8,9 @@ from pydantic import Field
 from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
+
+DECISIONS = "decisions"
+"""Name of the note that counts a run's decisions."""
 
 
 class Message(FrozenModel):
@@ -39,11 +43,41 @@ class Routing(FrozenModel):
         chosen: the successors that receive this node's output.
         scores: finite score per candidate, if the router computes them.
         why: the rule that decided, for people.
+        free: whether more candidates than places stood open; None for a router that learns nothing.
     """
 
     chosen: tuple[str, ...]
     scores: FrozenJson = Field(default_factory=FrozenMap)
     why: str = ""
+    free: bool | None = None
+
+
+class DecisionCount(FrozenModel):
+    """How often a router that learns decided.
+
+    Args:
+        free: decisions in which more candidates than places stood open; all others were forced.
+        filtered: forced decisions before which a limit had left candidates out.
+    """
+
+    made: int = Field(default=0, ge=0)
+    free: int = Field(default=0, ge=0)
+    filtered: int = Field(default=0, ge=0)
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether every decision would have been the same without a router."""
+        return self.free == self.filtered == 0
+
+    def __str__(self) -> str:
+        return f"{self.free:,} of {self.made:,}"
+
+
+def sum_decisions(counts: Iterable[DecisionCount | None]) -> DecisionCount | None:
+    """The sum of counts; None where nothing was counted."""
+    known = [one for one in counts if one is not None]
+    names = DecisionCount.model_fields
+    return DecisionCount(**{name: sum(getattr(one, name) for one in known) for name in names}) if known else None
 
 
 class Step(FrozenModel):
@@ -106,6 +140,12 @@ class Trajectory(FrozenModel):
     def edges(self) -> tuple[tuple[str, str], ...]:
         """(source, target) pairs of the sent messages, in order."""
         return tuple((message.source, message.target) for step in self.steps for message in step.sent)
+
+    @cached_property
+    def decisions(self) -> DecisionCount | None:
+        """Decisions of the router, free and forced; None where none learns."""
+        noted = self.notes.get(DECISIONS)
+        return DecisionCount.model_validate(noted) if noted else None
 
     def with_feedback(self, feedback: Feedback) -> "Trajectory":
         """Return the trajectory with feedback."""

@@ -14,7 +14,8 @@ class Variant(FrozenModel):
         config: config fields that differ from the method's defaults.
         gate: as in `EvolutionConfig`.
         random: whether rewirings are drawn at random.
-        learns: False to skip evolution and measure the initial workflow.
+        choice: whether it lacks a learned router's choice, and so compares nothing where that was never free.
+        evolves: False to skip evolution and measure the initial workflow.
         against: the variant that it lacks a part of.
     """
 
@@ -22,5 +23,6 @@ class Variant(FrozenModel):
     config: FrozenJson = FrozenMap()
     gate: Literal["paired", "off"] = "paired"
     random: bool = False
+    choice: bool = False
     evolves: bool = True
     against: str = FULL

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import DecisionCount, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
@@ -34,7 +34,9 @@ class TaskRow(FrozenModel):
         rounds: that a method with rounds took.
         judged: whether the system's own judge passed the answer; None without a judge or a verdict.
         ended: why the method ended its run; "" if it does not say.
-        measures: numbers by which a method describes its run.
+        decisions: of the method's router, free and forced; None where none learns.
+        decisions: DecisionCount | None = None
+    measures: numbers by which a method describes its run.
         oracle: whether labels of this task were used to answer it.
         trajectory: hash of the trajectory in the run's journal.
     """
@@ -55,6 +57,7 @@ class TaskRow(FrozenModel):
     rounds: int | None = None
     judged: bool | None = None
     ended: str = ""
+    decisions: DecisionCount | None = None
     measures: FrozenJson = Field(default_factory=FrozenMap)
     oracle: bool = False
     details: FrozenJson = Field(default_factory=FrozenMap)
@@ -133,6 +136,7 @@ def make_task_row(target: str, question: Question, done: Trajectory, spent: Usag
         rounds=None if rounds is None else len(rounds),
         judged=get_own_opinion(done),
         ended=_get_ending(done),
+        decisions=done.decisions,
         measures=_get_measures(done),
         oracle=bool(done.notes.get("oracle")),
         details=feedback.details if feedback else {},

@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Generic, NamedTuple, TypeVar
 
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.evals.evaluation.rows import SystemInfo, TaskRow, make_task_row
 from selfwire.evals.statistics import (
@@ -28,6 +28,7 @@ class SystemSummary:
         capped: tasks whose calls were used up before there was an answer; they score 0.
         rounds: of all tasks together; None for a system without rounds.
         judged, agreed: graded tasks on which the system's own judge spoke, and where it was right.
+        decisions: of the system's router in all runs; None where none learns.
         ends: why runs ended, with counts.
         fault: of the first task that ended as an error; "" if none did.
     """
@@ -39,6 +40,7 @@ class SystemSummary:
     rounds: int | None = None
     judged: int = 0
     agreed: int = 0
+    decisions: DecisionCount | None = None
     ends: Counter[str] = field(default_factory=Counter)
     fault: str = ""
     _spend: UsageAccumulator = field(default_factory=UsageAccumulator)
@@ -59,6 +61,7 @@ class SystemSummary:
                 self._figures.setdefault(name, []).append(figure)
         for name, measure in row.measures.items():
             self._measures.setdefault(name, []).append(measure)
+        self.decisions = sum_decisions((self.decisions, row.decisions))
         if row.ended:
             self.ends[row.ended] += 1
         if row.judged is not None and row.solved is not None:
@@ -212,6 +215,7 @@ def build_table(columns: Sequence[Column[Row]], rows: Sequence[Row], notes: Sequ
 SOLVED = Column[SystemSummary]("solved [95 %]", lambda line: str(line.share or "-"))
 CALLS = Column[SystemSummary]("calls/task", lambda line: f"{line.spend.calls / max(line.tasks, 1):.1f}")
 TOKENS = Column[SystemSummary]("tokens/task", lambda line: f"{line.spend.tokens / max(line.tasks, 1):,.0f}")
+DECISIONS = Column[SystemSummary]("free decisions", lambda line: str(line.decisions or "-"), silent="-")
 ERRORS = Column[SystemSummary]("errors", lambda line: str(line.errors))
 
 
@@ -242,6 +246,7 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
         CALLS,
         TOKENS,
         DOLLARS,
+        DECISIONS,
         Column("s/task", lambda line: f"{line.spend.seconds / max(line.tasks, 1):.1f}"),
         Column(
             "score per 100 calls",

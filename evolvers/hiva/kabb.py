@@ -1,7 +1,7 @@
 """The knowledge-aware Bayesian bandit, which chooses the successors of a node (Sec. 3.4, Alg. 2)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import exp, log
 
 from pydantic import Field
@@ -9,7 +9,7 @@ from pydantic import Field
 from selfwire.core.protocols import Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Topology
-from selfwire.core.trajectory import Routing
+from selfwire.core.trajectory import DecisionCount, Routing, Step
 from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
@@ -75,6 +75,7 @@ def make_kabb_router(workflow: Workflow, learned: HivaMemory, match: TaskMatch, 
             chosen=tuple(s for s in successors if s in best or s == sink),
             scores=_round_scores(scores, config),
             why=_format_reason(len(arms), len(fit), config),
+            free=len(fit) > config.k,
         )
 
     return route
@@ -99,6 +100,13 @@ def count_left_out(routing: Routing) -> int:
     """Number of arms that the mismatch limit left out of a decision, read from its reason."""
     found = re.search(rf"(\d+) {_BEYOND}", routing.why)
     return int(found[1]) if found else 0
+
+
+def count_decisions(steps: Iterable[Step]) -> DecisionCount | None:
+    """The decisions of a run; None where no router that learns decided."""
+    made = [step.routing for step in steps if step.routing is not None and step.routing.free is not None]
+    filtered = sum(not one.free and count_left_out(one) > 0 for one in made)
+    return DecisionCount(made=len(made), free=sum(bool(one.free) for one in made), filtered=filtered) if made else None
 
 
 def _theta(learned: HivaMemory, agent: Id, scope: Scope, arm: Id, config: KabbConfig) -> float:

@@ -1,12 +1,13 @@
 """The router's decisions, and the episodes of decisions that training learns from (Sec. 3.2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
+from selfwire.core.trajectory import DecisionCount
 from selfwire.core.values import FrozenModel, Id, fingerprint
 
 PROMPT_SHOWN = 400
@@ -77,6 +78,12 @@ class Episode(FrozenModel):
     decisions: tuple[Decision, ...] = Field(min_length=1)
     reward: float | None = Field(default=None, ge=0, le=1)
     process: tuple[float, ...] = ()
+
+
+def count_decisions(drawn: Iterable[LayeredWorkflow]) -> DecisionCount | None:
+    """The draws of a run, one per layer, free where there were two agents to draw from; None without a draw."""
+    made = [shares for one in drawn for shares in one.probabilities]
+    return DecisionCount(made=len(made), free=sum(len(shares) > 1 for shares in made)) if made else None
 
 
 class Chooser(Protocol):

@@ -59,8 +59,8 @@ DESCRIPTOR = MethodDescriptor(
     variants={
         FULL: Variant(title="full"),
         "no-state": Variant(title="w/o task state", config={"task_state": False}),
-        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}, evolves=False),
-        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}, evolves=False),
+        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}, evolves=False, choice=True),
+        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}, evolves=False, choice=True),
         "process-reward": Variant(title="with process reward", config={"process_reward": True}),
         "pool-4": Variant(title="pool of 4", config={"pool": 4}),
         "fixed": Variant(title="fixed: I/O, search, ensemble", config={"adapter": "fixed"}, evolves=False),

@@ -7,11 +7,12 @@ from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import DECISIONS, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.pool import METHOD, find_browsing_tools, make_initial_workflow
 from selfwire.evolvers.evomas.stages import get_best_outcome, to_episode
+from selfwire.evolvers.trained_router.decisions import count_decisions
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.actions import EvomasActions
 from selfwire.graphs.evomas.stage import make_layered_topology
@@ -54,8 +55,8 @@ class Evomas(EvomasActions, Method):
         Returns:
             The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the closing
             call are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
-            open), `stages`, `status` and the `topology` that ran last. A planner or an evaluator that fails ends the
-            run with the best answer until then; it is an error where there is none.
+            open), `stages`, `status`, `decisions` and the `topology` that ran last. A planner or an evaluator that
+            fails ends the run with the best answer until then; it is an error where there is none.
 
         Raises:
             BudgetError, OutageError: the run must stop; the error holds the best answer until then.
@@ -132,6 +133,8 @@ def _build_result(final: EvomasState, workflow: Workflow, question: Question, sc
         "stages": final.channels["stages"],
         "status": final.status,
     }
+    if decided := count_decisions(one.layered for one in final.stages if one.layered is not None):
+        notes[DECISIONS] = decided.model_dump(mode="json")
     if ran := [stage.layers_to_run for stage in final.stages if stage.layers_to_run]:
         notes["topology"] = make_layered_topology(ran[-1]).model_dump(mode="json")
     return Trajectory(

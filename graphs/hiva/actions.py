@@ -12,14 +12,14 @@ from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import DECISIONS, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import characterize_task, make_instructor, match_task
 from selfwire.evolvers.hiva.initial_team import METHOD
-from selfwire.evolvers.hiva.kabb import TaskMatch, has_choice, make_router
+from selfwire.evolvers.hiva.kabb import TaskMatch, count_decisions, has_choice, make_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trained_router.weights import ROUTER
@@ -85,6 +85,8 @@ class HivaActions:
         context = TeamContext.of(workflow, question, scope.at(task=question.id), act, router=router, instruct=instruct)
         done = await run_team(workflow.topology, context, config=graph_config)
         notes = make_notes(concepts)
+        if decided := count_decisions(done.steps):
+            notes[DECISIONS] = decided.model_dump(mode="json")
         if learned and (episode := to_team_episode(done, workflow)):
             notes["episode"] = episode.model_dump(mode="json")
         return done.replace(overhead=overhead, notes=notes)

@@ -62,7 +62,7 @@ DESCRIPTOR = MethodDescriptor(
         FULL: Variant(title="full"),
         "no-tev": Variant(title="w/o TEV", config={"topology_evolution": False}),
         "no-sev": Variant(title="w/o SEV", config={"semantic_evolution": False}),
-        "no-kabb": Variant(title="w/o KABB", config={"kabb": False}),
+        "no-kabb": Variant(title="w/o KABB", config={"kabb": False}, choice=True),
         "no-env": Variant(title="w/o Env", config={"environment": False}),
         "no-tool": Variant(title="w/o Tool", config={"tools": False}),
         "no-tool-evolution": Variant(title="tools fixed", config={"tool_evolution": False}),

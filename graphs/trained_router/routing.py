@@ -117,7 +117,7 @@ def _make_router(
     def route(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
         choices, sinks = list_arms(workflow, successors), tuple(one for one in successors if one == known.sink)
         if len(choices) < 2:
-            return Routing(chosen=successors, why="there is nothing to choose")
+            return Routing(chosen=successors, why="there is nothing to choose", free=False)
         texts = row_texts(to_state_rows(known.question, workflow.agent_at(node), known.output), head.config)
         drawn = draw_layers(
             head,
@@ -129,6 +129,7 @@ def _make_router(
         picked = to_layered_workflow(drawn, [workflow.agents_by_id[name] for name in choices], frozenset())
         chosen = tuple(node for name in picked.layers[0] for node in choices[name])
         scores = {one: round(p, 6) for name, p in picked.probabilities[0].items() for one in choices[name]}
-        return Routing(chosen=(*chosen, *sinks), scores=scores, why=f"trained router, drawn to {sampling.mass:g}")
+        why = f"trained router, drawn to {sampling.mass:g}"
+        return Routing(chosen=(*chosen, *sinks), scores=scores, why=why, free=True)
 
     return route

@@ -43,6 +43,7 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
         tokens=line.spend.tokens / tasks,
         efficiency=line.efficiency,
         rounds=None if line.rounds is None else line.rounds / tasks,
+        decisions=line.decisions,
         paths={"test": fingerprint(answers)},
         seconds=round(time.monotonic() - since, 2),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.table import pair_scores, summarise_trajectories
@@ -76,7 +76,7 @@ async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, An
         "edits": count_edits([get_rewirings(version) for version in history]),
         **count_gate_decisions(history),
         "workflow": evolved.fingerprint,
-        "paths": await _paths(run),
+        **await _summarise_runs(run),
     }
 
 
@@ -92,15 +92,16 @@ def count_gate_decisions(history: Sequence[Version]) -> dict[str, int]:
     return {"accepted": len(history) - rejected - unchanged, "rejected": rejected, "unchanged": unchanged}
 
 
-async def _paths(run: EvolutionRun) -> dict[str, str]:
-    journal, found = run.context.journal, {}
+async def _summarise_runs(run: EvolutionRun) -> dict[str, Any]:
+    """Fingerprints of what the teams did, by phase, and the decisions of their router."""
+    journal, paths, decided = run.context.journal, dict[str, str](), list[DecisionCount | None]()
     for iteration, (phase, side) in product(range(max(run.context.config.iterations, 1)), SIDES):
         bodies = await journal.get_note(get_trajectories_note(iteration, phase, side))
         if bodies:
-            runs = [await journal.get_body(body) for _, body in sorted(bodies.items())]
-            name = "/".join(filter(None, (str(iteration), phase, side)))
-            found[name] = fingerprint([path(Trajectory.model_validate(one)) for one in runs])
-    return found
+            runs = [Trajectory.model_validate(await journal.get_body(body)) for _, body in sorted(bodies.items())]
+            paths["/".join(filter(None, (str(iteration), phase, side)))] = fingerprint([path(one) for one in runs])
+            decided += [one.decisions for one in runs]
+    return {"paths": paths, "decisions": sum_decisions(decided)}
 
 
 def path(trajectory: Trajectory) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.trajectory import DecisionCount
 from selfwire.core.values import FrozenModel
 
 
@@ -31,6 +32,7 @@ class Row(StudyRow):
         errors: test runs that ended as infrastructure errors.
         calls, tokens: per test task.
         efficiency: S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price.
+        decisions: of the variant's router in the whole run; None where none learns.
         paths: fingerprints of the steps of the teams, by phase.
     """
 
@@ -42,6 +44,7 @@ class Row(StudyRow):
     calls: float = Field(ge=0)
     tokens: float = Field(ge=0)
     efficiency: float | None = Field(ge=0)
+    decisions: DecisionCount | None = None
     paths: dict[str, str]
     seconds: float = Field(ge=0)
 

@@ -1,9 +1,10 @@
 """The table of a study, in Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from selfwire.core.trajectory import DecisionCount, sum_decisions
 from selfwire.core.values import format_count
 from selfwire.evals.evaluation.table import Column, format_difference
 from selfwire.evals.evaluation.table import build_table as build_columns
@@ -15,6 +16,7 @@ from selfwire.runs.report import STAMP
 
 DASH = "—"
 _format_difference = partial(format_difference, digits=3, missing=DASH)
+UNDECIDED = "nothing to decide"
 KINDS = ("accepted", "rejected", "unchanged")
 
 
@@ -39,6 +41,11 @@ class VariantRows(NamedTuple):
         """The rows of evolutions."""
         return [row for row in self.rows if isinstance(row, EvolutionRow)]
 
+    @property
+    def decisions(self) -> DecisionCount | None:
+        """Decisions of the router over all seeds."""
+        return sum_decisions(row.decisions for row in self.rows)
+
     def format_mean(self, figure: str, form: str = ".1f", missing: str = DASH) -> str:
         """The mean of a figure, if every row has it."""
         found = [getattr(row, figure) for row in self.rows]
@@ -50,16 +57,19 @@ def _mean(name: str, figure: str, form: str = ".1f", missing: str = DASH) -> Col
 
 
 VARIANT = Column[VariantRows]("variant", lambda one: one.title)
+AFTER = Column[VariantRows]("score after, mean ± sd", lambda one: format_spread(one.scores))
 RANGE = Column[VariantRows]("range", lambda one: format_range(one.scores))
 VERSUS = Column[VariantRows]("full − variant [95 %]", lambda one: one.versus)
 COSTS = (_mean("calls/task", "calls"), _mean("tokens/task", "tokens", ",.0f"))
+FREE = Column[VariantRows]("free decisions", lambda one: str(one.decisions or DASH), silent=DASH)
 BOUGHT = (_mean("score per 100 calls", "per_hundred_calls"), _mean("S", "efficiency", missing="n/a"))
 EVOLUTION_COLUMNS = (
     VARIANT,
-    Column[VariantRows]("score after, mean ± sd", lambda one: format_spread(one.scores)),
+    AFTER,
     RANGE,
     Column[VariantRows]("after − before [95 %]", lambda one: _format_difference(compute_gain(one.evolved))),
     VERSUS,
+    FREE,
     _mean("nodes", "nodes"),
     *COSTS,
     *BOUGHT,
@@ -71,6 +81,7 @@ EVALUATION_COLUMNS = (
     Column[VariantRows]("score, mean ± sd", lambda one: format_spread(one.scores)),
     RANGE,
     VERSUS,
+    FREE,
     *COSTS,
     _mean("rounds/task", "rounds"),
     *BOUGHT,
@@ -91,13 +102,15 @@ def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     ]
     table = build_columns(EVOLUTION_COLUMNS if study.evolves else EVALUATION_COLUMNS, variants)
     if evolved := VariantRows("", rows, "").evolved:
-        table = table._replace(rows=(_seed_cells(evolved), *table.rows))
+        cells = _seed_cells(evolved)
+        table = table._replace(rows=(tuple(cells.get(name, DASH) for name in table.head), *table.rows))
     about = [
         _sizes(study, len({row.seed for row in rows})),
         *([f"{STAMP}."] if study.models.is_offline else []),
         *([f"Made with `{command}`."] if command else []),
     ]
-    return "\n\n".join(["\n".join(about), table.markdown, "\n".join(_notes(rows))]) + "\n"
+    notes = [*_notes(rows), *_list_undecided(study, by_variant)]
+    return "\n\n".join(["\n".join(about), table.markdown, "\n".join(notes)]) + "\n"
 
 
 def _sizes(study: Study, seeds: int) -> str:
@@ -132,19 +145,41 @@ def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) ->
     against = study.known[name].against
     if name == against:
         return DASH
+    if study.known[name].choice and _find_vacuous(by_variant.get(against, [])):
+        return UNDECIDED
     difference = _format_difference(compute_difference(by_variant[name], by_variant.get(against, [])))
     return difference if against == FULL else f"{difference} from {against}"
 
 
-def _seed_cells(rows: Sequence[EvolutionRow]) -> tuple[str, ...]:
-    """The seed workflow: one score per seed, from the runs of the full method or else of the others."""
+def _find_vacuous(rows: Sequence[Row]) -> DecisionCount | None:
+    """The decisions of runs in which the router had nothing to decide; None if it had."""
+    decided = VariantRows("", rows, "").decisions
+    return decided if decided is not None and decided.is_vacuous else None
+
+
+def _list_undecided(study: Study, by_variant: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """The ablations that compare nothing, as what they switch off never had a choice."""
+    for name, rows in by_variant.items():
+        against = study.known[name].against
+        if rows and study.known[name].choice and (decided := _find_vacuous(by_variant.get(against, []))):
+            yield (
+                f"{study.known[name].title}: {UNDECIDED}. In the runs of {against}, {decided} decisions of the router "
+                "were free, so this line says nothing about it."
+            )
+
+
+def _seed_cells(rows: Sequence[EvolutionRow]) -> dict[str, str]:
+    """The seed workflow by column: one score per seed, from the runs of the full method or else of the others."""
     first = {row.seed: row for row in rows if row.variant == FULL} or {row.seed: row for row in rows}
     before, calls = [row.before for row in first.values()], [row.calls_before for row in first.values()]
     per_hundred = compute_mean([100 * row.before / max(row.calls_before, 1) for row in first.values()])
-    return (
-        *("seed workflow", format_spread(before), format_range(before), DASH, DASH, DASH),
-        *(f"{compute_mean(calls):.1f}", DASH, f"{per_hundred:.1f}", DASH, DASH, DASH),
-    )
+    return {
+        VARIANT.name: "seed workflow",
+        AFTER.name: format_spread(before),
+        RANGE.name: format_range(before),
+        COSTS[0].name: f"{compute_mean(calls):.1f}",
+        BOUGHT[0].name: f"{per_hundred:.1f}",
+    }
 
 
 def format_spread(scores: Sequence[float]) -> str:

@@ -34,6 +34,7 @@ def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflo
     assert "evolved - seed, paired over 6 tasks: " in output
     assert "shows the machinery, not a method's accuracy" in output
     assert "the best workflow is 'mine' in" in output
+    assert re.search(r"free decisions of the router in the whole run: 0 of \d+\n", output)
 
 
 def test_the_printed_way_to_use_it_from_python_works(evolved: tuple[Path, str]) -> None:

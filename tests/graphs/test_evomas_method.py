@@ -67,6 +67,9 @@ async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> No
     assert [d.layered for d in noted.decisions] == [one.layered for one in told]
     assert noted.reward is None
     assert done.notes["status"] in ("done", "early_exit", "stages")
+    layers = sum(len(one.layered.layers) for one in noted.decisions)
+    assert done.decisions is not None
+    assert (done.decisions.made, 0 < done.decisions.free <= layers) == (layers, True)
     assert done.usage.calls == sum(one.usage.calls for one in told) + 1  # the closing call
 
 

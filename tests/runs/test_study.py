@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
+from selfwire.core.trajectory import DecisionCount
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.variants import FULL, RANDOM
 from selfwire.runs.ablation.ablation import run_ablation
@@ -193,6 +194,38 @@ def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
     assert "| +0.125 [-1.000, +1.000] | 3.0 | 10.0 | 1,000 | 6.2 | n/a |" in lines["w/o TEV"]
     assert "offline stand-in model" in text
     assert "`selfwire ablate hiva`" in text
+
+
+@pytest.mark.parametrize(
+    ("decided", "said"),
+    [
+        (DecisionCount(made=2000), True),
+        (DecisionCount(made=2000, filtered=1), False),
+        (DecisionCount(made=2000, free=3), False),
+        (None, False),
+    ],
+)
+def test_an_ablation_of_a_choice_that_was_never_free_says_so(decided: DecisionCount | None, said: bool) -> None:
+    rows = [
+        *(row(seed=seed, after=0.5, decisions=decided) for seed in (0, 1)),
+        *(row(name, seed=seed, after=0.5) for name in ("no-kabb", "no-tev") for seed in (0, 1)),
+    ]
+    text = build_table(Study(variants=(FULL, "no-kabb", "no-tev"), seeds=2), rows)
+    lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
+    assert ("| nothing to decide |" in lines["w/o KABB"]) is said
+    assert ("+0.000 [+0.000, +0.000]" in lines["w/o KABB"]) is not said
+    assert ("0 of 4,000 decisions of the router were free" in text) is said
+    assert "+0.000 [+0.000, +0.000]" in lines["w/o TEV"]
+    assert ("free decisions" in text) is (decided is not None)
+    assert lines["seed workflow"].count("|") == lines["full"].count("|")
+
+
+def test_free_decisions_are_counted_over_a_whole_evolution() -> None:
+    found, without = full(0), evolution(TINY, "k", "no-kabb", 0)
+    assert found.decisions is not None
+    assert found.decisions.made > 100
+    assert found.decisions.free <= found.decisions.made
+    assert without.decisions is None
 
 
 def test_task_states_are_compared_under_the_same_fixed_workflow() -> None:

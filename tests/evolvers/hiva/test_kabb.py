@@ -4,12 +4,19 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.trajectory import Routing
+from selfwire.core.trajectory import DecisionCount, Routing, Step
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import distance
-from selfwire.evolvers.hiva.kabb import TaskMatch, count_left_out, make_kabb_router, make_router, score
+from selfwire.evolvers.hiva.kabb import (
+    TaskMatch,
+    count_decisions,
+    count_left_out,
+    make_kabb_router,
+    make_router,
+    score,
+)
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory, TrajectoryLesson
 from selfwire.evolvers.hiva.updates import update_beliefs
 from tests.evolvers.hiva.doubles import known, team
@@ -131,3 +138,29 @@ def test_feedback_turns_a_decision_that_fell_the_other_way_before() -> None:
     assert 60 < before.count("b") < 140
     assert after.count("b") > 190
     assert after[before.index("a")] == "b"
+
+
+@pytest.mark.parametrize(
+    ("k", "far", "counted"),
+    [
+        (1, {}, DecisionCount(made=1, free=1)),
+        (2, {}, DecisionCount(made=1, free=1)),
+        (3, {}, DecisionCount(made=1)),
+        (2, {"b": (0.9,) * 4}, DecisionCount(made=1, filtered=1)),
+        (1, {"b": (0.9,) * 4}, DecisionCount(made=1, free=1)),
+    ],
+)
+def test_a_decision_is_free_where_more_candidates_than_places_stand_open(
+    k: int, far: dict[str, Any], counted: DecisionCount
+) -> None:
+    routing = routed(KabbConfig(k=k), TaskMatch(indicators=far))
+    assert routing.free is bool(counted.free)
+    assert count_decisions([Step(node="s", agent="s", routing=routing), Step(node="end", agent="end")]) == counted
+    assert counted.is_vacuous == (k == 3)
+
+
+def test_an_edge_to_the_aggregator_alone_is_a_forced_decision_and_a_rule_decides_nothing() -> None:
+    alone = make_kabb_router(FORK, HivaMemory(), TaskMatch(), KabbConfig())("a", ("end",), known("a"))
+    assert alone.free is False
+    everyone = make_router(FORK, TaskMatch(), HivaConfig(kabb=False))("s", ARMS, known("s"))
+    assert count_decisions([Step(node="s", agent="s", routing=everyone)]) is None

@@ -6,14 +6,20 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import option_groups, options, output
+from selfwire.core.errors import ConfigError
+from selfwire.evals.studies.worlds import load_world
 from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.table import build_table
 from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import Sizes
+from selfwire.runs.seeds import run_world
 
 DEFAULTS = Study()
+WORLD_SEEDS = 20
+OF_WORLDS = ("method", "world", "seeds", "workers", "out")
+"""Parameters that go with a world."""
 
 
 def ablate(
@@ -22,26 +28,37 @@ def ablate(
     method: Annotated[str, typer.Argument(help=f"Method: {', '.join(method_names())}.")] = DEFAULTS.method,
     benchmark: Annotated[str, typer.Option(help="Its name, or a .jsonl file of tasks.")] = DEFAULTS.benchmark,
     variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs per variant.")] = DEFAULTS.seeds,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help=f"Runs per variant; {DEFAULTS.seeds}, with --world {WORLD_SEEDS}.")
+    ] = None,
     iterations: Annotated[int, typer.Option(min=1, help="Rewritings of the workflow.")] = DEFAULTS.iterations,
     batch: Annotated[int, typer.Option(min=1, help="Train tasks per iteration.")] = DEFAULTS.batch,
     gate_tasks: Annotated[int, typer.Option(min=1, help="Gate tasks per comparison.")] = DEFAULTS.gate_tasks,
     train: Annotated[int, typer.Option(min=1, help="Train tasks.")] = DEFAULTS.sizes.train,
     gate_size: Annotated[int, typer.Option(min=1, help="Gate tasks.")] = DEFAULTS.sizes.gate,
     test: Annotated[int, typer.Option(min=1, help="Test tasks.")] = DEFAULTS.sizes.test,
+    world: Annotated[
+        str | None,
+        typer.Option(help="A world without a language model in place of a benchmark; kabb, a bandit among successors."),
+    ] = None,
     models: option_groups.Models,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     dry_run: options.DryRun = False,
     out: Annotated[Path | None, typer.Option(help="JSONL of results; what is in it is not run again.")] = None,
 ) -> None:
     """Compare a method with its ablations and controls, over seeds; prints a table in Markdown."""
+    if world is not None:
+        idle = set(options.list_given_options(ctx)) - set(OF_WORLDS)
+        options.refuse_unused(ctx, idle, f"the world {world!r} has tasks, sizes and systems of its own")
+        _run_world(method, world, seeds or WORLD_SEEDS, workers, out)
+        return
     study = Study(
         method=method,
         benchmark=benchmark,
         models=models.names,
         sizes=Sizes(train=train, gate=gate_size, test=test),
         variants=tuple(name.strip() for name in variants.split(",") if name.strip()),
-        seeds=seeds,
+        seeds=seeds or DEFAULTS.seeds,
         iterations=iterations,
         batch=batch,
         gate_tasks=gate_tasks,
@@ -55,3 +72,11 @@ def ablate(
     rows = run_ablation(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
     output.make_console().print(build_table(study, rows, output.get_command_line()))
     typer.echo(f"results are in {rows_file}", err=True)
+
+
+def _run_world(method: str, name: str, seeds: int, workers: int, out: Path | None) -> None:
+    found = load_world(method, name)
+    if seeds < 2:
+        raise ConfigError(f"an interval over seeds needs two of them, not {seeds}; give --seeds 2 or more")
+    results = run_world(found, seeds, workers, out, lambda line: typer.echo(line, err=True))
+    output.make_console().print(f"{found.format_tables(results)}\n\n`{output.get_command_line()}`")

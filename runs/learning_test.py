@@ -1,19 +1,10 @@
 """The learning test of a router, seed by seed, each result kept as it comes."""
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
-from selfwire.core.values import fingerprint
 from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study
-from selfwire.runs.ablation.rows import StudyRow, append_row, read_rows
-from selfwire.runs.run_record import compute_code_hash
-
-
-class SeedRow(StudyRow):
-    """The result of one seed."""
-
-    result: SeedResult
+from selfwire.runs.seeds import SeedRow, run_kept_seeds
 
 
 def run_learning_test(
@@ -32,17 +23,13 @@ def run_learning_test(
     Raises:
         ConfigError: the file cannot be used, or holds another study.
     """
-    key = fingerprint({**study.model_dump(mode="json"), "code": compute_code_hash()})
-    kept = read_rows(out, key, SeedRow) if out else []
-    found = {row.result.seed: row.result for row in kept if row.result.seed < seeds}
-    left = [seed for seed in range(seeds) if seed not in found]
-    tell(
-        f"{seeds} seeds of {study.updates} updates, {len(found)} of them done, embedder {study.embedder}; some minutes"
+    tell(f"updates per seed: {study.updates}, embedder {study.embedder}; some minutes")
+    return run_kept_seeds(
+        study,
+        seeds,
+        lambda left: run_study(study, left, workers),
+        SeedRow[SeedResult],
+        out,
+        tell,
+        lambda result: f"{result.solved['trained']:.2f} solved",
     )
-    with closing(run_study(study, left, workers)) as results:
-        for result in results:
-            found[result.seed] = result
-            if out:
-                append_row(out, SeedRow(study=key, result=result))
-            tell(f"seed {result.seed}: {result.solved['trained']:.2f} solved; {seeds - len(found)} seeds left")
-    return [found[seed] for seed in range(seeds)]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import as_completed
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,9 +26,9 @@ from selfwire.evals.studies.errand_runs import (
     make_sampled_lookup_chooser,
     run_errand,
 )
+from selfwire.evals.studies.worlds import SeedOutcome, run_seeds
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
 from selfwire.evolvers.trained_router.decisions import Episode
-from selfwire.runtime.child_processes import open_process_pool
 from selfwire.runtime.embeddings import load_embedder
 
 if TYPE_CHECKING:
@@ -67,26 +67,17 @@ class Curve(FrozenModel):
     gradient_norm: tuple[float, ...]
 
 
-class SeedResult(FrozenModel):
+class SeedResult(SeedOutcome):
     """Share of held-out tasks solved by system, share of rewarded chance runs, and course of the training."""
 
-    seed: int
     solved: dict[str, float]
     positive: float
     curve: Curve
 
 
 def run_study(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> Generator[SeedResult, None, None]:
-    """Run the study for each seed, in processes of one thread; yields results as they come.
-
-    They do not depend on the number of processes, which end where the iteration is left.
-    """
-    if workers == 1 or len(seeds) < 2:
-        yield from (run_seed(study, seed) for seed in seeds)
-        return
-    with open_process_pool(workers) as pool:
-        for done in as_completed([pool.submit(run_seed, study, seed) for seed in seeds]):
-            yield done.result()
+    """Run the study for each seed, as `run_seeds`."""
+    return run_seeds(partial(run_seed, study), seeds, workers)
 
 
 def run_seed(study: ErrandStudy, seed: int) -> SeedResult:

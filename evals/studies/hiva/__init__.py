@@ -1,0 +1,5 @@
+"""Worlds for HiVA's mechanisms."""
+
+from selfwire.evals.studies.hiva.kabb import WORLD
+
+WORLDS = {"kabb": WORLD}

@@ -25,11 +25,22 @@ def place_draft(draft: Path, path: Path) -> bool:
         os.link(draft, path)
     except FileExistsError:
         return False
-    except OSError:  # a file system without hard links: copy, unless another process was faster
-        try:
-            with path.open("xb") as file:
-                path.chmod(0o600)
-                file.write(draft.read_bytes())
-        except FileExistsError:
-            return False
+    except OSError:  # a file system without hard links
+        return _copy(draft, path)
+    return True
+
+
+def _copy(draft: Path, path: Path) -> bool:
+    """Copy a draft, unless another process was faster; a copy that fails, as on a full disk, leaves no half file."""
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        return False
+    try:
+        with file:
+            path.chmod(0o600)
+            file.write(draft.read_bytes())
+    except BaseException:
+        path.unlink()
+        raise
     return True

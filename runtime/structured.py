@@ -70,13 +70,15 @@ def _repair(text: str) -> Any:
         if time.monotonic() > deadline and frame.f_globals.get("__name__", "").startswith("json_repair"):
             raise TimeoutError
 
-    sys.settrace(stop_late)  # called at every function call of this thread
+    before = sys.gettrace()  # of a debugger, or of a tool that counts lines; this thread does other work later
     try:
-        return json_repair.loads(text)
+        sys.settrace(stop_late)  # called at every function call of this thread
+        try:
+            return json_repair.loads(text)
+        finally:
+            sys.settrace(before)
     except (RecursionError, TimeoutError, ValueError):
         raise ValueError("the text is no JSON, and cannot be repaired") from None
-    finally:
-        sys.settrace(None)
 
 
 def make_retry_messages(messages: Sequence[ChatMessage], reply: Reply, error: ValueError) -> list[ChatMessage]:

@@ -1,10 +1,12 @@
 """The edit algebra: all or nothing, errors that name the edit, and agreement with a naive model."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.edits import (
@@ -187,6 +189,10 @@ def test_refusals_of_tools_name_the_line_and_the_bounds() -> None:
             "line 2: the name 'eval' is not allowed",
         ),
         (RewriteTool("add", SOURCES[2], examples=(ToolExample(result="1"),)), "an example of tool 'add' lacks n"),
+        (
+            RewriteTool("add", SOURCES[2], examples=(ToolExample(arguments={"n": 1, "m": 2}, result="1"),)),
+            "an example of tool 'add' has m, which it does not take",
+        ),
     ):
         with pytest.raises(EditError) as refusal:
             held.apply(Rewiring(edit, why="try"))
@@ -195,6 +201,19 @@ def test_refusals_of_tools_name_the_line_and_the_bounds() -> None:
         held = held.apply(Rewiring(AddTool(make_tool(f"add-{number}")), why="grow"))
     with pytest.raises(EditError, match=f"the workflow has {TOOLS} tools, the most that it may have; remove one first"):
         held.apply(Rewiring(AddTool(make_tool("more")), why="grow"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([1], r"arguments must be a JSON object, not \(1,\)"),
+        ({"n": "x" * 4_000}, "the arguments have 4,008 characters; at most 4,000 are allowed"),
+    ],
+    ids=["a list", "too long"],
+)
+def test_arguments_of_an_example_are_an_object_of_a_bounded_length(arguments: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ToolExample(arguments=arguments, result="1")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 """Replies that no honest provider sends: each is a fault of its reply, and ends neither the run nor its journal."""
 
 import asyncio
+import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import json_repair
@@ -14,6 +18,7 @@ from selfwire.core.scope import Scope
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.messages import BROKEN
 from selfwire.runtime.structured import LONGEST_REPAIR, parse_reply
+from selfwire.runtime.threads import run_in_thread
 from tests.runtime.wired import ASKED, Verdict, metered
 from tests.wire.server import WireServer, lying, saying, text
 
@@ -82,6 +87,35 @@ async def test_a_repair_that_takes_too_long_is_cut_off_and_no_finaliser_that_run
     with pytest.raises(ValueError, match="cannot be repaired"):
         await parse_reply(Verdict, Reply(content='{"good": true'))
     assert ended
+
+
+async def test_a_repair_leaves_the_trace_function_of_a_debugger_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[str]()
+
+    def debugger(frame: FrameType, event: str, value: Any) -> None:
+        seen.append(frame.f_code.co_name)
+
+    async def work_in_a_traced_thread(work: Callable[..., Any], *args: Any) -> Any:
+        def traced() -> Any:
+            before = sys.gettrace()
+            sys.settrace(debugger)
+            try:
+                return work(*args)
+            finally:
+                after_it()
+                sys.settrace(before)
+
+        return await run_in_thread(traced)
+
+    def after_it() -> None:
+        """What the thread does next."""
+
+    monkeypatch.setattr("asyncio.to_thread", work_in_a_traced_thread)
+    for text in ('{"good": true', "[" * 1000):
+        seen.clear()
+        with suppress(ValueError):
+            await parse_reply(Verdict, Reply(content=text))
+        assert seen[-1] == "after_it"
 
 
 async def test_a_reply_that_was_cut_off_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Files that appear whole."""
 
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -24,3 +25,23 @@ def test_one_of_two_drafts_gets_the_name(tmp_path: Path, monkeypatch: pytest.Mon
     assert path.read_text() == "first"
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_disk_that_is_full_while_a_draft_is_copied_leaves_no_half_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError("no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "file"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with make_draft(path) as draft:
+        draft.write_bytes(b"x" * 100_000)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))  # Python ignores SIGXFSZ, so it is an error
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                place_draft(draft, path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []

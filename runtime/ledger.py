@@ -57,7 +57,7 @@ async def enforce_deadline(ledger: "Ledger") -> AsyncIterator[None]:
         if not timer.expired():
             raise
         ledger.budget.refuse(ledger.spent, Usage(seconds=1e-3), "the run")
-        raise
+        raise  # pragma: no cover - `refuse` raises, as the same seconds are over
 
 
 SHARE_USED_UP = "the task has used up the budget reserved for it"

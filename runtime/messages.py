@@ -69,7 +69,14 @@ def _to_call(id: str | None, name: str, arguments: dict[str, Any], number: int) 
         text = json.dumps(arguments, ensure_ascii=False)
         return ToolCall(**called, arguments=arguments if text.isascii() else json.loads(replace_surrogates(text)))
     except (RecursionError, ValueError):
-        return ToolCall(**called, arguments={BROKEN: replace_surrogates(repr(arguments)[:BROKEN_LENGTH])})
+        return ToolCall(**called, arguments={BROKEN: replace_surrogates(_shorten_repr(arguments))})
+
+
+def _shorten_repr(arguments: dict[str, Any]) -> str:
+    try:
+        return repr(arguments)[:BROKEN_LENGTH]
+    except RecursionError:
+        return "arguments that are nested too deeply"
 
 
 def _is_json(value: object) -> bool:

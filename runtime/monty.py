@@ -98,7 +98,7 @@ class _Worker:
     def ask(self, request: bytes) -> bytes:
         """Send a request and wait for the answer; empty if the worker ended."""
         if self._popen.stdin is None or self._popen.stdout is None:
-            raise AssertionError("it was started with pipes")
+            raise AssertionError("it was started with pipes")  # pragma: no cover - tells mypy so
         with suppress(BrokenPipeError):
             self._popen.stdin.write(request + b"\n")
             self._popen.stdin.flush()

@@ -77,7 +77,7 @@ class SandboxedTool:
                 if number == TRIES - 1:
                     raise ToolError(f"{self.tool.name} could not be run in {TRIES} tries: {error}") from error
                 await asyncio.sleep(WAIT * 2**number)
-        raise AssertionError
+        raise AssertionError  # pragma: no cover - the last try returns or raises
 
 
 def describe_failure(done: Execution, limits: Limits) -> str:

@@ -46,7 +46,7 @@ class Layout:
             for _ in range(times):
                 if not self._fill(recipe, 1):
                     items = max(recipe.wants, key=lambda one: recipe.wants[one])
-                    raise ShortageError(Need(1, items))
+                    raise ShortageError(Need(1, items))  # pragma: no cover - what it takes was provided above
 
     def _smelt(self, recipe: Recipe, times: int) -> None:
         left = times

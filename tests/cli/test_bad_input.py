@@ -2,19 +2,22 @@
 
 import asyncio
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from rich.table import Table
 from typer.testing import CliRunner, Result
 
+from selfwire.cli import main
 from selfwire.cli.app import build
 from selfwire.cli.error_handling import format_in_one_line
-from selfwire.cli.exit_codes import WRONG
+from selfwire.cli.exit_codes import INTERRUPTED, WRONG
 from selfwire.cli.output import make_console
 from selfwire.evals.baselines.single import make_single_workflow
 from selfwire.graphs.evolution.config import EvolutionConfig
@@ -143,6 +146,27 @@ def refused(home: Path, *arguments: str) -> str:
             "--iterations, --train would do nothing: nobody is evolved first; name whom with --evolve",
         ),
         (("ablate", "tacomas", "--batch", "3"), "--batch would do nothing: tacomas is measured as it is"),
+        (("eval", "hiva"), "eval needs a target and --benchmark"),
+        (
+            ("eval", "hiva", "--benchmark", "archive", "--split", "all"),
+            "there is no split 'all'; splits are train, val",
+        ),
+        (
+            ("eval", "hiva", "--benchmark", "archive", "--upload-references"),
+            "--upload-references says what --langsmith",
+        ),
+        (("compare", "cot", "single"), "compare needs systems and --benchmark"),
+        (
+            ("compare", "cot", "--benchmark", "archive", "--set", "cot=3"),
+            "--set names a system and its field, as cot.field=value",
+        ),
+        (
+            ("compare", "cot", "--benchmark", "archive", "--set", "hiva.nodes=3"),
+            "and 'hiva' does not take part; systems are cot, as in --set cot.field=value",
+        ),
+        (("run", "tacomas", " "), "the question is empty"),
+        (("selection", "team.json", "Who?", "--training"), "an exported workflow has no other versions"),
+        (("run", "evomas", "Who?", "--set", "plan=fixed", "--set", "adapter=auto"), "config of evomas: "),
     ],
 )
 def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
@@ -377,3 +401,26 @@ def test_control_characters_are_shown_as_escapes(capsys: pytest.CaptureFixture[s
 def test_only_a_resumed_run_has_replies_to_ask_for_again(tmp_path: Path, command: str) -> None:
     told = refused(tmp_path, *command.split(), "--benchmark", "archive", "--retry-failed")
     assert "--retry-failed would do nothing: a new run has no replies on record" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [("measures", "has no trajectories of training yet"), ("show", "has no trajectory yet: no phase has begun")],
+)
+def test_a_run_that_has_done_nothing_yet_has_nothing_to_show(home: Path, command: str, told: str) -> None:
+    assert told in refused(home, command, "r1")
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_an_end_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "selfwire.cli.app", Slow("selfwire.cli.app"))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as end:
+            main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert end.value.code == INTERRUPTED

@@ -168,3 +168,12 @@ def test_other_methods_have_no_insights(tmp_path: Path) -> None:
         assert result.exit_code == 2
         assert "belongs to hiva" in result.stderr
     assert "there is no workflow" in called(tmp_path, "list", "nobody").stderr
+
+
+def test_insights_that_cannot_be_read_are_an_error_in_words(tmp_path: Path) -> None:
+    workflow = learned()
+    saved(tmp_path, "mine", workflow.replace(memory={**workflow.memory, "experience": [{"text": 3}]}))
+    result = called(tmp_path, "export", "mine", str(tmp_path / "insights.json"))
+    assert result.exit_code == 2
+    assert "'mine' holds insights that cannot be read" in result.stderr
+    assert not (tmp_path / "insights.json").exists()

@@ -11,12 +11,14 @@ from typing import Any
 
 import json_repair
 import pytest
+from langchain_core.messages import AIMessage
 
 from selfwire.core.chat import Reply
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.messages import BROKEN
+from selfwire.runtime.messages import BROKEN, to_reply
 from selfwire.runtime.structured import LONGEST_REPAIR, parse_reply
 from selfwire.runtime.threads import run_in_thread
 from tests.runtime.wired import ASKED, Verdict, metered
@@ -164,3 +166,17 @@ async def test_absurd_counts_of_tokens_are_estimated(count: int, wire_server: Wi
     reply = await model.generate(ASKED, scope=Scope())
     assert 0 < reply.usage.tokens < 1000
     assert model.ledger.spent.tokens == reply.usage.tokens
+
+
+def test_arguments_that_are_too_deep_even_to_be_shown_are_a_broken_call() -> None:
+    deep: list[Any] = []
+    for _ in range(sys.getrecursionlimit()):
+        deep = [deep]
+    call = {"id": "c1", "name": "search", "args": {"q": deep}}
+    reply = to_reply(AIMessage("", tool_calls=[call]), Usage())
+    assert reply.tool_calls[0].arguments == {BROKEN: "arguments that are nested too deeply"}
+
+
+def test_metadata_that_are_no_json_are_left_out() -> None:
+    told = {"kept": [1], "not a number": float("nan"), "object": object(), "half": "\ud83d"}
+    assert to_reply(AIMessage("", response_metadata=told), Usage()).metadata == {"kept": (1,)}

@@ -70,3 +70,17 @@ def test_a_journal_can_be_read_from_its_first_moment(tmp_path: Path, monkeypatch
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(JournalError, match="exists already"):
         Journal.create(path, run="r")
+
+
+def test_a_process_that_was_faster_keeps_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, place = tmp_path / "run" / "journal.sqlite", os.link
+
+    def be_late(draft: Path, name: Path) -> None:
+        path.write_bytes(b"of the other process")
+        place(draft, name)
+
+    monkeypatch.setattr("os.link", be_late)
+    with pytest.raises(JournalError, match="exists already; resume that run or name another"):
+        Journal.create(path, run="r")
+    assert path.read_bytes() == b"of the other process"
+    assert [one.name for one in path.parent.iterdir() if "lease" not in one.name] == [path.name]

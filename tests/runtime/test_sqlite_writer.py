@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 import sqlite3
 import threading
 import time
@@ -222,3 +223,30 @@ async def until_moved() -> None:
     for thread in threading.enumerate():
         if thread.name == "checkpoint":
             await asyncio.to_thread(thread.join)
+
+
+async def test_what_a_full_disk_refused_in_the_thread_is_told_and_later_writes_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal = Journal.create(path, run="r")
+    await journal.put_note("before", 1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name("r.sqlite-wal").stat().st_size, limits[1]))
+    try:
+        with pytest.raises(JournalError, match=r"r\.sqlite failed: .*; check the disk, then resume the run"):
+            await journal.put_note("during", "x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    await journal.put_note("after", 3)
+    assert sorted(committed(path)) == [("note", "after"), ("note", "before")]
+    journal.close()
+
+
+async def test_who_waits_for_the_connection_while_the_journal_is_closed_is_told_so(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    with journal.on_this_loop():
+        with journal._writer._shared.lock:  # as a thread holds it that moves the log into the file
+            waiting = asyncio.create_task(journal.put_note("late", 1))
+            await asyncio.sleep(0)
+        journal.close()
+        with pytest.raises(JournalError, match="is closed; open the run again"):
+            await waiting

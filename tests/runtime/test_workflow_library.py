@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -386,3 +387,70 @@ def test_an_exported_file_reads_back_and_a_bad_one_says_where(tmp_path: Path) ->
         read_workflow(path)
     with pytest.raises(LibraryError, match="cannot be read"):
         read_workflow(tmp_path / "none.json")
+
+
+GONE = "sha256:" + "0" * 64
+
+
+async def test_bytes_that_are_not_here_are_neither_saved_nor_exported(library: WorkflowLibrary, tmp_path: Path) -> None:
+    workflow = SEED.with_memory(router={"weights": GONE})
+    with pytest.raises(LibraryError, match=r"refers to sha256:000000000000\.\.\., which is not loaded"):
+        await library.save("archive", workflow, run="r", step=0)
+    assert await library.names() == ()
+    with pytest.raises(LibraryError, match="are not loaded; load the workflow from its library"):
+        write_workflow(workflow, tmp_path / "workflow.json")
+    assert not (tmp_path / "workflow.json").exists()
+
+
+async def test_a_version_whose_body_is_gone_is_named(library: WorkflowLibrary) -> None:
+    await library.save("archive", SEED, run="r", step=0)
+    await library.store.adelete(("selfwire", "bodies"), SEED.fingerprint)
+    with pytest.raises(LibraryError, match=r"the body of archive@r\.0 is missing from library"):
+        await library.load("archive")
+
+
+async def test_a_prefix_of_two_fingerprints_names_both(library: WorkflowLibrary) -> None:
+    await library.save("archive", SEED, run="r", step=0)
+    item = await library.store.aget(("selfwire", "versions", "archive"), "r.0")
+    assert item is not None
+    alike = SEED.fingerprint[:6] + "".join(reversed(SEED.fingerprint[6:]))
+    item.value["version"].update(fingerprint=alike, step=1)
+    await library.store.aput(("selfwire", "versions", "archive"), "r.1", item.value)
+    with pytest.raises(LibraryError, match=f"is ambiguous; it begins .*{SEED.fingerprint}"):
+        await library.load(SEED.fingerprint[:6])
+
+
+def test_a_library_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "library.sqlite").mkdir()
+    with pytest.raises(LibraryError, match=r"library\.sqlite cannot be opened: .*Is a directory"):
+        open_library(tmp_path)
+
+
+def test_a_library_whose_rows_break_its_own_rules_is_refused(tmp_path: Path) -> None:
+    with open_library(tmp_path) as library:
+        asyncio.run(library.save("archive", SEED, run="r", step=0))
+    with closing(sqlite3.connect(tmp_path / "library.sqlite")) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, 'ttl_minutes REAL', 'ttl_minutes REAL NOT NULL')"
+        )
+        connection.commit()
+    with pytest.raises(LibraryError, match=r"library\.sqlite is corrupt: NULL value in store\.ttl_minutes; it is left"):
+        open_library(tmp_path)
+
+
+def test_an_export_without_its_bytes_or_with_others_says_which_file_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow = SEED.with_memory(router={"weights": put_blob(b"weights of a router")})
+    with pytest.raises(LibraryError, match="workflow cannot be written to .*No such file or directory"):
+        write_workflow(workflow, tmp_path / "none" / "workflow.json")
+    path = tmp_path / "workflow.json"
+    (beside,) = write_workflow(workflow, path)
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
+    beside.write_bytes(b"others")
+    with pytest.raises(LibraryError, match=f"{beside.name} is not what .* refers to; export the workflow again"):
+        read_workflow(path)
+    beside.unlink()
+    with pytest.raises(LibraryError, match=f"needs {beside.name} beside it"):
+        read_workflow(path)

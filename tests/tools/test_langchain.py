@@ -1,10 +1,12 @@
+from typing import Any
+
 import pytest
 from langchain_core.tools import ToolException, tool
 
-from selfwire.core.errors import ToolError
+from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
-from selfwire.tools.langchain import LangChainTool
+from selfwire.tools.langchain import LangChainTool, make_toolbox
 
 
 @tool
@@ -37,3 +39,23 @@ async def test_an_input_that_does_not_fit_names_the_field() -> None:
 async def test_failures_are_for_the_agent_to_read_and_bugs_pass_through(kind: str, error: type[Exception]) -> None:
     with pytest.raises(error, match="as asked"):
         await LangChainTool(fails).run({"kind": kind}, scope=Scope())
+
+
+@tool("find it!")
+def badly_named() -> str:
+    """Has a name that models may not call."""
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("tools", "told"),
+    [
+        ([badly_named], "tool 'find it!': a tool's name is made of letters, digits, _ and -; rename it"),
+        ([add, LangChainTool(add)], "two tools are called 'add'; rename one"),
+        ([len], "<built-in function len> is no tool; pass LangChain tools"),
+    ],
+    ids=["name", "twice", "no tool"],
+)
+def test_what_makes_no_toolbox_is_refused(tools: list[Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        make_toolbox(tools)

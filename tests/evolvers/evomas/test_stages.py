@@ -18,7 +18,7 @@ from selfwire.evolvers.evomas.stages import (
     get_runnable_part,
     to_episode,
 )
-from selfwire.evolvers.evomas.state import Assessment, TaskState, format_state, to_rows
+from selfwire.evolvers.evomas.state import Assessment, Subtask, TaskState, format_state, to_rows
 from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
 from selfwire.runtime.offline.vocabulary import find_skills
 from tests.evolvers.evomas.states import OBJECTIVE, PROMPTS, state, subtask
@@ -185,3 +185,30 @@ def test_a_summary_stands_where_results_are_cut() -> None:
     assert "In short." not in brief
     assert "Summary of the results: In short." in cut
     assert cut.count("in two spans. [...]") == 3
+
+
+@pytest.mark.parametrize(
+    ("subtasks", "active", "told"),
+    [
+        ((subtask(1), subtask(1)), None, "subtasks repeat an id: s1, s1"),
+        ((subtask(1, "completed"), subtask(2)), "s1", "the active subtask 's1' is not among the pending ones"),
+    ],
+)
+def test_a_state_that_contradicts_itself_is_refused(
+    subtasks: tuple[Subtask, ...], active: str | None, told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        state(*subtasks, active=active)
+
+
+@pytest.mark.parametrize(
+    ("layers", "probabilities", "told"),
+    [
+        ((("io",),), ({"io": 0.5}, {"io": 0.5}), "1 layers have 2 probabilities"),
+        ((("io", "io"),), (), "none of them twice, not"),
+        (((),), (), "a layer holds at least one agent"),
+    ],
+)
+def test_layers_that_cannot_have_been_drawn_are_refused(layers: object, probabilities: object, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        LayeredWorkflow.model_validate({"layers": layers, "probabilities": probabilities})

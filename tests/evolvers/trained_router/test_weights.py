@@ -73,7 +73,7 @@ def damaged() -> dict[str, bytes]:
     good = get_weights(trained(1), POOL, "e").packed
     tensors = load(good)
     nan = {**tensors, "query": tensors["query"] * float("nan")}
-    metadata = {"selfwire": good[8:].split(b'"selfwire":"')[1].split(b'"}')[0].decode().replace('\\"', '"')}
+    metadata = json.loads(good[8 : 8 + int.from_bytes(good[:8], "little")])["__metadata__"]
     return {
         "empty": b"",
         "cut": good[: len(good) // 2],
@@ -95,7 +95,9 @@ def test_a_corrupt_file_is_refused(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         read_weights(path)
     path.write_bytes(damaged()[kind])
-    with pytest.raises(ConfigError, match=r"weights .*bad\.safetensors"):
+    misfit = {"nan": "query", "missing": "key", "misshapen": "key"}
+    told = f"are corrupt: {misfit[kind]} missing, too many, misshapen or not finite" if kind in misfit else ""
+    with pytest.raises(ConfigError, match=rf"weights .*bad\.safetensors.*{told}"):
         read_weights(path)
 
 

@@ -113,10 +113,10 @@ async def test_a_repair_leaves_the_trace_function_of_a_debugger_in_its_place(mon
         """What the thread does next."""
 
     monkeypatch.setattr("asyncio.to_thread", work_in_a_traced_thread)
-    for text in ('{"good": true', "[" * 1000):
+    for content in ('{"good": true', "[" * 1000):
         seen.clear()
         with suppress(ValueError):
-            await parse_reply(Verdict, Reply(content=text))
+            await parse_reply(Verdict, Reply(content=content))
         assert seen[-1] == "after_it"
 
 

@@ -414,8 +414,8 @@ async def test_a_prefix_of_two_fingerprints_names_both(library: WorkflowLibrary)
     item = await library.store.aget(("selfwire", "versions", "archive"), "r.0")
     assert item is not None
     alike = SEED.fingerprint[:6] + "".join(reversed(SEED.fingerprint[6:]))
-    item.value["version"].update(fingerprint=alike, step=1)
-    await library.store.aput(("selfwire", "versions", "archive"), "r.1", item.value)
+    entry = {**item.value, "version": {**item.value["version"], "fingerprint": alike, "step": 1}}
+    await library.store.aput(("selfwire", "versions", "archive"), "r.1", entry)
     with pytest.raises(LibraryError, match=f"is ambiguous; it begins .*{SEED.fingerprint}"):
         await library.load(SEED.fingerprint[:6])
 
@@ -443,7 +443,7 @@ def test_an_export_without_its_bytes_or_with_others_says_which_file_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workflow = SEED.with_memory(router={"weights": put_blob(b"weights of a router")})
-    with pytest.raises(LibraryError, match="workflow cannot be written to .*No such file or directory"):
+    with pytest.raises(LibraryError, match=r"workflow cannot be written to .*No such file or directory"):
         write_workflow(workflow, tmp_path / "none" / "workflow.json")
     path = tmp_path / "workflow.json"
     (beside,) = write_workflow(workflow, path)

@@ -15,6 +15,8 @@ from selfwire.core.values import freeze_json, replace_surrogates
 
 FUNCTION = "tool_function"
 SOURCE_LENGTH, NODES, DEPTH, PARAMETERS = 16_000, 4_000, 40, 12
+BITS = 10_000
+"""Most of a whole number: Python refuses to write longer ones in digits."""
 MODULES = frozenset(
     "base64 binascii bisect calendar cmath collections copy csv datetime decimal difflib fractions functools hashlib "
     "heapq html itertools json math numbers operator re statistics string textwrap typing unicodedata zlib".split()
@@ -136,6 +138,8 @@ def _check_node(node: ast.AST) -> None:
         text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
         if _DUNDER.fullmatch(text) or any("__" in field for field in _FIELD.findall(text)):
             raise ToolSourceError(line, "a text names an attribute with two underscores")
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > BITS:
+        raise ToolSourceError(line, f"it holds a whole number of more than {BITS:,} bits; compute it instead")
 
 
 def _list_modules(node: ast.AST) -> list[str]:

@@ -1,6 +1,7 @@
 """Tools by name: those that come with selfwire, and the user's own by module."""
 
 import importlib
+import re
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from pathlib import Path
@@ -37,10 +38,14 @@ FORMS = f"{', '.join(READY)}, sql:FILE, or package.module:name of a tool, or of 
 def load_tools(names: str) -> dict[str, Tool]:
     """Tools by name, such as `calculator,sql:data/sales.sqlite,my_package.tools:TOOLS`.
 
+    One SQLite file is the tool `sql`; of several each is named after its file, such as `sql_sales`.
+
     Raises:
         ConfigError: a name means no tool, two tools share a name, or no sandbox for `python` works here.
     """
-    return make_toolbox(tool for name in names.split(",") for tool in _load(name.strip()))
+    listed = [name.strip() for name in names.split(",")]
+    several = sum(name.startswith("sql:") for name in listed) > 1
+    return make_toolbox(tool for name in listed for tool in _load(name, several))
 
 
 def absolute_names(names: str) -> str:
@@ -53,26 +58,30 @@ def _absolute_name(name: str) -> str:
     return f"sql:{Path(path).resolve()}" if kind == "sql" else name
 
 
-def _load(name: str) -> list[Any]:
+def _load(name: str, several: bool) -> list[Any]:
     kind, colon, place = name.partition(":")
     if name in READY:
         return [READY[name]()]
     if kind == "sql" and place:
-        return [SqlTool(place)]
-    if not colon:
+        return [SqlTool(place, f"sql_{_make_plain(Path(place).stem)}" if several else "sql")]
+    if not colon or name == "sql:":
         raise ConfigError(f"there is no tool {name!r}; name {FORMS}")
     return _import(kind, place)
+
+
+def _make_plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
 
 
 def _import(module: str, name: str) -> list[Any]:
     try:
         found = attrgetter(name)(importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # TypeError of a relative name
         raise ConfigError(f"tools {f'{module}:{name}'!r}: {error}; name {FORMS}") from None
     if isinstance(found, Mapping):
         return [*found.values()]
     if isinstance(found, list | tuple):
         return [*found]
-    if hasattr(found, "run"):
+    if hasattr(found, "run") and not isinstance(found, type):
         return [found]
     raise ConfigError(f"tools {f'{module}:{name}'!r} is {type(found).__name__}; name {FORMS}")

@@ -83,3 +83,8 @@ class HivaConfig(FrozenModel):
     prune_after: int = Field(default=8, ge=1)
     nodes: int = Field(default=12, ge=2, le=1000)
     prompt_length: int = Field(default=4000, ge=100, le=100_000)
+
+    @property
+    def evolves_tools(self) -> bool:
+        """Whether the team's own tools are made and rewritten."""
+        return self.tools and self.semantic_evolution and self.tool_evolution

@@ -86,7 +86,7 @@ async def evolve_tools(
         config: without `tool_evolution`, `semantic_evolution` or `tools` nothing is asked.
         lent: names of tools that the run lends, which are no part of the workflow.
     """
-    if not (config.tools and config.semantic_evolution and config.tool_evolution):
+    if not config.evolves_tools:
         return ToolsResult()
     concerns = [g for g in gradients if g.tool.strip() and g.concerns in ("semantics", "both")]
     asking = [(agent, mine) for agent in workflow.agents if (mine := [g for g in concerns if g.agent == agent.id])]

@@ -4,6 +4,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.initial_team import METHOD
+from selfwire.evolvers.hiva.tool_writing import TRIES as CODE_TRIES
 from selfwire.evolvers.trained_router.config import RouterConfig
 from selfwire.graphs.call_estimates import LOOP, CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
@@ -17,12 +18,19 @@ from selfwire.graphs.variants import FULL, RANDOM, Variant
 
 
 def estimate_calls(config: HivaConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
-    """A turn of every agent with its hand-overs; a backward pass per task, then prompts and decisions."""
+    """A turn of every agent with its hand-overs; a backward pass per task, then prompts, decisions and tools."""
     agents = min(len(team.topology.nodes) + added_agents, config.nodes)
     more = max(0, agents - len(team.topology.nodes))
     routed = needs_concepts(team, config) or (config.kabb and more > 0)
     question = {"agent": count_turn_calls(team) + LOOP * more, "meta": routed + agents / 2}
-    return CallEstimate(question, learning={"meta": batch * (2 + agents) + 2 * agents})
+    return CallEstimate(question, learning={"meta": batch * (2 + agents) + agents * (2 + _count_tool_calls(config))})
+
+
+def _count_tool_calls(config: HivaConfig) -> int:
+    """Calls for an agent's tools in an iteration: a decision, and code unless it is drawn at random."""
+    if not config.evolves_tools:
+        return 0
+    return 1 + (CODE_TRIES if config.tool_writer == "model" else 0)
 
 
 def with_room(config: HivaConfig, workflow: Workflow) -> HivaConfig:

@@ -160,6 +160,8 @@ def test_functions_that_models_write_are_legal(source: str) -> None:
         ("(" * 15_000, "line 1: it is no Python: too many nested parentheses"),
         ("x" + ".a" * 7_000, "line 1: it is "),
         ("9" * 5_000, "line 1: it is no Python: Exceeds the limit"),
+        (returns("a", f"X = 0x{'f' * 9_000}"), "line 1: it holds a whole number of more than 10,000 bits; compute it"),
+        (f"def tool_function(a: 0x{'f' * 9_000}):\n    return a\n", "line 1: it holds a whole number of more than"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )

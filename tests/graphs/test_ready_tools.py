@@ -36,13 +36,23 @@ def test_tools_are_loaded_by_name(sales: Path) -> None:
     assert all(name == make().spec.name for name, make in READY.items())
 
 
+def test_several_sql_files_are_named_after_their_files(sales: Path) -> None:
+    costs = sales.rename(sales.with_name("costs 2.sqlite"))
+    sales.write_bytes(costs.read_bytes())
+    assert list(load_tools(f"sql:{sales},sql:{costs}")) == ["sql_sales", "sql_costs_2"]
+    with pytest.raises(ConfigError, match="two tools are called 'sql_sales'"):
+        load_tools(f"sql:{sales},sql:{sales}")
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
         ("saw", "there is no tool 'saw'; name calculator, convert_units"),
         ("", "there is no tool ''"),
         ("calculator,", "there is no tool ''"),
-        ("sql:", "there is no|name calculator"),
+        ("sql:", "there is no tool 'sql:'; name calculator"),
+        ("../x:y", "tools '../x:y': .*; name calculator"),
+        ("selfwire.tools.algebra:AlgebraTool", "is type; name calculator"),
         ("sql:none.sqlite", "there is no file 'none.sqlite'"),
         ("calculator,calculator", "two tools are called 'calculator'"),
         ("json:loads", "is function; name"),

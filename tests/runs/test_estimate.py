@@ -68,6 +68,8 @@ def test_samples_of_train_questions_count() -> None:
 
 
 def test_what_is_switched_off_costs_nothing() -> None:
+    assert calls("hiva", tool_evolution=False) < calls("hiva", tool_writer="random") < calls("hiva")
+    assert calls("hiva", tool_evolution=False) == calls("hiva", tool_evolution=False, tool_writer="random")
     assert calls("hera", rope=False) < calls("hera")
     assert calls("hera", mutation=False) < calls("hera")
     assert calls("tacomas", capability=False) < calls("tacomas")

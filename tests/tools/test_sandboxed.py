@@ -82,6 +82,18 @@ async def test_arguments_that_do_not_fit_are_refused_before_anything_runs(
     assert (await free.measure({"n": 1, "m": 2}, scope=SCOPE)).result == "1 within 30 s"
 
 
+@pytest.mark.parametrize("done", [Execution(exit_status=1), Execution(exit_status=None, timed_out=True)])
+async def test_what_the_function_does_is_no_fault_of_the_sandbox_and_is_not_tried_again(done: Execution) -> None:
+    class Counting(FailingSandbox):
+        async def call(self, source: str, arguments: Mapping[str, Any], *, limits: Limits = Limits()) -> Execution:
+            self.calls += 1
+            return done
+
+    sandbox = Counting(0)
+    assert (await SandboxedTool(tool("return n"), sandbox).measure({"n": 1}, scope=SCOPE)).failed
+    assert sandbox.calls == 1
+
+
 async def test_a_sandbox_that_fails_is_tried_three_times_with_growing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = list[float]()
 

@@ -99,6 +99,24 @@ def sources(*texts: str) -> Any:
     return answer
 
 
+class TemperatureModel(ScriptedModel):
+    """Notes the temperature of each ask."""
+
+    def __init__(self, **script: Any) -> None:
+        super().__init__(**script)
+        self.temperatures: list[tuple[str, float | None]] = []
+
+    async def generate_structured(self, schema: Any, messages: Any, *, scope: Scope, **options: Any) -> Any:
+        self.temperatures.append((schema.__name__, options["temperature"]))
+        return await super().generate_structured(schema, messages, scope=scope, **options)
+
+
+async def test_code_is_asked_for_at_the_papers_temperature() -> None:
+    model = TemperatureModel(ToolDecision=decision(), ToolSource=ToolSource(source=SOURCES[2]))
+    await evolve(model)
+    assert dict(model.temperatures) == {"ToolDecision": 1.0, "ToolSource": 0.3}
+
+
 async def test_a_tool_is_mended_and_the_old_version_is_replaced_only_if_all_examples_pass() -> None:
     model, trial = (
         ScriptedModel(ToolDecision=decision(), ToolSource=ToolSource(source=f"```python\n{SOURCES[2]}```")),

@@ -7,11 +7,13 @@ program in; this check refuses what no tool needs, with the line, before anythin
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ToolSourceError
-from selfwire.core.values import freeze_json, replace_surrogates
+from selfwire.core.values import CONTROLS, freeze_json, replace_surrogates
 
 FUNCTION = "tool_function"
 SOURCE_LENGTH, NODES, DEPTH, PARAMETERS = 16_000, 4_000, 40, 12
@@ -33,7 +35,6 @@ _ATTRIBUTES = frozenset(
 _PRIVATE = frozenset({"_asdict", "_replace", "_fields", "_make", "__name__"})
 """Attributes with an underscore that are for everybody; the last stands in most messages about exceptions."""
 _DUNDER, _FIELD = re.compile(r"__\w+__"), re.compile(r"\{[^{}]*\}")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
 
 
@@ -48,6 +49,7 @@ def check_tool_source(source: str) -> Any:
     function = _find_function(tree)
     for node in ast.walk(tree):
         _check_node(node)
+    _check_ways_out(tree)
     return freeze_json(_make_schema(function))
 
 
@@ -55,7 +57,7 @@ def _check_text(source: str) -> None:
     if len(source) > SOURCE_LENGTH:
         raise ToolSourceError(1, f"the source has {len(source):,} characters; at most {SOURCE_LENGTH:,} are allowed")
     for number, line in enumerate(source.split("\n"), start=1):
-        if found := _CONTROL.search(line):
+        if found := CONTROLS.search(line):
             raise ToolSourceError(number, f"it holds the control character {found[0]!a}; write it as an escape")
         if replace_surrogates(line) != line:
             raise ToolSourceError(number, "it holds half a character (a surrogate); write whole characters")
@@ -192,6 +194,50 @@ def _check_name(name: str, line: int) -> None:
 def _check_attribute(name: str, line: int) -> None:
     if (name.startswith("_") and name not in _PRIVATE) or name in _ATTRIBUTES or name == "*":
         raise ToolSourceError(line, f"the attribute {name!r} is not allowed")
+
+
+def _check_ways_out(tree: ast.Module) -> None:
+    """Refuse modules that stand in an allowed one by chance, such as `re.enum`, and lead to all others."""
+    known: dict[str, ModuleType] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                for one in aliases:
+                    top, whole = one.name.partition(".")[0], _load(one.name, node.lineno)
+                    known[one.asname or top] = whole if one.asname else _load(top, node.lineno)
+            case ast.ImportFrom(module=str(module), names=aliases):
+                for one in aliases:
+                    _step_into(_load(module, node.lineno), one.name, node.lineno)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            _find_module(node, known)
+
+
+def _load(name: str, line: int) -> ModuleType:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ToolSourceError(line, f"it imports what is not there: {error}") from None
+
+
+def _find_module(node: ast.expr, known: Mapping[str, ModuleType]) -> ModuleType | None:
+    """The module that an expression stands for, if it stands for one."""
+    match node:
+        case ast.Name(id=name):
+            return known.get(name)
+        case ast.Attribute(value=value, attr=name):
+            base = _find_module(value, known)
+            return _step_into(base, name, node.lineno) if base else None
+    return None
+
+
+def _step_into(base: ModuleType, name: str, line: int) -> ModuleType | None:
+    found = getattr(base, name, None)
+    if not isinstance(found, ModuleType):
+        return None
+    if not found.__name__.startswith(f"{base.__name__}."):
+        raise ToolSourceError(line, f"{base.__name__}.{name} is another module; import it itself, if allowed")
+    return found
 
 
 class _Parameter(NamedTuple):

@@ -103,8 +103,8 @@ def format_value(value: object) -> str:
 
 
 def mask_controls(text: str) -> str:
-    r"""The text with control characters, by which a terminal can be misled, as escapes such as \x1b; not \n and \t."""
-    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    r"""The text with controls, by which a terminal or its reader can be misled, as escapes like \x1b; not \n and \t."""
+    return CONTROLS.sub(lambda found: f"\\{'x' if found[0] < chr(256) else 'u'}{ord(found[0]):02x}", text)
 
 
 def replace_surrogates(text: str) -> str:
@@ -112,7 +112,8 @@ def replace_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
+"""Control characters, and marks that reverse the order in which a text is shown."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

@@ -87,6 +87,10 @@ def test_functions_that_models_write_are_legal(source: str) -> None:
             "line 1: only tool_function may stand here; define others inside",
         ),
         (returns("a") * 2, "line 3: tool_function is defined twice"),
+        (returns("re.enum.bltns.open", "import re"), "line 3: re.enum is another module; import it itself"),
+        (returns("a", "from statistics import random"), "line 1: statistics.random is another module"),
+        (returns("x.codecs", "import json as x"), "line 3: json.codecs is another module"),
+        (returns("a", "import json.nothing"), "line 1: it imports what is not there"),
         (
             returns("a", "def helper():", "    pass"),
             "line 1: only tool_function may stand here; define others inside it",

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from selfwire.core.errors import JournalError
+from selfwire.core.errors import ConfigError, JournalError
 from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import StrictSerializer, postgres_saver, sqlite_saver
 
@@ -94,3 +95,12 @@ def test_a_file_that_stays_locked_is_an_error_in_words(tmp_path: Path, monkeypat
             other.execute("BEGIN EXCLUSIVE")
             with pytest.raises(JournalError, match="checkpoints cannot be used: database is locked"):
                 saver.delete_thread("t")
+
+
+def test_without_the_extra_of_postgres_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.postgres", None)
+    with (
+        pytest.raises(ConfigError, match=r"checkpoints in PostgreSQL need: pip install 'selfwire\[postgres\]'"),
+        postgres_saver("postgresql://nowhere"),
+    ):
+        pytest.fail("it was opened")

@@ -199,3 +199,10 @@ async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says
 
 def test_updates_are_enough_for_a_checkpoint() -> None:
     assert TRAIN.updates % TRAIN.checkpoint_every  # so that the last update is saved for its own sake
+
+
+@pytest.mark.parametrize("entry", ["none", {"weights": 3}])
+def test_a_router_without_weights_is_refused(entry: object) -> None:
+    broken = seed().replace(memory={ROUTER: entry})
+    with pytest.raises(ConfigError, match="has a router without weights: .*; train again"):
+        load_weights(broken)

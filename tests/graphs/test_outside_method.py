@@ -16,10 +16,14 @@ import pytest
 from langgraph_sdk import get_sync_client
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import method_names, method_registry
 from selfwire.graphs.descriptor import MethodDescriptor
 from selfwire.graphs.single_run import SingleRunMethod
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.graphs.dev_server import ROOT, dev_server
@@ -210,3 +214,44 @@ def test_a_descriptor_has_a_full_variant_and_options_of_build() -> None:
         MethodDescriptor(**given, variants={})
     with pytest.raises(ConfigError, match="build_options are of corpus, embedder, grader, judge"):
         MethodDescriptor(**given, build_options=frozenset({"bread"}))
+
+
+class Unset(FrozenModel):
+    """A config that cannot be made without a value."""
+
+    width: int
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"config": dict}, "method bare: config is a subclass of FrozenModel, context one of RunContext"),
+        ({"config": Unset}, "method bare: its config needs defaults for width"),
+        ({"rounds": "laps"}, "method bare: rounds names no field of its config: laps"),
+    ],
+)
+def test_a_descriptor_with_a_config_that_cannot_be_used(changes: dict[str, Any], complaint: str) -> None:
+    given: Any = {"name": "bare", "summary": "", "make": SingleRunMethod, "config": FrozenModel, **changes}
+    with pytest.raises(ConfigError, match=complaint):
+        MethodDescriptor(**given)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: None, "method 'bare' cannot be made of model, tools, embedder and config: .*4 were given"),
+        (lambda *given: "a method", "what makes method 'bare' gives a str, which is no Method"),
+        (method_registry.describe_method("hiva").make, "method 'bare' calls itself 'hiva'; give class and descriptor"),
+    ],
+)
+def test_what_makes_no_method_of_its_name_is_refused(
+    install: Any, monkeypatch: pytest.MonkeyPatch, make: Any, complaint: str
+) -> None:
+    module: Any = ModuleType("bare_method")
+    config = method_registry.describe_method("hiva").config
+    module.DESCRIPTOR = MethodDescriptor(name="bare", summary="", make=make, config=config)
+    monkeypatch.setitem(sys.modules, "bare_method", module)
+    install(("bare", "bare_method:DESCRIPTOR"))
+    model = MeteredModel(OfflineChat())
+    with pytest.raises(ConfigError, match=complaint):
+        method_registry.make_method("bare", model=model, toolbox={}, embedder=HashingEmbedder())

@@ -7,7 +7,8 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from selfwire.core.edits import AddTool, Grant, Rewiring
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.scope import Scope
 from selfwire.core.tool_calls import record_tool_calls
 from selfwire.core.trajectory import Step, ToolUse, Trajectory
 from selfwire.core.workflow import Workflow
@@ -19,6 +20,7 @@ from selfwire.graphs.method_names import method_names
 from selfwire.graphs.own_tools import add_own_tools, find_missing_tools
 from selfwire.runs.workflow_checks import refuse_missing_tools
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.offline.wire import requested_schema
 from selfwire.tools.calculator import CalculatorTool
 from tests.core.generators import SOURCES, make_tool, seed_workflow
@@ -129,3 +131,19 @@ async def test_a_graph_from_python_runs_tools_of_its_workflow() -> None:
     final = await graph.ainvoke({"question": "How much is 41 + 1?"})
     steps = [step for done in final["trajectories"] for step in done["steps"]]
     assert [use["result"] for step in steps for use in step["tools"]][:2] == ["42", "41"]
+
+
+@needs_sandbox
+async def test_a_tool_in_the_journal_that_is_simply_run_fails_with_a_tool_error() -> None:
+    tool = add_own_tools(add_journal({}, Journal.memory()), with_tool(seed_workflow()))["add"]
+    assert (await tool.run({"n": 41}, scope=Scope())).startswith("1")
+    with pytest.raises(ToolError, match="ZeroDivisionError"):
+        await tool.run({"n": 40}, scope=Scope())
+
+
+async def test_where_no_sandbox_works_a_trial_of_tools_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_sandbox() -> None:
+        raise ConfigError("no sandbox works here; install bubblewrap")
+
+    monkeypatch.setattr(own_tools, "find_sandbox", find_sandbox)
+    assert await own_tools.ToolTrial({}).find_problem() == "no sandbox works here; install bubblewrap"

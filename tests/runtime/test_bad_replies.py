@@ -180,3 +180,9 @@ def test_arguments_that_are_too_deep_even_to_be_shown_are_a_broken_call() -> Non
 def test_metadata_that_are_no_json_are_left_out() -> None:
     told = {"kept": [1], "not a number": float("nan"), "object": object(), "half": "\ud83d"}
     assert to_reply(AIMessage("", response_metadata=told), Usage()).metadata == {"kept": (1,)}
+
+
+async def test_at_no_depth_does_a_reply_end_in_a_recursion_error() -> None:
+    for depth in range(850, 1000, 5):  # somewhere there, what could be parsed is too deep to be written again
+        with pytest.raises(ValueError, match=r"JSON|nested too deeply"):
+            await parse_reply(Verdict, Reply(content='{"good": ' + "[" * depth + "]" * depth + "}"))

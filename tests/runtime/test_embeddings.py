@@ -130,3 +130,9 @@ async def test_minilm_knows_meaning() -> None:
 async def test_weights_that_are_not_there_are_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="MiniLM cannot be loaded"):
         await MiniLMEmbedder(str(tmp_path)).embed(["a"])
+
+
+def test_fewer_than_8_dimensions_are_refused() -> None:
+    assert HashingEmbedder(8).dimensions == 8
+    with pytest.raises(ValueError, match="at least 8 dimensions, not 7"):
+        HashingEmbedder(7)

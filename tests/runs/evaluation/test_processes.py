@@ -1,5 +1,6 @@
 """Systems in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
 
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, OutageError
+from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation.lifecycle import open_shard, resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
@@ -26,7 +28,7 @@ from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 from tests import kills, processes
-from tests.runs.evaluation.test_evaluation import comparable, request
+from tests.runs.evaluation.test_evaluation import call, comparable, request
 
 EVOLVING = Evolving(names=("hiva",), train=6, gate=6, iterations=1, batch=3, gate_tasks=3)
 FOUR = ("hiva", "single", "cot", "self-refine")
@@ -143,3 +145,21 @@ def test_few_contestants_are_not_worth_a_process_each() -> None:
     assert choose_worker_count(request(*FOUR[:3]), None) == 1
     assert choose_worker_count(request(*FOUR), None) <= WORKERS
     assert choose_worker_count(request(*FOUR), 3) == 3
+
+
+def test_after_a_fault_in_a_process_the_run_says_that_it_stopped_and_can_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(shard: Shard) -> Usage:
+        raise OutageError("the provider is down")
+
+    place = "selfwire.runs.evaluation.worker_processes"
+    monkeypatch.setattr(f"{place}.open_process_pool", lambda workers, *start: ThreadPoolExecutor(workers))
+    plain = request("single", "cot", tasks=2, command="compare", calls_per_task=4)
+    with start_evaluation(plain, tmp_path, run="r") as run, monkeypatch.context() as patched:
+        patched.setattr(f"{place}.run_alone", fail)
+        with pytest.raises(OutageError, match="the provider is down"):
+            run_in_processes(run, tmp_path, 2, lambda event: None)
+    assert "stopped" in call(tmp_path, "runs").output
+    with resume_evaluation("r", tmp_path) as run:
+        assert run_sync(run.execute())[-1].scores

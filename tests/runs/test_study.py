@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from selfwire.cli.app import build
-from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.core.errors import BudgetError, ConfigError, ModelError
 from selfwire.core.trajectory import DecisionCount
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.variants import FULL, RANDOM
@@ -21,6 +21,7 @@ from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, append_row,
 from selfwire.runs.ablation.table import build_table, compute_difference, compute_gain
 from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runtime.metered import MeteredModel
 from tests.evolvers.hiva.doubles import team
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
@@ -356,3 +357,16 @@ def test_after_a_fault_a_study_keeps_the_rows_of_the_others(monkeypatch: pytest.
     with pytest.raises(BudgetError, match="the budget is spent"):
         run_ablation(study, out, workers=1)
     assert [one.key for one in read_rows(out, study.key, EvolutionRow)] == [(FULL, 0)]
+
+
+def test_what_was_not_measured_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    untested = TINY.replace(sizes=TINY.sizes.replace(test=0))
+    with pytest.raises(ConfigError, match=r"no test task was finished by both .*; give more test tasks"):
+        evolution(untested, "k", FULL, 0)
+
+    async def fail(*given: object, **options: object) -> None:
+        raise ModelError("the reply is empty")
+
+    monkeypatch.setattr(MeteredModel, "generate", fail)
+    with pytest.raises(ConfigError, match="no task of variant 'full' and seed 0 was finished"):
+        evaluation(MEASURED.replace(sizes=TINY.sizes), "k", FULL, 0)

@@ -37,7 +37,9 @@ class CannedModel:
     ) -> tuple[Schema, Usage]:
         """Return a fixed object, or refuse."""
         if self._objects is None:
-            raise ReplyError(f"no {schema.__name__}: this model replies in text only")
+            raise ReplyError(  # pragma: no cover - a bench is run by hand
+                f"no {schema.__name__}: this model replies in text only"
+            )
         if self._object_delay:
             await asyncio.sleep(self._object_delay)
         return schema.model_validate(self._objects(schema.__name__, scope)), Usage(calls=1)

@@ -92,5 +92,5 @@ def _measure_memory() -> int:
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:
             return int(statm.read().split()[1]) * 4096
-    except OSError:
+    except OSError:  # pragma: no cover - a bench is run by hand
         return measure_peak()

@@ -65,7 +65,7 @@ def _make_call(sandbox: Sandbox) -> Act:
 
 def _check(right: bool, done: Execution) -> None:
     if not right:
-        raise AssertionError(f"the bench went wrong: {done}")
+        raise AssertionError(f"the bench went wrong: {done}")  # pragma: no cover - a bench is run by hand
 
 
 async def _run_bare() -> None:

@@ -132,7 +132,7 @@ def check_saved(home: Path) -> str:
         for ref in saved:
             try:
                 valid += not run_sync(library.load(ref)).topology.problems()
-            except LibraryError as error:
+            except LibraryError as error:  # pragma: no cover - a bench is run by hand
                 sys.stderr.write(f"{ref}: {error}\n")
     return f"{valid} of {len(saved)}" if saved else "–"
 
@@ -162,13 +162,15 @@ def wait_until_up(url: str, server: "subprocess.Popen[bytes]", log: Path) -> Non
     for _ in range(240):
         try:
             urllib.request.urlopen(url, timeout=2).close()
-        except OSError:
+        except OSError:  # pragma: no cover - a bench is run by hand
             if server.poll() is not None:
                 break
             time.sleep(0.5)
         else:
             return
-    raise RuntimeError(f"the server does not start: {log.read_text(encoding='utf-8')[-2000:]}")
+    raise RuntimeError(  # pragma: no cover - a bench is run by hand
+        f"the server does not start: {log.read_text(encoding='utf-8')[-2000:]}"
+    )
 
 
 def main() -> None:

@@ -21,5 +21,7 @@ def load_prompts(room: str, name: str = "") -> Prompts:
         if file.name.endswith(".md")
     }
     if not texts:
-        raise ConfigError(f"selfwire.{room} has no prompts for {name!r}; reinstall the package")
+        raise ConfigError(  # pragma: no cover - only a damaged installation has a folder without prompts
+            f"selfwire.{room} has no prompts for {name!r}; reinstall the package"
+        )
     return Prompts(texts=texts)

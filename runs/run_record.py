@@ -96,7 +96,7 @@ def get_version() -> str:
     """The version of the installed distribution, or "unknown" in a source tree that is not installed."""
     try:
         return version("selfwire")
-    except PackageNotFoundError:
+    except PackageNotFoundError:  # pragma: no cover - the tests run on an installed distribution
         return "unknown"
 
 

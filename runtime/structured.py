@@ -68,7 +68,7 @@ def _repair(text: str) -> Any:
     def stop_late(frame: FrameType, event: str, value: Any) -> None:
         # not what the garbage collector calls in between: it would be cut off, and the repair go on
         if time.monotonic() > deadline and frame.f_globals.get("__name__", "").startswith("json_repair"):
-            raise TimeoutError
+            raise TimeoutError  # pragma: no cover - no tracer sees inside a trace function
 
     before = sys.gettrace()  # of a debugger, or of a tool that counts lines; this thread does other work later
     try:

@@ -12,6 +12,7 @@ from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.baselines.single import CUT, SingleAgent, choose_by_vote, make_single_workflow
 from selfwire.evals.baselines.table import BASELINES, make_baseline
+from selfwire.evals.baselines.teams import VOTE, make_voting_runner
 
 QUESTION = Question(id="q", input="?")
 
@@ -164,3 +165,9 @@ def test_an_unknown_baseline_and_an_unknown_config_field_are_named() -> None:
         make_baseline("bold", model=Told(), toolbox={})
     with pytest.raises(ConfigError, match="config of debate: heat"):
         make_baseline("debate", model=Told(), toolbox={}, config={"heat": 1})
+
+
+async def test_a_vote_without_answers_is_refused() -> None:
+    voter = Agent(id="vote", kind=VOTE, role="counts", prompt="")
+    with pytest.raises(ModelError, match="nobody has given an answer to vote on"):
+        await make_voting_runner(Acts())(voter, QUESTION, [], scope=Scope())

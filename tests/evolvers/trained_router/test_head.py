@@ -239,3 +239,8 @@ def test_a_device_that_is_not_there_is_refused() -> None:
         assert get_device("auto").type == "cpu"
         with pytest.raises(ValueError, match="cuda"):
             get_device("cuda")
+
+
+def test_a_batch_of_no_decisions_is_refused() -> None:
+    with pytest.raises(ValueError, match="no decision to learn from"):
+        make_batch([], {}, {}, HeadConfig())

@@ -1,0 +1,56 @@
+"""The file of results on a disk that is full, or whose place is taken meanwhile."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import ConfigError
+from selfwire.evals.evaluation.rows import Header, ResultsFile, read_results
+
+FULL = Path("/dev/full")
+HEADER = Header(
+    selfwire="1",
+    code="c",
+    run="r",
+    benchmark="b",
+    grader="em",
+    split="test",
+    seed=0,
+    tasks=0,
+    models={},
+    embedder="",
+    calls_per_task=None,
+    contestants=(),
+    oracle=False,
+    stand_in=False,
+    complete=True,
+)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_rows_that_do_not_fit_on_the_disk_are_an_error_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfwire.evals.evaluation.rows.TemporaryFile", lambda *_, **__: FULL.open("w"))
+    file = ResultsFile(tmp_path / "results.jsonl")
+    with pytest.raises(ConfigError, match=r"results\.jsonl: No space left on device; .*make room and resume"):
+        file.add(["x" * 1_000_000])
+    with suppress(OSError):
+        file.discard()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_replaced_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    file = ResultsFile(path)
+    path.mkdir()
+    with pytest.raises(ConfigError, match="results cannot be written to"):
+        file.finish(HEADER)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
+    (path := tmp_path / "notes.jsonl").write_text("not JSON\n")
+    with pytest.raises(ConfigError, match=r"notes\.jsonl is no file of results"):
+        read_results(path)

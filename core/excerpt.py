@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from itertools import pairwise
-from math import log, sqrt
+from math import fsum, log, sqrt
 
 GAP = "[...]"
 """Stands where something was left out."""
@@ -44,7 +44,8 @@ def _rank(passages: list[str], about: str) -> list[int]:
     wanted, counts = _words(about), Counter(word for one in words for word in one)
 
     def relevance(place: int) -> float:
-        shared = sum(log(1 + len(passages) / counts[word]) for word in words[place] & wanted)
+        # the exact sum, as the order in a set is another one in every process
+        shared = fsum(log(1 + len(passages) / counts[word]) for word in words[place] & wanted)
         return shared / sqrt(1 + len(words[place])) + _END_BONUS * (place == len(passages) - 1)
 
     return sorted(range(len(passages)), key=lambda place: (-relevance(place), place))

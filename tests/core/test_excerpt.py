@@ -1,5 +1,9 @@
 """Excerpts: what is kept is relevant, whole and in order, and never longer than allowed."""
 
+import os
+import subprocess
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +56,20 @@ def test_paragraphs_stay_whole() -> None:
     made = excerpt("\n\n".join(passages), 200, "How many inns does town 17 have?")
     assert passages[17] in made
     assert all(part in (GAP, *passages) for part in made.replace(f"{GAP} ", "").split("\n\n") if part.strip() != GAP)
+
+
+def test_every_process_keeps_the_same_passages() -> None:
+    """All passages are worth the same; words are held in sets, whose order changes with the seed of Python's hashes."""
+    code = (
+        "from selfwire.core.excerpt import excerpt\n"
+        "half = lambda number, step: number // step % 2\n"
+        "parts = [f'only{n} all some{half(n, 1)} other{half(n, 2)} more{half(n, 4)}00 end' for n in range(64)]\n"
+        "print(excerpt('\\n\\n'.join(parts), 800, ' '.join(parts)))\n"
+    )
+    kept = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3", "4")
+    }
+    assert len(kept) == 1

@@ -35,8 +35,7 @@ class TaskRow(FrozenModel):
         judged: whether the system's own judge passed the answer; None without a judge or a verdict.
         ended: why the method ended its run; "" if it does not say.
         decisions: of the method's router, free and forced; None where none learns.
-        decisions: DecisionCount | None = None
-    measures: numbers by which a method describes its run.
+        measures: numbers by which a method describes its run.
         oracle: whether labels of this task were used to answer it.
         trajectory: hash of the trajectory in the run's journal.
     """

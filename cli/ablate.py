@@ -7,7 +7,7 @@ import typer
 
 from selfwire.cli import option_groups, options, output
 from selfwire.core.errors import ConfigError
-from selfwire.evals.studies.worlds import load_world
+from selfwire.evals.studies.worlds import list_worlds, load_world
 from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.plan import Study
@@ -20,6 +20,11 @@ DEFAULTS = Study()
 WORLD_SEEDS = 20
 OF_WORLDS = ("method", "world", "seeds", "workers", "out")
 """Parameters that go with a world."""
+
+
+def format_worlds() -> str:
+    """All worlds, such as `kabb (hiva)`."""
+    return ", ".join(f"{name} ({method})" for method, names in list_worlds().items() for name in names)
 
 
 def ablate(
@@ -39,7 +44,7 @@ def ablate(
     test: Annotated[int, typer.Option(min=1, help="Test tasks.")] = DEFAULTS.sizes.test,
     world: Annotated[
         str | None,
-        typer.Option(help="A world without a language model in place of a benchmark; kabb, a bandit among successors."),
+        typer.Option(help=f"A world without a language model in place of a benchmark: {format_worlds()}."),
     ] = None,
     models: option_groups.Models,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,

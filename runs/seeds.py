@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from selfwire.core.values import FrozenModel, fingerprint
-from selfwire.evals.studies.worlds import SeedOutcome, World, WorldResult, run_seeds
+from selfwire.evals.studies.gains import SeedOutcome, WorldResult
+from selfwire.evals.studies.worlds import World, run_seeds
 from selfwire.runs.ablation.rows import StudyRow, append_row, read_rows
 from selfwire.runs.run_record import compute_code_hash
 

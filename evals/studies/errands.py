@@ -26,7 +26,8 @@ from selfwire.evals.studies.errand_runs import (
     make_sampled_lookup_chooser,
     run_errand,
 )
-from selfwire.evals.studies.worlds import SeedOutcome, run_seeds
+from selfwire.evals.studies.gains import SeedOutcome
+from selfwire.evals.studies.worlds import run_seeds
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.runtime.embeddings import load_embedder

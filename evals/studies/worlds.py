@@ -1,36 +1,23 @@
 """Worlds: each gives a mechanism of a method something to gain, says how much that is, and runs the method's own code.
 
-A method's worlds are declared in the package of its name beside this file.
+A method's worlds are modules of the package of its name beside this file, each with its `WORLD`; the package names them
+in `WORLDS`.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel
+from selfwire.evals.studies.gains import Claim, Scale, WorldResult, format_gains
 from selfwire.runtime.child_processes import open_process_pool
 
 Result = TypeVar("Result")
-
-
-class SeedOutcome(FrozenModel):
-    """A result of one seed."""
-
-    seed: int
-
-
-class WorldResult(SeedOutcome):
-    """One seed's figures.
-
-    Args:
-        figures: numbers by name, of each system; which ones is the world's matter.
-    """
-
-    figures: Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
@@ -40,12 +27,26 @@ class World:
     Attributes:
         parameters: everything that its results depend on beside the seed.
         run_seed: all systems in the world of one seed.
-        format_tables: results as Markdown.
+        scale: on which its systems are compared.
+        claims: what its mechanisms are worth, by which systems.
+        tables: results as Markdown, where it has tables of its own.
     """
 
     parameters: FrozenModel
     run_seed: Callable[[int], WorldResult]
-    format_tables: Callable[[Sequence[WorldResult]], str]
+    scale: Scale
+    claims: tuple[Claim, ...]
+    tables: Callable[[Sequence[WorldResult]], str] | None = None
+
+    def format_tables(self, results: Sequence[WorldResult]) -> str:
+        """Results of at least two seeds as Markdown."""
+        return self.tables(results) if self.tables else format_gains(results, self.scale, self.claims)
+
+
+def list_worlds() -> dict[str, tuple[str, ...]]:
+    """The names of all worlds, by method."""
+    folder = Path(__file__).parent
+    return {one.name: _find_names(one.name) for one in sorted(folder.iterdir()) if (one / "__init__.py").exists()}
 
 
 def load_world(method: str, name: str) -> World:
@@ -54,11 +55,17 @@ def load_world(method: str, name: str) -> World:
     Raises:
         ConfigError: it has no such world.
     """
-    package = f"{__package__}.{method}"
-    known: Mapping[str, World] = import_module(package).WORLDS if method.isidentifier() and find_spec(package) else {}
+    known = _find_names(method)
     if name not in known:
         raise ConfigError(f"{method} has no world {name!r}; it has {', '.join(known) or 'none'}")
-    return known[name]
+    world: World = import_module(f"{__package__}.{method}.{name}").WORLD
+    return world
+
+
+def _find_names(method: str) -> tuple[str, ...]:
+    package = f"{__package__}.{method}"
+    found: tuple[str, ...] = import_module(package).WORLDS if method.isidentifier() and find_spec(package) else ()
+    return found
 
 
 def run_seeds(run: Callable[[int], Result], seeds: Sequence[int], workers: int) -> Generator[Result, None, None]:

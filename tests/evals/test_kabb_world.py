@@ -15,7 +15,8 @@ from selfwire.core.protocols import RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Routing, Step
-from selfwire.evals.studies import hiva
+from selfwire.evals.studies.gains import Claim, Scale, WorldResult, format_gains, list_claim_columns
+from selfwire.evals.studies.hiva import kabb
 from selfwire.evals.studies.hiva.branching import (
     AGENTS,
     LAYERS,
@@ -40,7 +41,7 @@ from selfwire.evals.studies.hiva.kabb import (
     run_seed,
 )
 from selfwire.evals.studies.hiva.regret import FIXED, MAIN, ORACLE, UNIFORM, compute_share, format_tables
-from selfwire.evals.studies.worlds import World, WorldResult
+from selfwire.evals.studies.worlds import World, list_worlds
 from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.graphs.agent_node import TeamContext
@@ -48,6 +49,7 @@ from selfwire.graphs.team import run_team
 from selfwire.runtime.embeddings import HashingEmbedder
 
 SMALL = BranchingParameters(known=20, new=10)
+SCALE = Scale("score", "chance", "oracle", "full", tasks=10)
 
 
 def choose_first(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
@@ -140,7 +142,7 @@ def test_the_command_runs_a_world_keeps_its_rows_and_refuses_what_it_would_not_u
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = KabbStudy(world=SMALL)
-    monkeypatch.setattr(hiva, "WORLDS", {"kabb": World(study, partial(run_seed, study), format_tables)})
+    monkeypatch.setattr(kabb, "WORLD", World(study, partial(run_seed, study), SCALE, (), format_tables))
     out = tmp_path / "rows.jsonl"
 
     def invoke(*arguments: str) -> Result:
@@ -160,3 +162,19 @@ def test_the_command_runs_a_world_keeps_its_rows_and_refuses_what_it_would_not_u
         refused = invoke(*wrong)
         assert (refused.exit_code, said in refused.stderr) == (2, True), refused.output
     assert "hera has no world" in CliRunner().invoke(build(), ["ablate", "hera", "--world", "kabb"]).stderr
+
+
+def test_gains_are_paired_by_seed_and_measured_on_what_was_possible() -> None:
+    def make_result(seed: int, full: float, without: float) -> WorldResult:
+        scores = {"chance": 2.0 + seed, "full": full + seed, "w/o it": without + seed, "oracle": 10.0 + seed}
+        return WorldResult(seed=seed, figures={name: {"score": score} for name, score in scores.items()})
+
+    results = [make_result(0, 8, 4), make_result(3, 7, 4)]
+    rows = format_gains(results, SCALE, [Claim("it", "w/o it")]).splitlines()
+    assert rows[0] == "2 seeds. chance scores 0.35, oracle 1.15; possible gain 0.80 [0.80, 0.80]."
+    assert [row.split(" | ")[2] for row in rows if row.startswith("| full")] == ["0.69"]
+    claim = [row.format(Claim("it", "w/o it")) for row in list_claim_columns(results, SCALE)]
+    assert claim[:2] == ["it", "0.60"]
+    assert claim[2].startswith("+0.35 [")
+    assert claim[3:] == ["full", "w/o it", "-"]
+    assert "kabb" in list_worlds()["hiva"]

@@ -1,5 +1,3 @@
 """Worlds for HiVA's mechanisms."""
 
-from selfwire.evals.studies.hiva.kabb import WORLD
-
-WORLDS = {"kabb": WORLD}
+WORLDS = ("kabb",)

@@ -18,6 +18,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import DecisionCount, Routing, sum_decisions
 from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
+from selfwire.evals.studies.gains import Claim, Scale, WorldResult
 from selfwire.evals.studies.hiva.branching import (
     SINK,
     BranchingParameters,
@@ -29,7 +30,7 @@ from selfwire.evals.studies.hiva.branching import (
     run_task,
 )
 from selfwire.evals.studies.hiva.regret import CHECKPOINTS, FIRST, FIXED, LAST, MAIN, ORACLE, UNIFORM, format_tables
-from selfwire.evals.studies.worlds import World, WorldResult
+from selfwire.evals.studies.worlds import World
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.forward import match_task
 from selfwire.evolvers.hiva.gradients import Loss
@@ -238,4 +239,18 @@ def _summarise(scores: Floats, given: BranchingParameters) -> dict[str, float]:
 
 
 STUDY = KabbStudy()
-WORLD = World(STUDY, partial(run_seed, STUDY), format_tables)
+OF_NEW_KINDS = Scale(f"new {FIRST[0]}", UNIFORM, ORACLE, MAIN)
+WORLD = World(
+    STUDY,
+    partial(run_seed, STUDY),
+    scale=Scale(f"sum {CHECKPOINTS[-1]}", UNIFORM, ORACLE, MAIN, CHECKPOINTS[-1]),
+    claims=(
+        Claim("KABB", UNIFORM),
+        Claim("knowledge distance", "KABB w/o knowledge distance"),
+        Claim("knowledge distance, first tasks of new kinds", "KABB w/o knowledge distance", scale=OF_NEW_KINDS),
+        Claim("synergy", "KABB w/o synergy"),
+        Claim("decay of beliefs", "KABB w/o both and decay", main="KABB w/o both"),
+        Claim("a bandit that reads claims", "greedy per kind"),
+    ),
+    tables=format_tables,
+)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from selfwire.evals.evaluation.table import Column, build_table, format_difference
 from selfwire.evals.statistics import IntervalEstimate, compute_student_interval
-from selfwire.evals.studies.worlds import WorldResult
+from selfwire.evals.studies.gains import Scale, WorldResult, format_decisions
 
 CHECKPOINTS = (10, 50, 100, 150)
 """Tasks after which the regret so far is printed."""
@@ -46,12 +46,9 @@ def _share(results: Sequence[WorldResult], name: str, figure: str) -> IntervalEs
 
 def _describe_gain(results: Sequence[WorldResult], figure: str, tasks: int) -> str:
     """What chance scores per task, what the oracle does, and the difference."""
-
-    def score(name: str) -> IntervalEstimate:
-        return _estimate(results, lambda one: one.figures[name][figure] / tasks)
-
-    gain = _estimate(results, lambda one: (one.figures[ORACLE][figure] - one.figures[UNIFORM][figure]) / tasks)
-    chance, most = score(UNIFORM).value, score(ORACLE).value
+    scale = Scale(figure, UNIFORM, ORACLE, MAIN, tasks)
+    chance, most = (scale.estimate(results, name).value for name in (UNIFORM, ORACLE))
+    gain = scale.compare(results, ORACLE, UNIFORM)
     return f"chance scores {chance:.2f} per task, the oracle {most:.2f}; possible gain {gain}."
 
 
@@ -80,7 +77,7 @@ def _list_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]:
         Column("share of the gain [95 %]", lambda name: str(_share(results, name, f"sum {end}"))),
         Column(f"share in the last {LAST} [95 %]", lambda name: str(_share(results, name, "last"))),
         Column(f"{MAIN} − this, paired", compare),
-        Column("free decisions", lambda name: _format_decisions(results, name)),
+        Column("free decisions", lambda name: format_decisions(results, name)),
     )
 
 
@@ -98,8 +95,3 @@ def _list_new_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]
         *map(share_of, FIRST),
         Column(f"{MAIN} − this, score of the first {FIRST[0]}, paired", compare),
     )
-
-
-def _format_decisions(results: Sequence[WorldResult], name: str) -> str:
-    made, free = (sum(int(one.figures[name].get(figure, 0)) for one in results) for figure in ("made", "free"))
-    return f"{free:,} of {made:,}" if made else "-"

@@ -1,0 +1,139 @@
+"""What is to be gained in a world, how much of it each system gets, and how much of that is a mechanism's doing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from selfwire.core.values import FrozenModel
+from selfwire.evals.evaluation.table import Column, build_table, format_difference
+from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_student_interval
+
+
+class SeedOutcome(FrozenModel):
+    """A result of one seed."""
+
+    seed: int
+
+
+class WorldResult(SeedOutcome):
+    """One seed's figures.
+
+    Args:
+        figures: numbers by name, of each system; which ones is the world's matter. `made` and `free` are decisions.
+    """
+
+    figures: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The scale on which a world's systems are compared.
+
+    Attributes:
+        figure: the figure that counts; more is better.
+        least: the system that gets nothing of the possible gain, such as chance or the team as it starts.
+        most: the system that gets all of it: an upper bound, computed where it can be.
+        main: the method as it is.
+        tasks: what the figure is divided by to be a score per task.
+    """
+
+    figure: str
+    least: str
+    most: str
+    main: str
+    tasks: int = 1
+
+    def score(self, result: WorldResult, name: str) -> float:
+        """A system's score per task with one seed."""
+        return result.figures[name][self.figure] / self.tasks
+
+    def estimate(self, results: Sequence[WorldResult], name: str) -> IntervalEstimate:
+        """A system's score, over seeds."""
+        return compute_student_interval([self.score(one, name) for one in results])
+
+    def compare(self, results: Sequence[WorldResult], name: str, other: str) -> IntervalEstimate:
+        """How much more one system scores than another, paired by seed."""
+        return compute_student_interval([self.score(one, name) - self.score(one, other) for one in results])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a mechanism is worth: a system that has it less one that lacks only it.
+
+    Attributes:
+        mechanism: what is switched.
+        control: the system without it.
+        main: the system with it; the scale's if empty.
+        scale: where it is measured otherwise than the world as a whole.
+    """
+
+    mechanism: str
+    control: str
+    main: str = ""
+    scale: Scale | None = None
+
+
+def format_gains(results: Sequence[WorldResult], scale: Scale, claims: Sequence[Claim] = ()) -> str:
+    """Markdown: the possible gain, each system's part of it, best first, and what each mechanism is worth."""
+    names = sorted(results[0].figures, key=lambda name: -scale.estimate(results, name).value)
+    gain = scale.compare(results, scale.most, scale.least)
+    least, most = (scale.estimate(results, name).value for name in (scale.least, scale.most))
+    text = f"{len(results)} seeds. {scale.least} scores {least:.2f}, {scale.most} {most:.2f}; possible gain {gain}."
+    shown = [text, build_table(_list_columns(results, scale, gain.value), names).markdown]
+    if claims:
+        shown.append(build_table(list_claim_columns(results, scale), claims).markdown)
+    return "\n\n".join(shown)
+
+
+def list_claim_columns(results: Sequence[WorldResult], scale: Scale) -> tuple[Column[Claim], ...]:
+    """The columns of a table of claims."""
+
+    def find_scale(claim: Claim) -> Scale:
+        return claim.scale or scale
+
+    def possible(claim: Claim) -> str:
+        of = find_scale(claim)
+        return f"{of.compare(results, of.most, claim.control).value:.2f}"
+
+    def measure(claim: Claim) -> str:
+        of = find_scale(claim)
+        return format_difference(of.compare(results, claim.main or of.main, claim.control))
+
+    return (
+        Column("mechanism", lambda claim: claim.mechanism),
+        Column("best possible gain on the control", possible),
+        Column("measured gain, paired [95 %]", measure),
+        Column("with", lambda claim: claim.main or find_scale(claim).main),
+        Column("control", lambda claim: claim.control),
+        Column("free decisions", lambda claim: format_decisions(results, claim.main or find_scale(claim).main), "-"),
+    )
+
+
+def format_decisions(results: Sequence[WorldResult], name: str) -> str:
+    """The free decisions of a system among all that it made; a dash where it makes none."""
+    made, free = (sum(int(one.figures[name].get(figure, 0)) for one in results) for figure in ("made", "free"))
+    return f"{free:,} of {made:,}" if made else "-"
+
+
+def _list_columns(results: Sequence[WorldResult], scale: Scale, gain: float) -> tuple[Column[str], ...]:
+    def share(name: str) -> str:
+        return f"{scale.compare(results, name, scale.least).value / gain:.2f}" if gain else "-"
+
+    def compare(name: str) -> str:
+        return format_difference(scale.compare(results, scale.main, name) if name != scale.main else None)
+
+    def mean(figure: str, form: str) -> Callable[[str], str]:
+        def cell(name: str) -> str:
+            found = [one.figures[name][figure] for one in results if figure in one.figures[name]]
+            return f"{compute_mean(found):{form}}" if found else "-"
+
+        return cell
+
+    return (
+        Column("system", lambda name: name),
+        Column("score [95 %]", lambda name: str(scale.estimate(results, name))),
+        Column("share of the possible gain", share),
+        Column(f"{scale.main} − this, paired", compare),
+        Column("calls", mean("calls", ",.0f"), "-"),
+        Column("tokens", mean("tokens", ",.0f"), "-"),
+        Column("free decisions", lambda name: format_decisions(results, name), "-"),
+    )

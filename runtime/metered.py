@@ -246,8 +246,8 @@ class MeteredModel:
                 fault, can_retry, wait = "an empty reply", empty == 1 and extend(), None
             else:
                 refusals_only &= is_refusal(answer)
-                if search and search.step_down(answer):
-                    continue  # a refused form has cost nothing
+                if search and search.step_down(answer, is_last=attempt == self.policy.retries):
+                    continue
                 fault = format_provider_error(answer, player.model)
                 can_retry = is_transient(answer) and not advise_on_refusal(answer, request, search)
                 wait = retry_after(answer)

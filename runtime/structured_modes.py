@@ -1,7 +1,9 @@
 """How a server lets itself be asked for objects: the structured mode of a server and model, found out and remembered.
 
 The modes are tried in the order of `MODES`. A request whose form is refused is sent again in the next mode; the first
-mode that gets an answer is the one for all later requests to that server and model.
+mode that gets an answer is the one for all later requests to that server and model. Other errors say nothing about
+the form, so the request is retried in the same mode; some servers, however, answer status 500 to a form that they do
+not know, so the next mode is tried if that is still the answer when no retries are left.
 """
 
 import math
@@ -121,19 +123,24 @@ class ModeSearch:
         unproven = self._free and not self._known.proven and status(error) in REFUSED
         return self.mode != "prompt" and (unproven or names_form(error))
 
-    def step_down(self, error: BaseException) -> bool:
-        """Go on to the next mode where an error may come from the mode; whether the mode is refused for certain."""
+    def step_down(self, error: BaseException, *, is_last: bool) -> bool:
+        """Go on to the next mode if an error may come from the mode; whether it has done so.
+
+        Args:
+            is_last: whether no retries in the same mode are left.
+        """
         if not self._free or self.mode == "prompt":
             return False
-        refused = self.is_refused(error)
-        if not refused:
-            self._failures += status(error) == 500 and not self._known.proven
-            if self._failures < 2:
+        if not self.is_refused(error):
+            if status(error) != 500 or self._known.proven:
+                return False
+            self._failures += 1
+            if self._failures < 2 or not is_last:
                 return False
             self._sure = False
         settled = self._known.get(self._schema)
         self.mode = MODES[max(MODES.index(self.mode) + 1, MODES.index(settled))]
-        return refused
+        return True
 
     def end(self, answer: AIMessage, *, in_words: bool) -> bool:
         """Note that the request was answered; whether the mode is news for the user.

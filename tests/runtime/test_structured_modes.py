@@ -19,7 +19,7 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.structured_modes import Mode, recall_modes
 from tests.runtime.wired import ASKED, QUICK, Verdict, metered
-from tests.wire.server import Fault, WireServer, broken, text
+from tests.wire.server import Fault, WireServer, broken, cut_off, text
 
 GOOD = {"good": True, "reasons": ["short"], "note": ""}
 LLAMA = Fault(
@@ -134,26 +134,35 @@ async def test_a_mode_that_the_user_sets_is_kept_and_its_refusal_is_no_transient
 
 
 async def test_an_error_that_is_none_of_the_form_is_retried_in_the_same_mode(server: WireServer) -> None:
-    server.faults.append(broken())
+    server.faults += [broken(), cut_off(), broken()]
     await metered(server).generate_structured(Verdict, ASKED, scope=Scope())
-    assert modes_asked(server) == ["native", "native"]
+    assert modes_asked(server) == ["native"] * 4
 
 
-async def test_a_server_that_breaks_without_a_word_at_a_form_is_asked_in_another_one(server: WireServer) -> None:
+async def test_a_server_that_breaks_without_a_word_at_a_form_is_asked_in_another_one_after_all_retries(
+    server: WireServer,
+) -> None:
     server.picky = refusing("native", "tool", fault=broken())
-    model = metered(server, QUICK.replace(retries=5))
+    model = metered(server, QUICK.replace(retries=2))
     for task in "abc":
         await model.generate_structured(Verdict, ASKED, scope=Scope(task=task))
-    once = ["native", "native", "tool", "json"]
+    once = ["native", "native", "native", "tool", "json"]
     assert modes_asked(server) == [*once, *once, "json"]  # a server that was out of order is back at the second request
 
 
-async def test_a_server_that_was_out_of_order_for_a_moment_is_asked_as_before(server: WireServer) -> None:
+async def test_a_server_that_was_out_of_order_for_long_is_asked_as_before(server: WireServer) -> None:
     server.faults += [broken(), broken()]
-    model = metered(server)
+    model = metered(server, QUICK.replace(retries=1))
     for task in "ab":
         await model.generate_structured(Verdict, ASKED, scope=Scope(task=task))
     assert modes_asked(server) == ["native", "native", "tool", "native"]
+
+
+async def test_a_broken_connection_after_all_retries_is_no_reason_for_another_form(server: WireServer) -> None:
+    server.faults += [broken(), broken(), cut_off()]
+    with pytest.raises(ModelError, match="after 3 attempt"):
+        await metered(server, QUICK.replace(retries=2)).generate_structured(Verdict, ASKED, scope=Scope())
+    assert modes_asked(server) == ["native"] * 3
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 503])

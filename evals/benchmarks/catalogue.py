@@ -24,6 +24,9 @@ NAMES = (
     "workbench",
     "hotpotqa",
     "2wikimultihopqa",
+    "mmlu",
+    "ambignq",
+    "hover",
 )
 
 
@@ -94,7 +97,19 @@ def is_file(name: str) -> bool:
 
 
 def _published() -> Mapping[str, Callable[[], Benchmark]]:
-    from selfwire.evals.benchmarks import apps, bbh, deepresearcher, gsm8k, humaneval, math500, mbpp, workbench
+    from selfwire.evals.benchmarks import (
+        ambignq,
+        apps,
+        bbh,
+        deepresearcher,
+        gsm8k,
+        hover,
+        humaneval,
+        math500,
+        mbpp,
+        mmlu,
+        workbench,
+    )
     from selfwire.runtime.sandbox import find_sandbox
 
     return {
@@ -106,6 +121,9 @@ def _published() -> Mapping[str, Callable[[], Benchmark]]:
         "bbh": bbh.bbh,
         "deepresearcher": deepresearcher.deepresearcher,
         "workbench": workbench.workbench,
+        "mmlu": mmlu.mmlu,
+        "ambignq": ambignq.ambignq,
+        "hover": hover.hover,
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks import sources
 from selfwire.evals.benchmarks.sources import Source, Sources, find_source, list_sources
-from tests.benchmark_data import needs_data
+from tests.benchmark_data import PINNED, needs_data
 
 NAME = "gsm8k/test.jsonl"
 UPSTREAM = b'{"question": "1 + 1?", "solution": "easy", "answer": "#### 2"}\n' * 101
@@ -27,8 +27,9 @@ def pinned(monkeypatch: pytest.MonkeyPatch, content: bytes, **fields: str) -> No
 
 @needs_data
 def test_every_file_of_the_data_folder_is_the_pinned_one() -> None:
-    assert len(list_sources()) == 46
-    for name in list_sources():
+    here = [name for name in list_sources() if not name.startswith(PINNED)]
+    assert len(here) == 46
+    for name in here:
         assert find_source(name).name == Path(name).name
 
 

@@ -94,15 +94,21 @@ def describe_needs(said: Sequence[WorkerTurn], graph: RoundGraph, *, matched: bo
 
 
 def cap_memory(memory: Memory, limit: int) -> tuple[Memory, Memory]:
-    """The newest entries that fit into `limit` characters, and the dropped ones; the newest always stays."""
-    size, kept = 0, 0
-    for entry in reversed(memory):
-        size += len(entry.text)
+    """The entries that fit into `limit` characters, and the dropped ones; the first of the last round always stays.
+
+    Older rounds go first, and within a round the last entries, which are the least relevant ones.
+    """
+    newest_first = sorted(range(len(memory)), key=lambda at: (-memory[at].round, at))
+    size, kept = 0, set[int]()
+    for at in newest_first:
+        size += len(memory[at].text)
         if size > limit and kept:
             break
-        kept += 1
-    cut = len(memory) - kept
-    return memory[cut:], memory[:cut]
+        kept.add(at)
+    return (
+        tuple(entry for at, entry in enumerate(memory) if at in kept),
+        tuple(entry for at, entry in enumerate(memory) if at not in kept),
+    )
 
 
 def _entries(one: WorkerTurn, routed: Sequence[Message]) -> list[Entry]:

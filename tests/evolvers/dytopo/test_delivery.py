@@ -82,6 +82,20 @@ def test_d8_the_oldest_entries_go_first_and_are_recorded() -> None:
     assert [one.entry.text[0] for one in done.dropped] == ["0", "1", "2"]
 
 
+def test_d8_a_memory_that_one_round_overfills_keeps_what_its_owner_said_and_the_most_relevant_messages() -> None:
+    before = {"c": (Entry(round=0, source="c", kind="own", text="old"),)}
+    done = delivered(
+        said("a", "a" * 40, round=1),
+        said("b", "b" * 40, round=1),
+        said("c", round=1),
+        along=graph("b>c", "a>c"),
+        memories=before,
+        limit=60,
+    )
+    assert texts(done, "c") == ["c speaks", "b" * 40]
+    assert [one.entry.text[0] for one in done.dropped] == ["o", "a"]
+
+
 @given(st.lists(st.text(max_size=30), max_size=12), st.integers(1, 100))
 def test_a_capped_memory_loses_no_entry_and_keeps_the_newest(words: list[str], limit: int) -> None:
     memory = tuple(Entry(round=at, source="a", kind="own", text=text) for at, text in enumerate(words))

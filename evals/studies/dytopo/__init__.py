@@ -1,0 +1,3 @@
+"""Worlds for DyTopo's mechanisms."""
+
+WORLDS = ("split",)

@@ -72,7 +72,8 @@ class FixedEmbedder:
             speaker = self.spoken[text]
             for name in self.providers[speaker] if at < len(names) else [speaker]:
                 rows[at, names.index(name)] = 1
-        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+        return rows
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.own_tools import find_missing_tools, refuse_unusable_tools
+from selfwire.graphs.own_tools import refuse_missing_tools, refuse_unusable_tools
 from selfwire.graphs.run_context import RunContext
 from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.exports import read_workflow
@@ -102,12 +102,7 @@ class MethodFactory(Generic[MethodT, Config]):
             raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
         workflow = self.method.prepare_workflow(workflow)
         refuse_unusable_tools(workflow, self.toolbox)
-        if missing := find_missing_tools(workflow, self.toolbox):
-            there = ", ".join(sorted(self.toolbox)) or "none"
-            raise ConfigError(
-                f"the team's agents hold {', '.join(missing)}, and the tools that are given are {there}; "
-                "pass the missing ones in tools"
-            )
+        refuse_missing_tools(workflow, self.toolbox)
         return workflow
 
     def start(self, seed: Workflow | str | Path | None, name: str, library: WorkflowLibrary | None) -> Workflow:
@@ -153,11 +148,21 @@ class MethodFactory(Generic[MethodT, Config]):
         player = make_chat_model(agent)
         meta = make_chat_model(self.meta) if self.meta else player
         models = {"agent": player, "meta": meta, "judge": make_chat_model(self.judge) if self.judge else meta}
-        offline = all(get_identity(one).provider == "offline" for one in models.values())
-        chosen = "hashing" if offline and self.embedder == "auto" else self.embedder
-        embeds = load_embedder(chosen)[0] if isinstance(chosen, str) else chosen
+        embeds = load_embedder_beside(self.embedder, *models.values())
         ledger = Ledger(self.budget)  # refuses dollars without a price before anything runs
         return MeteredModel(models, journal=NullRecorder(), ledger=ledger, labels={"method": self.name}), embeds
+
+
+def load_embedder_beside(embedder: str | Embedder, *models: BaseChatModel) -> Embedder:
+    """A ready embedder, or one by name as for `load_embedder`; beside offline models alone `auto` is hashing.
+
+    Raises:
+        ConfigError: there is no such embedder.
+    """
+    if not isinstance(embedder, str):
+        return embedder
+    offline = bool(models) and all(get_identity(one).provider == "offline" for one in models)
+    return load_embedder("hashing" if offline and embedder == "auto" else embedder)[0]
 
 
 def _tighter(budget: Budget, context: RunContext) -> Budget:

@@ -66,6 +66,19 @@ def find_missing_tools(workflow: Workflow, lent: Collection[str]) -> list[str]:
     return sorted(held.difference(lent, workflow.tools_by_name))
 
 
+def refuse_missing_tools(workflow: Workflow, lent: Collection[str]) -> None:
+    """Check that a run has all tools that a workflow's agents hold.
+
+    Raises:
+        ConfigError: it lacks one.
+    """
+    if missing := find_missing_tools(workflow, lent):
+        raise ConfigError(
+            f"the team's agents hold {', '.join(missing)}, and the tools that are given are "
+            f"{', '.join(sorted(lent)) or 'none'}; pass the missing ones in tools"
+        )
+
+
 def refuse_unusable_tools(workflow: Workflow, lent: Collection[str]) -> None:
     """Check that a workflow's own tools can be called beside the tools that a run lends.
 

@@ -1,1 +1,6 @@
-"""The trained router at work: heads from saved weights, routing in a team, learning, training, and its choices."""
+"""The trained router at work, for a team of ours (`RoutedTeam`) and for a StateGraph of yours (`LearnedRouter`)."""
+
+from selfwire.graphs.trained_router.learned_router import LearnedRouter
+from selfwire.graphs.trained_router.routed_team import RoutedTeam
+
+__all__ = ["LearnedRouter", "RoutedTeam"]

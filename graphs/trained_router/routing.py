@@ -95,7 +95,13 @@ def list_branches(workflow: Workflow) -> bool:
 
 def to_team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
     """The episode of a run for its router: a decision per node with a choice; None without any."""
-    found = []
+    found = to_team_decisions(done, workflow)
+    return Episode(decisions=tuple(found.values())) if found else None
+
+
+def to_team_decisions(done: Trajectory, workflow: Workflow) -> dict[str, Decision]:
+    """The decisions of a run's router by node, for nodes with a choice."""
+    found = {}
     for step in done.steps:
         choices = list_arms(workflow, workflow.topology.successors.get(step.node, ()))
         if step.routing is None or len(choices) < 2:
@@ -103,8 +109,9 @@ def to_team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
         nodes = workflow.topology.agents
         drawn = dict.fromkeys(nodes[node] for node in step.routing.chosen if node != workflow.topology.sink)
         rows = to_state_rows(done.question, workflow.agents_by_id[step.agent], step.output)
-        found.append(Decision(rows=rows, agents=tuple(choices), layered=LayeredWorkflow(layers=(tuple(drawn),))))
-    return Episode(decisions=tuple(found)) if found else None
+        layered = LayeredWorkflow(layers=(tuple(drawn),))
+        found[step.node] = Decision(rows=rows, agents=tuple(choices), layered=layered)
+    return found
 
 
 def _make_router(

@@ -34,6 +34,7 @@ class Scale:
         most: the system that gets all of it: an upper bound, computed where it can be.
         main: the method as it is.
         tasks: what the figure is divided by to be a score per task.
+        digits: of differences behind the decimal point.
     """
 
     figure: str
@@ -41,6 +42,7 @@ class Scale:
     most: str
     main: str
     tasks: int = 1
+    digits: int = 2
 
     def score(self, result: WorldResult, name: str) -> float:
         """A system's score per task with one seed."""
@@ -96,7 +98,7 @@ def list_claim_columns(results: Sequence[WorldResult], scale: Scale) -> tuple[Co
 
     def measure(claim: Claim) -> str:
         of = find_scale(claim)
-        return format_difference(of.compare(results, claim.main or of.main, claim.control))
+        return format_difference(of.compare(results, claim.main or of.main, claim.control), of.digits)
 
     return (
         Column("mechanism", lambda claim: claim.mechanism),
@@ -119,7 +121,7 @@ def _list_columns(results: Sequence[WorldResult], scale: Scale, gain: float) -> 
         return f"{scale.compare(results, name, scale.least).value / gain:.2f}" if gain else "-"
 
     def compare(name: str) -> str:
-        return format_difference(scale.compare(results, scale.main, name) if name != scale.main else None)
+        return format_difference(scale.compare(results, scale.main, name) if name != scale.main else None, scale.digits)
 
     def mean(figure: str, form: str) -> Callable[[str], str]:
         def cell(name: str) -> str:

@@ -1,3 +1,3 @@
 """Worlds for HiVA's mechanisms."""
 
-WORLDS = ("kabb",)
+WORLDS = ("kabb", "synergy")

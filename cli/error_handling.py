@@ -58,9 +58,6 @@ def format_in_one_line(error: Exception) -> str:
     said = str(error)
     if isinstance(error, ValidationError):
         said = "; ".join(
-            f"{error.title}.{format_validation_error(found)}"
-            if found["loc"]
-            else found["msg"].removeprefix("Value error, ")  # of the whole value, which says itself what is wrong
-            for found in error.errors()[:3]
+            f"{error.title}." * bool(found["loc"]) + format_validation_error(found) for found in error.errors()[:3]
         )
     return mask_controls(mask_secrets(" ".join(said.split()))) or type(error).__name__

@@ -106,17 +106,22 @@ def format_error(error: BaseException) -> str:
 
 
 def format_validation_error(details: ErrorDetails) -> str:
-    """One error of a ValidationError: the field, the reason and the value."""
-    return f"{'.'.join(map(str, details['loc']))}: {details['msg']}, not {details['input']!r}"
+    """One error of a ValidationError: the field, the reason and the value; where it is about all, only the reason."""
+    return format_fault(details) + (f", not {details['input']!r}" if details["loc"] else "")
+
+
+def format_fault(details: ErrorDetails, whole: str = "") -> str:
+    """One error of a ValidationError without the value; `whole` stands for the field where it is about all."""
+    field = ".".join(map(str, details["loc"])) or whole
+    reason = details["msg"].removeprefix("Value error, ")  # pydantic's word before a message of ours
+    return f"{field}: {reason}" if field else reason
+
+
+def format_faults(error: ValidationError, whole: str = "", *, most: int | None = None) -> str:
+    """The errors of a ValidationError, or the first of them, in one line; see `format_fault`."""
+    return "; ".join(format_fault(one, whole) for one in error.errors()[:most])
 
 
 def format_first_fault(error: ValidationError, whole: str = "") -> str:
-    """The first complaint of a ValidationError: the field and what is wrong with it.
-
-    Args:
-        error: of the value.
-        whole: stands for the field where the complaint is about the whole value.
-    """
-    first = error.errors()[0]
-    field = ".".join(map(str, first["loc"])) or whole
-    return f"{field}: {first['msg']}" if field else first["msg"]
+    """The first error of a ValidationError; see `format_fault`."""
+    return format_faults(error, whole, most=1)

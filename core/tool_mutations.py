@@ -1,8 +1,8 @@
 """Single changes of a tool's source: an operator, a bound or a number becomes another one."""
 
 import ast
-import copy
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.Gt),
@@ -23,31 +23,37 @@ _STEPS = (-10, -1, 1, 10)
 _NAMES = {"min": "max", "max": "min"}
 
 
-def list_mutations(source: str) -> tuple[str, ...]:
-    """All sources that differ from a tool's in one place; each change can be undone by another one.
+class Mutation(NamedTuple):
+    """A change of one field of one node; its source is built only when it is asked for."""
+
+    tree: ast.Module
+    node: ast.AST
+    field: str
+    value: object
+
+    def make_source(self) -> str:
+        """The whole source with this change."""
+        before = getattr(self.node, self.field)
+        setattr(self.node, self.field, self.value)
+        try:
+            return ast.unparse(self.tree) + "\n"
+        finally:
+            setattr(self.node, self.field, before)
+
+
+def find_mutations(source: str) -> tuple[Mutation, ...]:
+    """All changes of a tool's source in one place; each can be undone by another one.
 
     Raises:
         SyntaxError, RecursionError, ...: as `ast.parse`; a source that `check_tool_source` accepts raises nothing.
     """
     tree = ast.parse(source)
-    places = sum(1 for _ in ast.walk(tree))
-    found = []
-    for place in range(places):
-        for number in range(len(_list_changes(_find(tree, place)))):
-            changed = copy.deepcopy(tree)
-            node = _find(changed, place)
-            field, value = _list_changes(node)[number]
-            setattr(node, field, value)
-            found.append(ast.unparse(ast.fix_missing_locations(changed)) + "\n")
-    return tuple(dict.fromkeys(one for one in found if one != ast.unparse(tree) + "\n"))
+    return tuple(Mutation(tree, node, *change) for node in ast.walk(tree) for change in _changes(node))
 
 
-def _find(tree: ast.AST, place: int) -> ast.AST:
-    return next(node for number, node in enumerate(ast.walk(tree)) if number == place)
-
-
-def _list_changes(node: ast.AST) -> list[tuple[str, object]]:
-    return list(_changes(node))
+def list_mutations(source: str) -> tuple[str, ...]:
+    """All sources that differ from a tool's in one place; it raises what `find_mutations` raises."""
+    return tuple(one.make_source() for one in find_mutations(source))
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:

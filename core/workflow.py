@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from selfwire.core.agent import Agent
 from selfwire.core.apply_edits import edit_agents, edit_tools, edit_topology
 from selfwire.core.edits import RefusedRewiring, Rewiring, format_edit
-from selfwire.core.errors import EditError
+from selfwire.core.errors import EditError, format_faults
 from selfwire.core.topology import Topology
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
 from selfwire.core.workflow_tool import TOOLS, WorkflowTool
@@ -108,7 +108,7 @@ class Workflow(FrozenModel):
                 tools = edit_tools(edit, tools, agents, rewiring)
                 agents, topology = edit_agents(edit, agents, topology), edit_topology(edit, agents, topology)
             except ValidationError as error:
-                raise EditError(f"{format_edit(edit)}: {'; '.join(e['msg'] for e in error.errors())}") from None
+                raise EditError(f"{format_edit(edit)}: {format_faults(error)}") from None
             except ValueError as error:
                 raise EditError(f"{format_edit(edit)}: {error}") from None
         return self.replace(

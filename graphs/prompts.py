@@ -17,11 +17,9 @@ def load_prompts(room: str, name: str = "") -> Prompts:
     folder = files(f"selfwire.{room}").joinpath("prompts", *([name] if name else []))
     texts = {
         file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
-        for file in folder.iterdir()
+        for file in (folder.iterdir() if folder.is_dir() else ())
         if file.name.endswith(".md")
     }
     if not texts:
-        raise ConfigError(  # pragma: no cover - only a damaged installation has a folder without prompts
-            f"selfwire.{room} has no prompts for {name!r}; reinstall the package"
-        )
+        raise ConfigError(f"selfwire.{room} has no prompts for {name!r}; reinstall the package")
     return Prompts(texts=texts)

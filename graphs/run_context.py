@@ -8,7 +8,7 @@ from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from selfwire.core.edits import Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, format_faults
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 
@@ -39,8 +39,9 @@ class RunContext(BaseModel):
         try:
             super().__init__(**chosen)
         except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise ConfigError(f"context: {faults}; choices are {', '.join(type(self).model_fields)}") from None
+            raise ConfigError(
+                f"context: {format_faults(error)}; choices are {', '.join(type(self).model_fields)}"
+            ) from None
 
     @property
     def prompts(self) -> dict[str, str]:

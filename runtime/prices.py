@@ -58,8 +58,7 @@ class Prices(FrozenModel):
 def _fault(error: OSError | ValidationError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    first = error.errors()[0]
-    return format_validation_error(first) if first["loc"] else first["msg"]
+    return format_validation_error(error.errors()[0])
 
 
 @functools.cache

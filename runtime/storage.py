@@ -73,7 +73,10 @@ def open_sqlite(path: Path) -> ThreadedStore:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise a LibraryError that names what is wrong with a library file; write nothing to it."""
+    """Raise a LibraryError that names what is wrong with a library file.
+
+    It writes nothing, except that SQLite takes back a transaction that a killed process has left half written.
+    """
     way_out = "it is left as it is; move it away or choose another home with --home"
     with path.open("rb") as file:
         header = file.read(100)
@@ -83,7 +86,7 @@ def refuse_foreign(path: Path) -> None:
     if schema != SCHEMA:
         raise LibraryError(f"library {path} has schema {schema}; this selfwire reads schema {SCHEMA}; {way_out}")
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
             found = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
             connection.execute("SELECT prefix, key, value FROM store LIMIT 1").fetchone()
     except sqlite3.Error as error:

@@ -17,8 +17,8 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.errors import ConfigError
-from selfwire.core.values import fingerprint, to_plain_json
+from selfwire.core.errors import ConfigError, format_faults
+from selfwire.core.values import fingerprint
 from selfwire.runtime.messages import BROKEN, to_function
 from selfwire.runtime.strict_schema import make_strict_schema
 from selfwire.runtime.structured_modes import Mode
@@ -39,7 +39,7 @@ def schema_fingerprint(schema: type[BaseModel]) -> str:
 async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
     """The object in a reply: as it stands, else after JSON repair; raises ValueError if there is none."""
     if reply.tool_calls and not isinstance(reply.tool_calls[0].arguments.get(BROKEN), str):
-        return _validated(schema, to_plain_json(reply.tool_calls[0].arguments))
+        return _validated(schema, reply.tool_calls[0].arguments)
     text = reply.tool_calls[0].arguments[BROKEN] if reply.tool_calls else reply.content
     try:
         return schema.model_validate_json(text)
@@ -83,7 +83,7 @@ def _repair(text: str) -> Any:
 
 def make_retry_messages(messages: Sequence[ChatMessage], reply: Reply, error: ValueError) -> list[ChatMessage]:
     """The one re-ask: what was said, and what is wrong with it."""
-    said = reply.content or json.dumps([to_plain_json(call.arguments) for call in reply.tool_calls])
+    said = reply.content or json.dumps([call.arguments for call in reply.tool_calls])
     fault = list_faults(error)
     wish = f"That is not what was asked for: {fault}. Reply again with the whole JSON object and nothing else."
     return [*messages, ChatMessage(role="assistant", content=said), ChatMessage.user(wish)]
@@ -93,7 +93,7 @@ def list_faults(error: ValueError) -> str:
     """What is wrong with a reply, in one line."""
     if not isinstance(error, ValidationError):
         return f"reply: {error}"
-    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
+    return format_faults(error, "reply", most=5)
 
 
 class Bound(NamedTuple):

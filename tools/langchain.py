@@ -8,7 +8,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.errors import ConfigError, ToolError, format_faults
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.values import is_id
@@ -34,8 +34,7 @@ class LangChainTool:
         try:
             result = await self.tool.ainvoke(dict(arguments))
         except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise ToolError(f"{self.spec.name} refused its input: {faults}") from error
+            raise ToolError(f"{self.spec.name} refused its input: {format_faults(error)}") from error
         except (ToolException, ValueError, OSError) as error:
             raise ToolError(f"{self.spec.name} failed: {error}") from error
         return result if isinstance(result, str) else str(result)

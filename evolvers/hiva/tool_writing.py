@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import ModelError, ToolError, ToolSourceError, format_first_fault
 from selfwire.core.scope import Scope
-from selfwire.core.tool_mutations import list_mutations
+from selfwire.core.tool_mutations import find_mutations
 from selfwire.core.tool_source import MODULES, check_tool_source
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import to_canonical_json
@@ -87,10 +87,10 @@ class ToolWriter:
 
     async def _draw(self, source: str, make: Callable[[str], WorkflowTool]) -> tuple[WorkflowTool | str, Usage]:
         """As many single changes of a source as a model has tries, drawn at random."""
-        changes, random = list_mutations(source), self.scope.random("tool changes")
+        changes, random = find_mutations(source), self.scope.random("tool changes")
         made: WorkflowTool | str = "the code has nothing to change"
         for place in random.choice(len(changes), size=min(TRIES, len(changes)), replace=False) if changes else ():
-            made = await self._try(changes[int(place)], make)
+            made = await self._try(changes[int(place)].make_source(), make)
             if isinstance(made, WorkflowTool):
                 break
         return made, Usage()

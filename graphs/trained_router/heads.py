@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.protocols import Embedder
 from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
@@ -80,7 +80,7 @@ def get_sampling(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
     try:
         return SamplingConfig.model_validate(to_plain_json(entry.get("sampling", {})))
     except ValidationError as error:
-        why = error.errors()[0]["msg"]
+        why = format_first_fault(error)
         raise ConfigError(f"the router of workflow {workflow.fingerprint} has an unreadable sampling: {why}") from None
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.trajectory import DecisionCount
 from selfwire.core.values import FrozenModel
 
@@ -132,7 +132,7 @@ def _row(path: Path, number: int, line: str, study: str, schema: type[AnyRow]) -
     try:
         row = schema.model_validate_json(line)
     except ValidationError as error:
-        fault = error.errors()[0]["msg"]
+        fault = format_first_fault(error)
         raise ConfigError(f"line {number} of {path} is no result of a study: {fault}; choose another --out") from None
     if row.study != study:
         raise ConfigError(

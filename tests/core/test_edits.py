@@ -45,6 +45,7 @@ def check(workflow: Workflow, rewiring: Rewiring) -> Workflow | None:
         with pytest.raises(EditError) as refusal:
             workflow.apply(rewiring)
         assert str(refusal.value).startswith(f"{format_edit(refused)}: ")
+        assert "Value error" not in str(refusal.value)
     after = None if refused else workflow.apply(rewiring)
     assert to_canonical_json(workflow) == before
     if after is None:
@@ -133,7 +134,7 @@ def test_caps_are_refusals_too() -> None:
     now = seed_workflow()
     for name in "bcde":
         now = now.apply(Rewiring(AddNode(name, "a"), why="grow"))
-    with pytest.raises(EditError, match=r"AddNode\(f, a\): .*7 nodes exceed the cap of 6"):
+    with pytest.raises(EditError, match=r"^AddNode\(f, a\): 7 nodes exceed the cap of 6"):
         now.apply(Rewiring(AddNode("f", "a"), why="grow"))
     now = now.apply(Rewiring(AddEdge("a", "b"), AddEdge("a", "c"), why="fan out"))
     with pytest.raises(EditError, match=r"AddEdge\(a, d\): .*node 'a' has 4 successors; the cap is 3"):

@@ -5,6 +5,7 @@ import pytest
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import ConfigError
 from selfwire.core.prompts import Prompts
+from selfwire.graphs.prompts import load_prompts
 
 PROMPTS = Prompts(texts={"ask": "You are $role.\n---\nAnswer: $question\n", "flat": "Cost: $$5 for $name"})
 
@@ -70,3 +71,8 @@ def test_a_blank_section_is_left_out_with_its_heading() -> None:
     )
     with pytest.raises(ConfigError, match="notes"):
         SECTIONS.messages("coach", task="Why?")
+
+
+def test_a_folder_that_is_missing_has_no_prompts() -> None:
+    with pytest.raises(ConfigError, match=r"selfwire\.evolvers has no prompts for 'nobody'; reinstall the package"):
+        load_prompts("evolvers", "nobody")

@@ -1,8 +1,11 @@
 """Single changes of a tool's source: each differs in one place, is legal, and can be undone by another."""
 
+import ast
+from collections.abc import Callable
+
 import pytest
 
-from selfwire.core.tool_mutations import list_mutations
+from selfwire.core.tool_mutations import find_mutations, list_mutations
 from selfwire.core.tool_source import check_tool_source
 from selfwire.evals.benchmarks.tariffs import TARIFFS
 
@@ -23,3 +26,18 @@ def test_operators_bounds_numbers_and_names_change() -> None:
     for part in ("max(n, 5)", "min(n, 6)", "min(n, 4)", "min(n, 15)", "<= 3", "> 3", "3 - n", "3 * n"):
         assert any(part in one for one in changed), part
     assert list_mutations("def tool_function(n: int):\n    return n\n") == ()
+
+
+def test_a_source_is_built_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = list[ast.AST]()
+
+    def unparse(tree: ast.AST, write: Callable[[ast.AST], str] = ast.unparse) -> str:
+        built.append(tree)
+        return write(tree)
+
+    monkeypatch.setattr("ast.unparse", unparse)
+    source = TARIFFS[min(TARIFFS)].source
+    found = find_mutations(source)
+    assert (len(found) > 10, built) == (True, [])
+    assert found[3].make_source() == list_mutations(source)[3]
+    assert len(built) == 1 + len(found)

@@ -21,7 +21,7 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.messages import BROKEN, to_reply
 from selfwire.runtime.structured import LONGEST_REPAIR, parse_reply
 from selfwire.runtime.threads import run_in_thread
-from tests.runtime.wired import ASKED, Verdict, metered
+from tests.runtime.wired import ASKED, QUICK, Verdict, metered
 from tests.wire.server import WireServer, lying, saying, text
 
 HOPELESS = {
@@ -186,3 +186,13 @@ async def test_at_no_depth_does_a_reply_end_in_a_recursion_error() -> None:
     for depth in range(850, 1000, 5):  # somewhere there, what could be parsed is too deep to be written again
         with pytest.raises(ValueError, match=r"JSON|nested too deeply"):
             await parse_reply(Verdict, Reply(content='{"good": ' + "[" * depth + "]" * depth + "}"))
+
+
+@pytest.mark.parametrize("depth", [100, 240, 300, 5000])
+async def test_arguments_of_a_forced_tool_that_are_nested_deeply_are_a_fault_of_the_reply(
+    depth: int, wire_server: WireServer
+) -> None:
+    wire_server.always = lying(calling('{"good": ' + "[" * depth + "]" * depth + "}", name="Verdict"))
+    model = metered(wire_server, QUICK.replace(structured="tool"))
+    with pytest.raises(ReplyError, match="nor when asked again"):
+        await model.generate_structured(Verdict, ASKED, scope=Scope())

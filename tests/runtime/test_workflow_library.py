@@ -1,6 +1,7 @@
 """Saved workflows: versions, head, history, rollback, and files that are not a library."""
 
 import asyncio
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -437,6 +438,23 @@ def test_a_library_whose_rows_break_its_own_rules_is_refused(tmp_path: Path) -> 
         connection.commit()
     with pytest.raises(LibraryError, match=r"library\.sqlite is corrupt: NULL value in store\.ttl_minutes; it is left"):
         open_library(tmp_path)
+
+
+def test_a_library_whose_writer_was_killed_in_a_commit_opens_as_before(tmp_path: Path) -> None:
+    with open_library(tmp_path) as library:
+        asyncio.run(library.save("archive", SEED, run="r", step=0))
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    with closing(sqlite3.connect(tmp_path / "library.sqlite", isolation_level=None)) as connection:
+        connection.execute("PRAGMA cache_size = 1")  # so that the file is changed before the commit
+        connection.execute("BEGIN")
+        connection.execute("UPDATE store SET value = zeroblob(100000)")
+        for file in tmp_path.glob("library.sqlite*"):
+            shutil.copy(file, killed)
+    assert sorted(file.name for file in killed.iterdir()) == ["library.sqlite", "library.sqlite-journal"]
+    with open_library(killed) as library:
+        assert asyncio.run(library.load("archive")) == SEED
+    assert [file.name for file in killed.iterdir()] == ["library.sqlite"]
 
 
 def test_an_export_without_its_bytes_or_with_others_says_which_file_is_meant(

@@ -1,7 +1,8 @@
 """The tool half of f_P: decisions, code that is validated and tried, known calls, and switches."""
 
+import ast
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -184,6 +185,20 @@ async def test_code_that_may_not_run_is_never_run(source: str, reason: str) -> N
     found = await evolve(model, trial=trial, config=HivaConfig(tool_length=150))
     assert found.declined[0].reason.startswith(f"version 2 of 'add': {reason}")
     assert (trial.ran, model.names()) == ([], ["ToolDecision", "ToolSource", "ToolSource"])
+
+
+async def test_a_random_control_draws_single_changes_and_builds_only_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = list[str]()
+
+    def unparse(tree: ast.AST, write: Callable[[ast.AST], str] = ast.unparse) -> str:
+        built.append(write(tree))
+        return built[-1]
+
+    monkeypatch.setattr("ast.unparse", unparse)
+    model = ScriptedModel(ToolDecision=decision())
+    found = await evolve(model, config=HivaConfig(tool_writer="random"))
+    assert (model.names(), 0 < len(built) <= 2) == (["ToolDecision"], True)
+    assert found.rewirings
 
 
 async def test_a_new_tool_is_written_and_granted_under_a_free_name() -> None:

@@ -123,6 +123,15 @@ class Method(Solver, Protocol):
             grade: grades further runs on questions of the batch.
         """
 
+    @property
+    def sees_labels(self) -> bool:
+        """Whether labels may decide what it keeps; without them there is no gate."""
+        return True
+
+    def fits_held_out(self, workflow: Workflow) -> bool:
+        """Whether `learn_held_out` fits something for such a team; then its runs are made without a gate too."""
+        return False
+
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Fit parameters to held-out tasks, by default none; agents and topology do not change."""
         return workflow

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.graphs.method_names import GROUP
+from selfwire.graphs.method_names import GROUP, own_methods
+from selfwire.graphs.method_registry import describe_method
+from selfwire.graphs.variants import FULL
 
 DOCS = Path(__file__).parents[1] / "docs"
 NAMED = re.compile(r"(?<![\w/])selfwire(?:\.[A-Za-z_]\w*)+")
@@ -29,6 +31,18 @@ def find(name: str) -> object:
         return importlib.import_module(name)
     except ModuleNotFoundError:
         return getattr(find(module), attribute)
+
+
+@pytest.mark.parametrize("method", own_methods())
+def test_every_ablation_has_a_row_that_says_what_it_switches_off(method: str) -> None:
+    table = (DOCS / "evaluation.md").read_text().partition("### Ablations")[2].partition("\n#")[0]
+    heads = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")]
+    mine = " ".join(head for head in heads if method in head)
+    named = set(re.findall(r"`([\w-]+)`", mine))
+    for first, last in re.findall(r"`([\w-]+)` to `([\w-]+)`", mine):
+        stem = first.rstrip("0123456789")
+        named |= {f"{stem}{number:0{len(first) - len(stem)}}" for number in range(10) if f"{stem}{number}" <= last}
+    assert named >= describe_method(method).variants.keys() - {FULL}
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))

@@ -44,7 +44,8 @@ class HivaConfig(FrozenModel):
         kabb: off is "w/o KABB": every successor is activated.
         router: learned has the trained router choose in the bandit's place (beyond the paper), auto does so where the
             team has one. Paper: kabb. Ours: auto.
-        environment: off is "w/o Env": the aggregator criticises its own answer.
+        environment: off is "w/o Env": the aggregator criticises its own answer, and no label decides anything, in a
+            gate neither.
         tools: off is "w/o Tool": agents hold no tools, and none are made.
         tool_evolution: off is "tools fixed": tools run, and are neither made nor rewritten. "w/o SEV" fixes them too.
         tool_writer: who writes the code of a tool that is rewritten; random changes it in one place, drawn at random,

@@ -142,7 +142,7 @@ class _Toolsmith:
             return None, usage
         if objection := _find_objection(reply, offered, own, others):
             return _decline(agent, reply.operation, objection), usage
-        known = read_known_calls(reply.examples, told if self.config.environment else "")
+        known = read_known_calls(reply.examples, told)
         return _Request(agent, gradients, reply, known), usage
 
     async def act(self, requests: Sequence[_Request]) -> list[_Found]:
@@ -219,7 +219,8 @@ class _Toolsmith:
         return [operation for operation, is_offered in offered.items() if is_offered]
 
     def _read_feedback(self, gradients: Sequence[Gradient]) -> str:
-        tasks = {gradient.task for gradient in gradients}
+        """What the environment says of the gradients' tasks; nothing in "w/o Env"."""
+        tasks = {gradient.task for gradient in gradients} if self.config.environment else set()
         texts = [
             f"[{done.question.id}]\n{done.feedback.text}"
             for done in self.trajectories

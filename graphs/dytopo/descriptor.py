@@ -38,9 +38,13 @@ DESCRIPTOR = MethodDescriptor(
     variants={
         FULL: Variant(title="semantic, tau = 0.3"),
         "random-topology": Variant(title="random topology", config={"topology": "random"}),
-        "random-fixed": Variant(title="random topology, 5 rounds", config={"topology": "random", **FIXED_HORIZON}),
+        "random-fixed": Variant(
+            title="random topology, 5 rounds", config={"topology": "random", **FIXED_HORIZON}, against="rounds-5"
+        ),
         "broadcast": Variant(title="broadcast", config={"topology": "broadcast"}),
-        "broadcast-fixed": Variant(title="broadcast, 5 rounds", config={"topology": "broadcast", **FIXED_HORIZON}),
+        "broadcast-fixed": Variant(
+            title="broadcast, 5 rounds", config={"topology": "broadcast", **FIXED_HORIZON}, against="rounds-5"
+        ),
         "single-turn": Variant(title="single turn", config={"rounds": 1, "topology": "none", "manager": False}),
         **{
             f"tau-0{tenth}": Variant(title=f"tau = 0.{tenth}", config={"threshold": tenth / 10})

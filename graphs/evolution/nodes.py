@@ -114,8 +114,13 @@ class EvolutionNodes:
         evolved = await self.context.journal.get_body(state["evolved"])
         if _structure(candidate) == _structure(incumbent) and not evolved["needs_gate"]:
             verdict = _accept_without_gate("agents, tools and topology are unchanged", state["equals"])
-        elif self.context.config.gate == "off":
+        elif self.context.config.gate == "off" or not self.context.method.sees_labels:
             verdict = _accept_without_gate("the gate is off", state["equals"])
+            if self.context.method.fits_held_out(candidate):
+                after = await self._run(
+                    candidate, self.gate_batch(state["iteration"]), self._gate_scope(state, "candidate")
+                )
+                return await self._conclude(verdict, await self.context.method.learn_held_out(candidate, after), after)
         else:
             return await self._compare(incumbent, candidate, state)
         return await self._conclude(verdict, candidate)
@@ -170,8 +175,8 @@ class EvolutionNodes:
 
     async def _compare(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
         tasks = self.gate_batch(state["iteration"])
-        before = await self._run(incumbent, tasks, self._scope("gate", state["iteration"], of="incumbent"))
-        after = await self._run(candidate, tasks, self._scope("gate", state["iteration"], of="candidate"))
+        before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
+        after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
         verdict = self._decide(before, after, state["equals"])
         candidate = await self.context.method.learn_held_out(candidate, after)
         if verdict.accepted:
@@ -180,7 +185,7 @@ class EvolutionNodes:
         removal = self.context.method.propose_pruning(kept) if verdict.try_pruning else None
         if removal is not None:
             smaller = kept.apply(removal)
-            after = await self._run(smaller, tasks, self._scope("gate", state["iteration"], of="pruned"))
+            after = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
             pruned = self._decide(before, after, state["equals"])
             if pruned.accepted:
                 smaller = self.context.method.carry_over_memory(smaller, kept).with_lineage(incumbent, [removal])
@@ -224,6 +229,9 @@ class EvolutionNodes:
         )
         temperature = getattr(getattr(self.context.method, "config", None), "temperature", 0.0)
         return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
+
+    def _gate_scope(self, state: EvolutionState, side: str) -> Scope:
+        return self._scope("gate", state["iteration"], of=side)
 
     def _scope(self, phase: str, iteration: int, of: str = "") -> Scope:
         # `of` is the side of a comparison, in the journal only: both sides share their random draws

@@ -71,7 +71,7 @@ DESCRIPTOR = MethodDescriptor(
         "no-tev": Variant(title="w/o TEV", config={"topology_evolution": False}),
         "no-sev": Variant(title="w/o SEV", config={"semantic_evolution": False}),
         "no-kabb": Variant(title="w/o KABB", config={"kabb": False}, choice=True),
-        "no-env": Variant(title="w/o Env", config={"environment": False}),
+        "no-env": Variant(title="w/o Env", config={"environment": False}, gate="off", against="no-gate"),
         "no-tool": Variant(title="w/o Tool", config={"tools": False}),
         "no-tool-evolution": Variant(title="tools fixed", config={"tool_evolution": False}),
         "random-tools": Variant(title="random changes of tools", config={"tool_writer": "random"}),

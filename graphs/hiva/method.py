@@ -11,7 +11,7 @@ from selfwire.evolvers.hiva.initial_team import METHOD, adopt_workflow, make_ini
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.repair import propose_least_helpful_removal
 from selfwire.evolvers.hiva.updates import carry_over_learning, make_weight_sample, refit_weights
-from selfwire.graphs.hiva.actions import HivaActions
+from selfwire.graphs.hiva.actions import HivaActions, needs_concepts
 from selfwire.graphs.hiva.state_graph import learn
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.prompts import load_prompts
@@ -43,6 +43,15 @@ class Hiva(HivaActions, Method):
     ) -> EvolveResult:
         """One pass from loss to repair over graded trajectories."""
         return await learn(self, workflow, trajectories, scope)
+
+    @property
+    def sees_labels(self) -> bool:
+        """Not in "w/o Env"."""
+        return self.config.environment
+
+    def fits_held_out(self, workflow: Workflow) -> bool:
+        """Where the bandit has a choice, which omega weighs."""
+        return self.config.environment and needs_concepts(workflow, self.config)
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Refit the indicator weights to held-out runs; never in "w/o Env", which has no verdicts to fit to."""

@@ -130,6 +130,37 @@ async def test_without_the_gate_every_candidate_is_kept() -> None:
     assert not [phase for phase, _ in method.seen if phase == "gate"]
 
 
+@dataclass(frozen=True)
+class Fitting(Scripted):
+    """Fits the number of held-out runs that it was shown."""
+
+    labels: bool = True
+
+    @property
+    def sees_labels(self) -> bool:
+        return self.labels
+
+    def fits_held_out(self, workflow: Workflow) -> bool:
+        return self.labels
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        return workflow.with_memory(shown=workflow.memory.get("shown", 0) + len(trajectories))
+
+
+async def test_without_the_gate_what_is_fitted_to_held_out_runs_is_fitted_still() -> None:
+    method = Fitting(skill=lambda number: 1.0 - number)
+    final = await evolved(context(method, gate="off"))
+    assert (final.agents_by_id["a"].prompt, final.memory["shown"]) == ("3", 30)
+    assert len([phase for phase, _ in method.seen if phase == "gate"]) == 30  # the candidates, not the incumbents
+
+
+async def test_a_method_without_labels_has_no_gate() -> None:
+    method = Fitting(skill=lambda number: 1.0 - number, labels=False)
+    final = await evolved(context(method))
+    assert (final.agents_by_id["a"].prompt, "shown" in final.memory) == ("3", False)
+    assert not [phase for phase, _ in method.seen if phase == "gate"]
+
+
 @pytest.mark.parametrize("method", ["hiva", "hera"])
 def test_d29_held_out_tasks_decide_unless_the_papers_way_is_chosen(method: str) -> None:
     assert EvolutionConfig(name="w").gate == "paired"

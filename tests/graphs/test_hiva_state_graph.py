@@ -126,6 +126,9 @@ async def test_without_env_held_out_verdicts_teach_nothing(environment: bool) ->
     )
     taught = await method.learn_held_out(trio(), [done])
     assert bool(HivaMemory.of(taught).evidence) is environment
+    assert method.sees_labels is environment
+    assert method.fits_held_out(fork()) is environment
+    assert not method.fits_held_out(trio())  # nobody has a choice that omega could weigh
 
 
 async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:

@@ -186,6 +186,18 @@ def test_a_variant_differs_from_full_by_its_own_switch_alone() -> None:
     assert study.request(RANDOM, 3, (1, 0)) == full.replace(random_edits=(1, 0))
 
 
+@pytest.mark.parametrize("method", ["hiva", "hera"])
+def test_every_variant_lacks_exactly_one_thing(method: str) -> None:
+    known = describe_method(method).variants
+    for name, variant in known.items():
+        whole = known[variant.against]
+        config = [
+            part for part in {*variant.config, *whole.config} if variant.config.get(part) != whole.config.get(part)
+        ]
+        others = [part for part in ("gate", "random") if getattr(variant, part) != getattr(whole, part)]
+        assert len(config + others) == (name != FULL), name
+
+
 def test_the_key_changes_with_sizes_and_not_with_the_number_of_seeds() -> None:
     assert Study(seeds=2, variants=(FULL,)).key == Study().key
     assert Study(iterations=9).key != Study().key

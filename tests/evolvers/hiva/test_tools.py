@@ -302,10 +302,13 @@ def test_d31_only_calls_whose_result_the_environment_states_become_examples() ->
     assert len(merge_examples([ONE], [ToolExample(arguments={"n": n}, result="4") for n in range(40)])) == 16
 
 
-async def test_w_o_env_has_no_known_calls() -> None:
+async def test_w_o_env_has_no_known_calls_and_hears_nothing_from_the_environment() -> None:
     model = ScriptedModel(ToolDecision=decision(), ToolSource=ToolSource(source=SOURCES[2]))
     [rewiring] = (await evolve(model, config=HivaConfig(environment=False))).rewirings
     assert rewiring.edits == (RewriteTool("add", SOURCES[2], examples=()),)
+    assert not [text for _, text, *_ in model.asked if TOLD in text]
+    await evolve(heard := ScriptedModel(ToolDecision=decision("NO_CHANGE")))
+    assert [text for _, text, *_ in heard.asked if TOLD in text]
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_every_ablation_has_a_row_that_says_what_it_switches_off(method: str) ->
     mine = " ".join(head for head in heads if method in head)
     named = set(re.findall(r"`([\w-]+)`", mine))
     for first, last in re.findall(r"`([\w-]+)` to `([\w-]+)`", mine):
-        stem = first.rstrip("0123456789")
-        named |= {f"{stem}{number:0{len(first) - len(stem)}}" for number in range(10) if f"{stem}{number}" <= last}
+        stem, width = first.rstrip("0123456789"), len(first) - len(first.rstrip("0123456789"))
+        named |= {name for number in range(10**width) if first <= (name := f"{stem}{number:0{width}}") <= last}
     assert named >= describe_method(method).variants.keys() - {FULL}
 
 

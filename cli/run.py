@@ -89,7 +89,8 @@ def run(
         print_answer(done.answer)
     _print_spend(ledger, offline=names.is_offline)
     if done.answer is None:
-        raise TaskError(f"{done.error}; look at the steps with --show, then try again")
+        why = (done.error or "there is no answer").replace(", then resume", "")
+        raise TaskError(f"{why}; look at the steps with --show, then try again")
 
 
 def _print_spend(ledger: Ledger, *, offline: bool) -> None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NoReturn, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 Id = Annotated[str, StringConstraints(pattern=_ID)]
@@ -79,6 +80,21 @@ def _validate_json(value: Any) -> Any:
 
 FrozenJson = Annotated[Any, AfterValidator(_validate_json)]
 """Any JSON value, validated and frozen."""
+
+
+def parse_object(text: str) -> FrozenMap:
+    """The JSON object in a text of a model, which may hold anything.
+
+    Raises:
+        ValueError: it is no object, nested too deeply, or has a number or a character that cannot be stored.
+    """
+    try:
+        found = _validate_json(from_json(text, allow_inf_nan=False))
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"]) from None
+    if not isinstance(found, FrozenMap):
+        raise ValueError(f"it must be an object, not {text[:100]!r}")
+    return found
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})

@@ -17,7 +17,7 @@ from selfwire.core.task import Question
 from selfwire.core.tool_calls import call_tool
 from selfwire.core.trajectory import ToolUse
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenMap, Id
+from selfwire.core.values import FrozenMap, Id, parse_object
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain
@@ -25,6 +25,9 @@ from selfwire.evolvers.dytopo.halting import Rounds, find_objection
 from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.schemas import Call, Turn, Verdict, turn_schema
 from selfwire.evolvers.dytopo.turns import ManagerTurn, Private, WorkerTurn
+
+SHOWN = 1000
+"""Most characters of wrong arguments in the error that a worker reads."""
 
 _HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
 """The bracket of a line that could be taken for the head of another entry."""
@@ -173,7 +176,7 @@ class Team:
                 raise ToolError(f"more than {self.config.calls} calls in one round; ask again in the next")
             if call.tool not in held:
                 raise ToolError(f"there is no tool {call.tool!r}; your tools are {', '.join(held)}")
-            arguments = _parse_arguments(call)
+            arguments = _parse_arguments(call.arguments)
             return await call_tool(held[call.tool], arguments, scope=scope.at(node=f"{scope.node}#{at}"))
         except ToolError as error:
             name = re.sub(r"[^A-Za-z0-9_-]", "-", call.tool).lstrip("-_")[:64] or "unknown"
@@ -240,15 +243,8 @@ def _describe_tool(tool: Tool) -> str:
     return f"{spec.name}: {spec.description} Input: {inputs}"
 
 
-def _parse_arguments(call: Call) -> dict[str, Any]:
+def _parse_arguments(text: str) -> FrozenMap:
     try:
-        found = json.loads(call.arguments or "{}", parse_constant=_refuse_constant)
+        return parse_object(text or "{}")
     except ValueError as error:
-        raise ToolError(f"arguments are not JSON ({error}): {call.arguments!r}") from None
-    if not isinstance(found, dict):
-        raise ToolError(f"arguments must be a JSON object, not {found!r}")
-    return found
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+        raise ToolError(f"arguments must be a JSON object ({error}), not {text[:SHOWN]!r}") from None

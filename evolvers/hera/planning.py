@@ -75,10 +75,7 @@ def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan
         resolved = resolved[:steps]
     if not resolved:
         return make_default_plan(workflow, *repairs, "no step is left")
-    try:
-        topology = _topology(draft_steps(resolved, repairs), workflow, repairs)
-    except ValueError as error:
-        return make_default_plan(workflow, *repairs, f"it cannot be made a topology: {error}")
+    topology = _topology(draft_steps(resolved, repairs), workflow, repairs)
     if problems := topology.problems():
         return make_default_plan(workflow, *repairs, *map(str, problems))
     return Plan(topology=topology, repairs=tuple(repairs), profile=reply.query_profile[:300])

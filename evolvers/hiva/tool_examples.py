@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import isclose
 from typing import Any
 
-from selfwire.core.values import to_canonical_json
+from selfwire.core.values import parse_object, to_canonical_json
 from selfwire.core.workflow_tool import EXAMPLES, ToolExample
 from selfwire.evolvers.hiva.schemas import KnownCall
 
@@ -19,8 +19,8 @@ def read_known_calls(calls: Iterable[KnownCall], feedback: str) -> tuple[ToolExa
         if not result or not re.search(rf"(?<![\w.]){re.escape(result)}(?!\w|\.\d)", feedback):
             continue
         try:
-            found.append(ToolExample(arguments=json.loads(call.arguments), result=result))
-        except (ValueError, RecursionError):
+            found.append(ToolExample(arguments=parse_object(call.arguments), result=result))
+        except ValueError:
             continue  # no JSON object, or too long
     return tuple(found)
 

@@ -13,7 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 
-from selfwire.core.errors import ConfigError, SelfwireError
+from selfwire.core.errors import SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.values import FrozenMap, Id
@@ -110,8 +110,6 @@ class _Worker(Runnable[RoundState, dict[str, Any]]):
 
     async def ainvoke(self, input: RoundState, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         run = get_runtime(RoundRun).context
-        if not isinstance(run, RoundRun):
-            raise ConfigError("workers run in a context; call run_workers")
         async with run.active.turn():
             turn = await run.team.turn(
                 run.workflow.agents_by_id[self.worker],

@@ -2,13 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.cli.exit_codes import STOPPED
+from selfwire.cli.exit_codes import STOPPED, WRONG
 from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.runtime.metered import PROBE
+from tests.wire.server import Fault, WireServer
 
 QUESTION = "Who am I?"
 
@@ -85,3 +88,18 @@ def test_an_untrained_router_is_called_so(tmp_path: Path) -> None:
 
 def test_a_run_without_an_answer_prints_its_cost(tmp_path: Path) -> None:
     assert re.search(r"^1 calls, [\d,]+ tokens", ran(tmp_path, "hiva", QUESTION, "--budget-calls", "1").stderr, re.M)
+
+
+def refuse_all_but_probes(body: dict[str, Any]) -> Fault | None:
+    return None if body["messages"][-1]["content"] == PROBE.content else Fault(status=400, message="no such luck")
+
+
+def test_an_agent_that_fails_leaves_no_answer_and_says_why(tmp_path: Path, wire_server: WireServer) -> None:
+    wire_server.picky = refuse_all_but_probes
+    address = ("--model", "openai:mine", "--base-url", wire_server.url, "--embedder", "hashing")
+    result = ran(tmp_path, "hiva", QUESTION, *address)
+    assert (result.exit_code, result.stdout) == (WRONG, "")
+    spent, error = result.stderr.splitlines()
+    assert spent.startswith("1 calls, ")
+    assert error.startswith("error: sink 'aggregator' received nothing: 'source' failed: ModelError: openai:mine at ")
+    assert error.endswith("the provider's state; look at the steps with --show, then try again")

@@ -9,12 +9,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from selfwire.cli.app import build
+from selfwire.cli.exit_codes import WRONG
 from selfwire.cli.selection_plot import WIDTH, draw_bar, draw_selection, write_svg
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.trained_router.probing import Selection
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
+from tests.cli.test_run import refuse_all_but_probes
 from tests.graphs.test_learned_router import team
+from tests.wire.server import WireServer
 
 FOUND = (
     Selection(stage=0, layer=0, probabilities={"io": 0.75, "search": 0.25}, chosen=("io",)),
@@ -72,6 +75,17 @@ def test_the_router_of_any_method_is_shown(tmp_path: Path) -> None:
     [[one]] = json.loads((tmp_path / "p.json").read_text()).values()
     assert one["probabilities"].keys() == {"fish", "wood"}
     assert one["probabilities"]["fish"] > one["probabilities"]["wood"]
+
+
+def test_a_run_that_fails_before_anything_is_chosen_says_why(tmp_path: Path, wire_server: WireServer) -> None:
+    with open_library(tmp_path) as library:
+        run_sync(library.save("team", team(), run="r", step=1))
+    wire_server.picky = refuse_all_but_probes
+    told = ["--model", "openai:mine", "--base-url", wire_server.url, "--embedder", "hashing", "--home", str(tmp_path)]
+    done = CliRunner().invoke(build(), ["selection", "team", "How deep is the sea?", *told])
+    assert done.exit_code == WRONG
+    assert done.stderr.startswith("error: the run ended before anything was chosen: ")
+    assert "no such luck" in done.stderr
 
 
 def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from langsmith import tracing_context
 
-from selfwire.core.errors import BudgetError, OutageError
+from selfwire.core.errors import BudgetError, JournalError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Trajectory
@@ -56,8 +56,10 @@ class Player:
             self.ended.append(question.id)
 
 
-async def rolled(player: Player, kept: dict[str, Trajectory]) -> None:
+async def rolled(player: Player, kept: dict[str, Trajectory], unkept: str = "") -> None:
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
+        if task.id == unkept:
+            raise JournalError("the disk is full")
         kept[task.id] = found[0]
 
     rollout_context = RolloutContext(Lenient(), Journal.memory(), Ledger(), 3, 60, 1.0)
@@ -97,6 +99,16 @@ async def test_what_must_stop_the_run_stops_it_and_what_is_underway_is_kept(
         await rolled(player, kept)
     assert set(kept) == set(player.begun) - {"t3"}
     assert {"t0", "t1", "t2"} <= set(kept)
+    assert len(player.begun) < len(TASKS)
+    assert caplog.records == []
+
+
+async def test_a_result_that_cannot_be_kept_stops_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    kept: dict[str, Trajectory] = {}
+    player = Player()
+    with pytest.raises(JournalError, match="the disk is full"):
+        await rolled(player, kept, unkept="t3")
+    assert set(kept) == set(player.begun) - {"t3"}
     assert len(player.begun) < len(TASKS)
     assert caplog.records == []
 

@@ -187,6 +187,14 @@ async def test_code_that_may_not_run_is_never_run(source: str, reason: str) -> N
     assert (trial.ran, model.names()) == ([], ["ToolDecision", "ToolSource", "ToolSource"])
 
 
+async def test_a_version_whose_examples_do_not_fit_its_parameters_is_declined() -> None:
+    asked = decision(examples=[KnownCall(arguments='{"m": 1}', result="3")])
+    model, trial = ScriptedModel(ToolDecision=asked, ToolSource=ToolSource(source=SOURCES[2])), Trial()
+    [declined] = (await evolve(model, trial=trial)).declined
+    assert declined.reason == "version 2 of 'add': an example of tool 'add' lacks n"
+    assert not trial.ran
+
+
 async def test_a_random_control_draws_single_changes_and_builds_only_those(monkeypatch: pytest.MonkeyPatch) -> None:
     built = list[str]()
 
@@ -291,6 +299,8 @@ def test_d31_only_calls_whose_result_the_environment_states_become_examples() ->
             ('{"n": 4}', ""),
             ("[1]", "3"),
             ("no JSON", "3"),
+            ('{"n": "\\ud83d"}', "3"),  # half a character, which no library could store
+            ('{"n": 1e999}', "3"),
             ("[" * 9000, "3"),
             (json.dumps({"n": "x" * 5000}), "3"),
         )

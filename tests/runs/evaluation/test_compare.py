@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.cli.compare import parse_contestants
+from selfwire.cli.exit_codes import STOPPED
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
@@ -18,6 +19,7 @@ from selfwire.runs.evaluation.contamination import find_contaminated_tasks
 from selfwire.runs.evaluation.lifecycle import validate_request
 from selfwire.runs.evaluation.pre_evolution import compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
+from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.report import STAMP
 
 SIZES = ("--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
@@ -185,3 +187,18 @@ def test_the_table_fits_a_terminal_and_can_be_had_as_markdown(tmp_path: Path) ->
     assert [line.split(" | ")[0] for line in lines[:4]] == [f"| {row.split('  ')[0]}" for row in rows]
     assert all(line.count("|") == titles.count("|") for line in lines[:4])
     assert f"- {STAMP}" in lines
+
+
+def test_results_that_cannot_be_written_at_a_stop_are_said_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(self: Evaluation, *, complete: bool) -> tuple[SystemSummary, ...]:
+        raise ConfigError("the results cannot be written: disk full")
+
+    monkeypatch.setattr(Evaluation, "write_results", refuse)
+    result = compared(tmp_path, "single", "cot", "--budget-calls", "2")
+    assert result.exit_code == STOPPED
+    stopped, unwritten = result.stderr.splitlines()[:2]
+    assert stopped.startswith("stopped: budget exhausted")
+    assert unwritten == "the results cannot be written: disk full"
+    assert "results so far are in" in result.stdout

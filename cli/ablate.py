@@ -14,11 +14,12 @@ from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.table import build_table
 from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import Sizes
+from selfwire.runs.result_pages import keep_study, keep_world
 from selfwire.runs.seeds import run_world
 
 DEFAULTS = Study()
 WORLD_SEEDS = 20
-OF_WORLDS = ("method", "world", "seeds", "workers", "out")
+OF_WORLDS = ("method", "world", "seeds", "workers", "out", "keep")
 """Parameters that go with a world."""
 
 
@@ -50,12 +51,15 @@ def ablate(
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     dry_run: options.DryRun = False,
     out: Annotated[Path | None, typer.Option(help="JSONL of results; what is in it is not run again.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="File for the rows that `selfwire results` computes tables from.")
+    ] = None,
 ) -> None:
     """Compare a method with its ablations and controls, over seeds; prints a table in Markdown."""
     if world is not None:
         idle = set(options.list_given_options(ctx)) - set(OF_WORLDS)
         options.refuse_unused(ctx, idle, f"the world {world!r} has tasks, sizes and systems of its own")
-        _run_world(method, world, seeds or WORLD_SEEDS, workers, out)
+        _run_world(method, world, seeds or WORLD_SEEDS, workers, out, keep)
         return
     study = Study(
         method=method,
@@ -76,12 +80,16 @@ def ablate(
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
     rows = run_ablation(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
     output.make_console().print(build_table(study, rows, output.get_command_line()))
+    if keep is not None:
+        keep_study(study, rows, keep)
     typer.echo(f"results are in {rows_file}", err=True)
 
 
-def _run_world(method: str, name: str, seeds: int, workers: int, out: Path | None) -> None:
+def _run_world(method: str, name: str, seeds: int, workers: int, out: Path | None, keep: Path | None) -> None:
     found = load_world(method, name)
     if seeds < 2:
         raise ConfigError(f"an interval over seeds needs two of them, not {seeds}; give --seeds 2 or more")
     results = run_world(found, seeds, workers, out, lambda line: typer.echo(line, err=True))
+    if keep is not None:
+        keep_world(results, keep)
     output.make_console().print(f"{found.format_tables(results)}\n\n`{output.get_command_line()}`")

@@ -13,6 +13,7 @@ from selfwire.cli import (
     insights,
     measures,
     recall,
+    results,
     run,
     runs,
     selection,
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "runs": runs.runs,
     "clean": runs.clean,
     "measures": measures.measures,
+    "results": results.results,
     "recall": recall.recall,
     "version": show_version,
 }

@@ -130,14 +130,6 @@ def test_who_learns_gets_more_than_chance_in_the_end(make: partial[IndexChooser]
     assert len(AGENTS) == 10
 
 
-def test_the_printed_tables_are_those_of_the_rows_that_are_kept() -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    rows = (docs / "rows" / "kabb-world.jsonl").read_text().splitlines()
-    tables = format_tables([WorldResult.model_validate_json(row) for row in rows])
-    assert len(rows) == 20
-    assert tables in (docs / "results.md").read_text()
-
-
 def test_the_command_runs_a_world_keeps_its_rows_and_refuses_what_it_would_not_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,6 @@
 """The split world of DyTopo's matching, small: what its figures mean, and that the method's own code runs in it."""
 
 from itertools import pairwise
-from pathlib import Path
 
 from selfwire.core.scope import Scope
 from selfwire.evals.studies.dytopo.parts import SplitModel, SplitParameters, make_task
@@ -18,8 +17,6 @@ from selfwire.evals.studies.dytopo.split import (
     run_systems,
     run_task,
 )
-from selfwire.evals.studies.gains import WorldResult
-from selfwire.evals.studies.worlds import list_worlds
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.team import render_memory
 
@@ -87,12 +84,3 @@ def test_no_system_gets_more_than_matching_that_knows_and_a_seed_repeats_itself(
     assert first.figures[ORACLE]["parts"] == max(one["parts"] for one in first.figures.values())
     assert first.figures[SINGLE]["parts"] == 0
     assert "| matching | random edges |" in format_tables([first, first.replace(seed=2)])
-
-
-def test_the_printed_tables_are_those_of_the_rows_that_are_kept() -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    rows = (docs / "rows" / "dytopo-split.jsonl").read_text().splitlines()
-    tables = format_tables([WorldResult.model_validate_json(row) for row in rows])
-    assert len(rows) == 20
-    assert tables in (docs / "results.md").read_text()
-    assert "split" in list_worlds()["dytopo"]

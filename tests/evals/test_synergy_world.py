@@ -1,10 +1,7 @@
 """The world in which pairs make the difference: its bounds, and that the bandit's own synergy is what is switched."""
 
-from pathlib import Path
-
 import numpy as np
 
-from selfwire.evals.studies.gains import WorldResult
 from selfwire.evals.studies.hiva.branching import LAYERS, make_world
 from selfwire.evals.studies.hiva.regret import ORACLE, UNIFORM
 from selfwire.evals.studies.hiva.synergy import (
@@ -53,11 +50,3 @@ def test_every_system_plays_the_same_tasks_within_the_bounds() -> None:
     assert {result.figures[name]["free"] for name in KABB} == {3 * 20}
     assert load_world("hiva", "synergy") is WORLD
     assert {claim.control for claim in WORLD.claims} < {*result.figures}
-
-
-def test_the_printed_tables_are_those_of_the_rows_that_are_kept() -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    rows = (docs / "rows" / "hiva-synergy.jsonl").read_text().splitlines()
-    assert (
-        WORLD.format_tables([WorldResult.model_validate_json(row) for row in rows]) in (docs / "results.md").read_text()
-    )

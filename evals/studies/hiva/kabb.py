@@ -44,10 +44,13 @@ KABB: Mapping[str, KabbConfig] = {
     MAIN: KabbConfig(k=K),
     "KABB w/o knowledge distance": KabbConfig(k=K, **NO_DISTANCE),
     "KABB w/o synergy": KabbConfig(k=K, synergy_weight=0.0),
+    "KABB, eta = 2": KabbConfig(k=K, synergy_weight=2.0),
+    "KABB, eta = 5": KabbConfig(k=K, synergy_weight=5.0),
+    "KABB w/o decay": KabbConfig(k=K, decay=1.0),
     "KABB w/o both": KabbConfig(k=K, synergy_weight=0.0, **NO_DISTANCE),
     "KABB w/o both and decay": KabbConfig(k=K, synergy_weight=0.0, decay=1.0, **NO_DISTANCE),
 }
-"""The bandit as it is by default, and with parts switched off."""
+"""The bandit as it is by default, with parts switched off, and with other weights of synergy."""
 
 
 class Chooser(Protocol):
@@ -249,7 +252,7 @@ WORLD = World(
         Claim("knowledge distance", "KABB w/o knowledge distance"),
         Claim("knowledge distance, first tasks of new kinds", "KABB w/o knowledge distance", scale=OF_NEW_KINDS),
         Claim("synergy", "KABB w/o synergy"),
-        Claim("decay of beliefs", "KABB w/o both and decay", main="KABB w/o both"),
+        Claim("decay of beliefs", "KABB w/o decay"),
         Claim("a bandit that reads claims", "greedy per kind"),
     ),
     tables=format_tables,

@@ -1,0 +1,47 @@
+"""The command that computes the tables of pages from rows of results: results."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfwire.cli import output
+from selfwire.core.errors import ConfigError
+from selfwire.evals.evaluation.kept_scores import keep_scores
+from selfwire.runs.result_pages import check_pages, fill_page, list_exempt
+
+
+def results(
+    pages: Annotated[
+        list[Path] | None, typer.Argument(help="Markdown pages; README.md and docs/*.md if none is named.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare; exit with 1 where a page differs.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Put the computed tables into the pages.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep the scores of a results.jsonl in --out instead, without answers.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File for --keep.")] = None,
+) -> None:
+    """Compute the tables of pages anew from the rows that are kept, and check the numbers of their text."""
+    if keep is not None:
+        if out is None or check or write or pages:
+            raise ConfigError("--keep RESULTS goes with --out FILE, and with nothing else")
+        keep_scores(keep, out)
+        return
+    if check == write:
+        raise ConfigError("choose what to do with the pages: --check or --write")
+    named = pages or [page for page in (Path("README.md"), *sorted(Path("docs").glob("*.md"))) if page.exists()]
+    if not named:
+        raise ConfigError("there is no README.md and no docs/ here; name the pages")
+    if write:
+        for page in named:
+            output.write_text(page, fill_page(page), "the page")
+    found = check_pages(named)
+    for one in found:
+        typer.echo(f"{one.page}, {one.where}:\n{one.text}\n")
+    exempt = [(page, one) for page in named for one in list_exempt(page)]
+    for page, title in exempt:
+        typer.echo(f"{page}, not recomputed: {title}")
+    typer.echo(f"{len(named)} pages, {len(found)} differences, {len(exempt)} sections not recomputed")
+    if found:
+        raise typer.Exit(1)

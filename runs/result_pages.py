@@ -1,0 +1,297 @@
+"""Pages with tables that are computed from rows of results, and what their text says of them.
+
+A table of a Markdown page stands between two comments; paths are relative to the page:
+
+    <!-- table: systems rows=rows/compare-archive.jsonl against=single -->
+    <!-- end of table -->
+
+    systems     scores and costs of an evaluation, `rows` as `keep_scores` writes them
+    paired      differences of an evaluation's systems from one of them, `against`
+    scores      evaluations side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
+    ablation    a study, `rows` as `keep_study` writes them
+    world       a world's tables: `method`, `name`, `rows`
+    claims      what the mechanisms of all worlds on the page are worth
+
+Every number with a decimal point in a section's text must come from the tables of the section, or of any page if it
+has none; numbers that are no results (sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`, and
+a section whose rows are not kept says why, in `<!-- not recomputed: why -->`.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenModel
+from selfwire.evals.evaluation.kept_scores import read_kept_scores
+from selfwire.evals.evaluation.table import (
+    Column,
+    SystemSummary,
+    build_table,
+    choose_comparison,
+    compute_difference,
+    format_difference,
+    list_columns,
+)
+from selfwire.evals.studies.gains import Claim, WorldResult, list_claim_columns
+from selfwire.evals.studies.worlds import World, load_world
+from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row
+from selfwire.runs.ablation.table import build_table as build_study_table
+
+END = "<!-- end of table -->"
+_TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
+_GIVEN = re.compile(r"<!-- given: ([^>]*?) ?-->")
+_EXEMPT = re.compile(r"<!-- not recomputed: ([^>]*?) ?-->")
+_NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})", re.DOTALL)
+_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\d)")
+_LEFT_OUT = ("s/task", "S")
+"""Columns of an evaluation that stand on no page: times differ from machine to machine."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """What a page says and its rows do not: a difference of tables, or numbers without a source."""
+
+    page: Path
+    where: str
+    text: str
+
+
+class StudyHead(FrozenModel):
+    """The first line of a study's rows: what was compared."""
+
+    head: Study
+
+
+def keep_study(study: Study, rows: Sequence[Row], out: Path) -> None:
+    """Write a study and its rows.
+
+    Raises:
+        ConfigError: they cannot be written; so does `keep_world`.
+    """
+    _keep([StudyHead(head=study), *rows], out)
+
+
+def keep_world(results: Sequence[WorldResult], out: Path) -> None:
+    """Write the figures of a world, a line per seed, with six digits."""
+    rounded = [
+        one.replace(figures={name: {key: round(x, 6) for key, x in row.items()} for name, row in one.figures.items()})
+        for one in results
+    ]
+    _keep(rounded, out)
+
+
+def _keep(lines: Sequence[FrozenModel], out: Path) -> None:
+    try:
+        out.write_text("".join(f"{line.model_dump_json()}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"rows cannot be written to {out}: {error.strerror}; name another file") from None
+
+
+def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
+    """Everything on the pages that differs from what their rows give.
+
+    Raises:
+        ConfigError: a page, its rows or a comment on it cannot be used.
+    """
+    texts = {page: (_read(page), fill_page(page)) for page in pages}
+    known = [number for _, filled in texts.values() for number in find_numbers(_join_tables(filled))]
+    found: list[Mismatch] = []
+    for page, (text, filled) in texts.items():
+        if text != filled:
+            lines = difflib.unified_diff(text.splitlines(), filled.splitlines(), "page", "rows", lineterm="", n=0)
+            found.append(Mismatch(page, "tables", "\n".join(lines)))
+        if _TABLE.search(text):
+            found += _check_text(page, filled, known)
+    return found
+
+
+def fill_page(page: Path) -> str:
+    """The page's text with its tables computed anew.
+
+    Raises:
+        ConfigError: as `check_pages`.
+    """
+    text = _read(page)
+    if text.count("<!-- table:") != len(_TABLE.findall(text)):
+        raise ConfigError(f"{page}: a table has no end; close it with {END}")
+
+    def fill(match: re.Match[str]) -> str:
+        start, kind, options, _, end = match.groups()
+        given = dict(part.split("=", 1) for part in options.split() if "=" in part)
+        if kind not in TABLES:
+            raise ConfigError(f"{page}: there is no kind of table {kind!r}; choose {', '.join(TABLES)}")
+        try:
+            return f"{start}{TABLES[kind](page, given).strip()}\n{end}"
+        except KeyError as error:
+            raise ConfigError(f"{page}: the table {kind} {options} lacks {error}") from None
+
+    return _TABLE.sub(fill, text)
+
+
+def list_exempt(page: Path) -> list[str]:
+    """Titles of the sections that say that they are not computed from rows, with their reasons."""
+    found = [(one, _EXEMPT.search(one)) for one in _split_sections(_read(page))]
+    return [f"{_get_title(one)}: {match[1]}" for one, match in found if match]
+
+
+def find_numbers(text: str) -> list[float]:
+    """All numbers with a decimal point, without signs."""
+    return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
+
+
+def _check_text(page: Path, text: str, known: Sequence[float]) -> Iterator[Mismatch]:
+    for section in _split_sections(text):
+        if _EXEMPT.search(section):
+            continue
+        tables = [match[0] for match in _TABLE.finditer(section)]
+        sources = find_numbers("\n".join(tables)) if tables else known
+        given = [number for listed in _GIVEN.findall(section) for number in listed.split()]
+        given += [number for match in _TABLE.finditer(section) for number in _list_settings(match[2], match[3])]
+        words = _NO_TEXT.sub(" ", _TABLE.sub(" ", section))
+        lost = [
+            number
+            for number in dict.fromkeys(_NUMBER.findall(words))
+            if number not in given and not _is_rounded(number, sources)
+        ]
+        if lost:
+            yield Mismatch(page, f"section {_get_title(section)!r}", f"no table gives {', '.join(lost)}")
+
+
+def _split_sections(text: str) -> list[str]:
+    return re.split(r"^(?=#+ )", text, flags=re.MULTILINE)
+
+
+def _get_title(section: str) -> str:
+    return section.partition("\n")[0].strip("# ")
+
+
+def _list_settings(kind: str, options: str) -> list[str]:
+    if kind != "world":
+        return []
+    given = dict(part.split("=", 1) for part in options.split())
+    return re.findall(r"\d+\.\d+", load_world(given["method"], given["name"]).parameters.model_dump_json())
+
+
+def _is_rounded(number: str, sources: Sequence[float]) -> bool:
+    """Whether a number is one of the sources, with fewer digits."""
+    digits, value = len(number.partition(".")[2]), float(number.replace(",", ""))
+    return any(abs(source - value) <= 0.5 * 10**-digits + 1e-9 for source in sources)
+
+
+def _join_tables(text: str) -> str:
+    return "\n".join(match[4] for match in _TABLE.finditer(text))
+
+
+def _read(page: Path) -> str:
+    try:
+        return page.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the page {page} cannot be read: {error}") from None
+
+
+def _format_systems(page: Path, given: Mapping[str, str]) -> str:
+    _, lines = read_kept_scores(page.parent / given["rows"])
+    columns = [one for one in list_columns(choose_comparison(lines, given["against"])) if one.name not in _LEFT_OUT]
+    solved = all(line.interval == line.share for line in lines)
+    told = [one for one in columns if not (solved and one.name.startswith("solved"))]
+    free = all(line.spend.dollars == 0 for line in lines)
+    return build_table([one for one in told if not (free and one.name == "$/task")], lines).markdown
+
+
+def _format_paired(page: Path, given: Mapping[str, str]) -> str:
+    _, lines = read_kept_scores(page.parent / given["rows"])
+    against = choose_comparison(lines, given["against"])
+    others = [line for line in lines if line is not against]
+    return build_table(
+        (
+            Column[SystemSummary]("system", lambda line: line.name),
+            Column(f"difference from {against.name} [95 %]", lambda line: _differ(line, against)),
+        ),
+        others,
+    ).markdown
+
+
+def _format_scores(page: Path, given: Mapping[str, str]) -> str:
+    files = {title: file for title, file in given.items() if title not in ("against", "systems", "costs")}
+    read = {title: read_kept_scores(page.parent / file)[1] for title, file in files.items()}
+    listed = given.get("systems", "").split(",") if "systems" in given else []
+    names = listed or [line.contestant.name for line in next(iter(read.values()))]
+    columns: list[Column[str]] = [Column("system", lambda name: name)]
+    for title, lines in read.items():
+        against = choose_comparison(lines, given["against"])
+        shown = [("score [95 %]", f"{title}: score [95 %]"), ("difference [95 %]", f"from {against.name}")]
+        shown += [("calls/task", "calls/task"), ("evolution", "evolution")] if "costs" in given else []
+        by_name = {line.contestant.name: line for line in lines}
+        for column in list_columns(against):
+            columns += [
+                Column(new, partial(_format_named, column, by_name)) for old, new in shown if old == column.name
+            ]
+    return build_table(columns, names).markdown
+
+
+def _format_named(column: Column[SystemSummary], lines: Mapping[str, SystemSummary], name: str) -> str:
+    return column.format(lines[name])
+
+
+def _differ(line: SystemSummary, against: SystemSummary) -> str:
+    return format_difference(compute_difference(line, against) if line is not against else None)
+
+
+def _format_ablation(page: Path, given: Mapping[str, str]) -> str:
+    path = page.parent / given["rows"]
+    try:
+        first, *rest = path.read_text(encoding="utf-8").splitlines()
+        study = StudyHead.model_validate_json(first).head
+        schema: type[Row] = EvolutionRow if study.evolves else EvaluationRow
+        return build_study_table(study, [schema.model_validate_json(line) for line in rest])
+    except (OSError, ValueError, ValidationError) as error:
+        raise ConfigError(f"{path} holds no study: {error}; `selfwire ablate --keep` writes such files") from None
+
+
+def _read_world(page: Path, given: Mapping[str, str]) -> tuple[World, list[WorldResult]]:
+    path = page.parent / given["rows"]
+    try:
+        rows = [WorldResult.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, ValidationError) as error:
+        raise ConfigError(
+            f"{path} holds no rows of a world: {error}; `selfwire ablate --world NAME --keep` writes them"
+        ) from None
+    return load_world(given["method"], given["name"]), rows
+
+
+def _format_world(page: Path, given: Mapping[str, str]) -> str:
+    world, rows = _read_world(page, given)
+    return world.format_tables(rows)
+
+
+def _format_claims(page: Path, given: Mapping[str, str]) -> str:
+    head: tuple[str, ...] = ()
+    cells: list[tuple[str, ...]] = []
+    for match in _TABLE.finditer(_read(page)):
+        if match[2] == "world":
+            options = dict(part.split("=", 1) for part in match[3].split())
+            world, rows = _read_world(page, options)
+            columns: tuple[Column[Claim], ...] = list_claim_columns(rows, world.scale)
+            head = ("world", *(one.name for one in columns))
+            name = f"{options['method']}, {options['name']}"
+            cells += [(name, *(one.format(claim) for one in columns)) for claim in world.claims]
+    kept = [at for at in range(len(head)) if any(row[at] != "-" for row in cells)]
+    rows_text = [" | ".join(row[at] for at in kept) for row in (head, ("---",) * len(head), *cells)]
+    return "\n".join(f"| {row} |" for row in rows_text)
+
+
+TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
+    "systems": _format_systems,
+    "paired": _format_paired,
+    "scores": _format_scores,
+    "ablation": _format_ablation,
+    "world": _format_world,
+    "claims": _format_claims,
+}

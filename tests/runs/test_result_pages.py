@@ -1,0 +1,185 @@
+"""Pages whose tables are computed from rows: the repository's own, and what a changed page or row is told."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from selfwire.cli.app import build
+from selfwire.core.errors import ConfigError
+from selfwire.evals.evaluation.kept_scores import keep_scores, read_kept_scores
+from selfwire.evals.evaluation.rows import Header, SystemInfo, TaskRow
+from selfwire.evals.evaluation.table import SystemSummary, compute_difference
+from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.rows import EvaluationRow
+from selfwire.runs.ablation.table import build_table
+from selfwire.runs.result_pages import check_pages, fill_page, find_numbers, keep_study, list_exempt
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_every_table_and_number_of_our_pages_follows_from_the_rows() -> None:
+    assert [f"{one.page.name}, {one.where}: {one.text}" for one in check_pages(PAGES)] == []
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "docs" / "rows", tmp_path / "rows")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Results\n\n<!-- table: systems rows=rows/compare-archive.jsonl against=single -->\n<!-- end of table -->\n\n"
+        "One agent scores 0.25; `0.333` and [a link](x-0.123.md) are no results.\n"
+    )
+    page.write_text(fill_page(page))
+    return page
+
+
+def test_a_page_that_was_just_filled_has_no_differences(page: Path) -> None:
+    assert check_pages([page]) == []
+    assert fill_page(page) == page.read_text()
+    assert "| single | 0.25 " in page.read_text()
+
+
+def test_a_changed_digit_of_a_table_is_found(page: Path) -> None:
+    page.write_text(page.read_text().replace("| single | 0.25 ", "| single | 0.26 "))
+    [found] = check_pages([page])
+    assert (found.page, found.where) == (page, "tables")
+    assert "-| single | 0.26 " in found.text
+    assert "+| single | 0.25 " in found.text
+
+
+def test_a_number_of_the_text_that_no_row_gives_is_found_unless_it_is_given(page: Path) -> None:
+    text = page.read_text()
+    page.write_text(text.replace("scores 0.25", "scores 0.777, and 61.5 % more"))
+    [found] = check_pages([page])
+    assert (found.where, found.text) == ("section 'Results'", "no table gives 0.777, 61.5")
+    page.write_text(page.read_text() + "\n<!-- given: 0.777 61.5 -->\n")
+    assert check_pages([page]) == []
+    page.write_text(text.replace("scores 0.25", "scores 0.777") + "\n<!-- not recomputed: nobody kept it -->\n")
+    assert check_pages([page]) == []
+    assert list_exempt(page) == ["Results: nobody kept it"]
+
+
+def test_a_changed_row_is_found(page: Path) -> None:
+    rows = page.parent / "rows" / "compare-archive.jsonl"
+    head, *lines = rows.read_text().splitlines()
+    changed = json.loads(lines[-1])
+    changed["scores"] = [1.0] * len(changed["scores"])
+    rows.write_text("\n".join([head, *lines[:-1], json.dumps(changed)]))
+    assert [one.where for one in check_pages([page])] == ["tables"]
+
+
+@pytest.mark.parametrize(
+    ("comment", "message"),
+    [
+        ("<!-- table: magic rows=x -->\n<!-- end of table -->", "no kind of table 'magic'"),
+        ("<!-- table: systems rows=rows/none.jsonl against=single -->\n<!-- end of table -->", "holds no scores"),
+        ("<!-- table: systems against=single -->\n<!-- end of table -->", "lacks 'rows'"),
+        ("<!-- table: ablation rows=rows/kabb-world.jsonl -->\n<!-- end of table -->", "holds no study"),
+        (
+            "<!-- table: world method=hiva name=kabb rows=rows/none -->\n<!-- end of table -->",
+            "holds no rows of a world",
+        ),
+        (
+            "<!-- table: world method=hiva name=x rows=rows/none -->\n<!-- end of table -->",
+            "holds no rows|no world 'x'",
+        ),
+        ("<!-- table: claims -->\n", "has no end"),
+    ],
+)
+def test_a_comment_that_cannot_be_used_is_an_error_in_words(page: Path, comment: str, message: str) -> None:
+    page.write_text(comment)
+    with pytest.raises(ConfigError, match=message):
+        check_pages([page])
+
+
+def test_an_ablation_is_kept_with_its_study(page: Path) -> None:
+    study = Study(method="tacomas", seeds=2, variants=("full", "fixed"))
+    shared = {
+        "study": study.key,
+        "compared": 4,
+        "errors": 0,
+        "calls": 9.0,
+        "tokens": 90.0,
+        "efficiency": None,
+        "paths": {},
+    }
+    rows = [
+        EvaluationRow.model_validate(
+            {**shared, "variant": name, "seed": seed, "after": after, "seconds": 1, "rounds": 2}
+        )
+        for name, after in (("full", 0.75), ("fixed", 0.25))
+        for seed in range(2)
+    ]
+    keep_study(study, rows, page.parent / "rows" / "study.jsonl")
+    page.write_text("<!-- table: ablation rows=rows/study.jsonl -->\n<!-- end of table -->\n")
+    assert build_table(study, rows).strip() in fill_page(page)
+    with pytest.raises(ConfigError, match="cannot be written"):
+        keep_study(study, rows, page.parent)
+
+
+def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
+    rows = [
+        TaskRow(
+            target=name, task=f"t{number}", score=score, solved=None if score is None else score == 1,
+            error="it broke" if score is None else None, calls=number, input_tokens=10 * number, output_tokens=number,
+            dollars=0.5 if name == "b" else 0.0, seconds=1.0, answer="a secret answer",
+        )
+        for name, scores in (("a", (1.0, 0.0, None)), ("b", (0.5, 1.0, 1.0)))
+        for number, score in enumerate(scores)
+    ]  # fmt: skip
+    infos = tuple(SystemInfo(name=name, target=name, method="", workflow="") for name in "ab")
+    header = Header(
+        selfwire="0", code="c", run="r", benchmark="archive", grader="exact", split="test", seed=3, tasks=3,
+        models={"agent": "offline"}, embedder="hashing", calls_per_task=30, contestants=infos, oracle=False,
+        stand_in=True, complete=True,
+    )  # fmt: skip
+    results, kept = tmp_path / "results.jsonl", tmp_path / "kept.jsonl"
+    results.write_text("\n".join(one.model_dump_json() for one in (header, *rows)))
+    keep_scores(results, kept)
+    assert "secret" not in kept.read_text()
+    head, lines = read_kept_scores(kept)
+    assert (head.seed, head.tasks) == (3, ("t0", "t1", "t2"))
+    for info, line in zip(infos, lines, strict=True):
+        whole = SystemSummary(info)
+        for row in rows:
+            if row.target == info.name:
+                whole.add(row)
+        assert (line.scores, line.interval, line.solved, line.errors) == (
+            whole.scores, whole.interval, whole.solved, whole.errors,
+        )  # fmt: skip
+        assert line.spend == whole.spend.replace(seconds=0.0)
+    assert compute_difference(lines[1], lines[0]) is not None
+    results.write_text(header.replace(complete=False).model_dump_json())
+    with pytest.raises(ConfigError, match="resume the run r"):
+        keep_scores(results, kept)
+
+
+def test_the_command_checks_writes_and_keeps(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def invoke(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(build(), ["results", *arguments])
+        return done.exit_code, done.output
+
+    assert invoke("--check", str(page)) == (0, "1 pages, 0 differences, 0 sections not recomputed\n")
+    page.write_text(page.read_text().replace("| single | 0.25 ", "| single | 0.26 "))
+    code, said = invoke("--check", str(page))
+    assert code == 1
+    assert "+| single | 0.25 " in said
+    assert invoke("--write", str(page))[0] == 0
+    monkeypatch.chdir(page.parent / "rows")
+    for arguments, message in (
+        (("--check",), "name the pages"),
+        ((), "--check or --write"),
+        (("--keep", "x", "--check"), "goes with --out"),
+        (("--keep", str(page), "--out", "y"), "no file of results"),
+    ):
+        code, said = invoke(*arguments)
+        assert code != 0
+        assert message in said
+
+
+def test_numbers_are_found_as_people_write_them() -> None:
+    assert find_numbers("+0.58 [+0.44, +0.73], 20,416.5 tokens, v1.2.3 and D1-D2") == [0.58, 0.44, 0.73, 20416.5]

@@ -1,0 +1,3 @@
+"""Worlds for TacoMAS's mechanisms."""
+
+WORLDS = ("roles", "votes")

@@ -1,23 +1,24 @@
-"""Random legal edits: the control for edits that a model proposes. Method-free."""
+"""Random edits: the control for edits that a model proposes. Method-free.
 
-from collections.abc import Callable, Sequence
+`apply_at_random` makes as many edits as a method made, of the same kinds; places and texts are drawn. `edit_at_random`
+makes a random team.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, Rewiring, RewritePrompt
+from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.operations import (
-    ROLE_LENGTH,
     add_parallel,
     add_serial,
     connect_to_sink,
     list_legal_operations,
-    make_fresh_id,
     make_newcomer,
     rejoin_source,
     remove_dead,
@@ -32,22 +33,117 @@ class RandomControl:
     """What methods share whose rewirings are drawn at random; it stands before the method among the bases.
 
     Attributes:
-        counts: rewirings per iteration; the last one is repeated.
-        instructions: prompts to draw from for newcomers and rewrites.
+        operations: kinds of edits per iteration, in order, with repetitions; the last ones hold for later iterations.
+        instructions: texts to draw from for newcomers and rewrites.
     """
 
-    counts: tuple[int, ...] = ()
+    operations: tuple[tuple[str, ...], ...] = ()
     instructions: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, method: Any, counts: Sequence[int], instructions: Sequence[str]) -> Self:
+    def of(cls, method: Any, operations: Sequence[Sequence[str]], instructions: Sequence[str]) -> Self:
         """The control for a method; further arguments as the attributes."""
         own = {field.name: getattr(method, field.name) for field in fields(method)}
-        return cls(**own, counts=tuple(counts), instructions=tuple(instructions))
+        return cls(**own, operations=tuple(map(tuple, operations)), instructions=tuple(instructions))
 
-    def get_edit_count(self, scope: Scope) -> int:
-        """Rewirings of the scope's iteration; the last count holds for later iterations too."""
-        return self.counts[min(scope.iteration, len(self.counts) - 1)] if self.counts else 0
+    def get_operations(self, scope: Scope) -> tuple[str, ...]:
+        """Kinds of edits of the scope's iteration."""
+        return self.operations[min(scope.iteration, len(self.operations) - 1)] if self.operations else ()
+
+
+class RandomOperation(NamedTuple):
+    """How one kind of edit is drawn.
+
+    Attributes:
+        part: what it changes; of one part a place is edited once in an iteration.
+        list_places: agents or nodes where it is legal.
+        propose: makes the edit at one of them.
+    """
+
+    part: str
+    list_places: Callable[[Workflow], Sequence[Id]]
+    propose: Callable[[Workflow, Id, np.random.Generator], Rewiring]
+
+
+class RandomEdits(NamedTuple):
+    """The workflow with the edits that were drawn, these edits, and the kinds that were legal nowhere."""
+
+    workflow: Workflow
+    applied: tuple[Rewiring, ...]
+    left_out: tuple[str, ...]
+
+
+def apply_at_random(
+    workflow: Workflow, operations: Sequence[str], kinds: Mapping[str, RandomOperation], random: np.random.Generator
+) -> RandomEdits:
+    """Make one edit per operation, in order, each at a place that is drawn.
+
+    As methods do, it takes no place twice and no newcomer while others are open; then rather that than fewer edits.
+    What is legal nowhere is tried once more after all others.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    if unknown := sorted(set(operations) - kinds.keys()):
+        raise ValueError(f"there is no random {', '.join(unknown)}; kinds are {', '.join(kinds)}")
+    now, known = workflow, workflow.agents_by_id.keys() | workflow.topology.agents.keys()
+    applied, used, waiting = list[Rewiring](), set[tuple[str, Id]](), tuple(operations)
+    for _ in range(2):
+        left = []
+        for operation in waiting:
+            part, list_places, propose = kinds[operation]
+            places = list_places(now)
+            if not places:
+                left.append(operation)
+                continue
+            fresh = [place for place in places if place in known and (part, place) not in used]
+            place = draw(fresh or places, random)
+            used.add((part, place))
+            applied.append(propose(now, place, random))
+            now = now.apply(applied[-1])
+        waiting = tuple(left)
+    return RandomEdits(now.with_lineage(workflow, applied) if applied else workflow, tuple(applied), waiting)
+
+
+def list_team_operations(instructions: Sequence[str], length: int) -> dict[str, RandomOperation]:
+    """Rewrites of prompts and the operations around a node, by kind.
+
+    Args:
+        instructions: to draw from.
+        length: most characters of a prompt.
+
+    Raises:
+        ValueError: there are no instructions.
+    """
+    _refuse_no_instructions(instructions)
+
+    def make_operation(name: str) -> RandomOperation:
+        def list_places(workflow: Workflow) -> list[Id]:
+            return [node for node in workflow.topology.agents if name in list_legal_operations(workflow, node)]
+
+        def propose(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:
+            return _propose(name, workflow, node, instructions, random)
+
+        return RandomOperation("topology", list_places, propose)
+
+    def rewrite(workflow: Workflow, agent: Id, random: np.random.Generator) -> Rewiring:
+        prompt = add_instruction(workflow.agents_by_id[agent].prompt, instructions, length, random)
+        return Rewiring(RewritePrompt(agent, prompt), why=WHY, operation="REWRITE_PROMPT", by=agent)
+
+    names = ("ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR")
+    rewriting = RandomOperation("prompt", lambda workflow: list(workflow.agents_by_id), rewrite)
+    return {"REWRITE_PROMPT": rewriting, **{name: make_operation(name) for name in names}}
+
+
+def add_instruction(prompt: str, instructions: Sequence[str], length: int, random: np.random.Generator) -> str:
+    """The prompt with a drawn instruction below it, or, half of the time, in the place of an earlier drawn one."""
+    lines = prompt.rstrip().split("\n")
+    new = draw([text for text in instructions if text not in lines] or list(instructions), random)
+    earlier = [place for place, line in enumerate(lines) if line in instructions]
+    if earlier and (random.random() < 0.5 or len(prompt) + len(new) >= length):
+        lines[earlier[int(random.integers(len(earlier)))]] = new
+        return "\n".join(lines)
+    return "\n".join([*lines, new]) if len(prompt) + len(new) < length else new
 
 
 def edit_at_random(
@@ -67,71 +163,48 @@ def edit_at_random(
     """
     if problems := workflow.topology.problems():
         raise ValueError(f"only a team that may run is edited: {'; '.join(map(str, problems))}")
-    random = scope.random("random edits")
-    return _apply_drawn(workflow, count, instructions, lambda now: _draw_rewiring(now, instructions, random))
-
-
-def edit_pool_at_random(
-    workflow: Workflow, count: int, instructions: Sequence[str], *, most: int, scope: Scope
-) -> tuple[Workflow, tuple[Rewiring, ...]]:
-    """As `edit_at_random`, for a pool of agents where topologies are planned for each question.
-
-    An agent other than the sink's is drawn; then its prompt is rewritten or, while the pool has fewer than `most`
-    agents, a newcomer with its tools joins.
-
-    Raises:
-        ValueError: no instructions, or a negative count.
-    """
-    random = scope.random("random edits")
-    sink = workflow.agent_at(workflow.topology.sink).id
-
-    def draw_rewiring(now: Workflow) -> Rewiring:
-        agent = _draw([one.id for one in now.agents if one.id != sink] or [sink], random)
-        joins = len(now.agents) < most and _draw(("join", "rewrite"), random) == "join"
-        text = _draw(instructions, random)
-        if not joins:
-            return Rewiring(RewritePrompt(agent, text), why=WHY, operation="REWRITE_PROMPT", by=agent)
-        role, tools = " ".join(text.split())[:ROLE_LENGTH], now.agents_by_id[agent].tools
-        newcomer = Agent(id=make_fresh_id(now, text), role=role, prompt=text, tools=tools)
-        return Rewiring(AddAgent(newcomer), why=WHY, operation="MUTATE", by=agent)
-
-    return _apply_drawn(workflow, count, instructions, draw_rewiring)
-
-
-def _apply_drawn(
-    workflow: Workflow, count: int, instructions: Sequence[str], draw_rewiring: Callable[[Workflow], Rewiring]
-) -> tuple[Workflow, tuple[Rewiring, ...]]:
-    if not instructions or count < 0:
-        raise ValueError(f"random edits need instructions and a count of 0 or more, not {len(instructions)}, {count}")
-    now, applied = workflow, list[Rewiring]()
+    _refuse_no_instructions(instructions)
+    if count < 0:
+        raise ValueError(f"the count of random edits is 0 or more, not {count}")
+    random, now, applied = scope.random("random edits"), workflow, list[Rewiring]()
     for _ in range(count):
-        applied.append(draw_rewiring(now))
+        applied.append(_draw_rewiring(now, instructions, random))
         now = now.apply(applied[-1])
     return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied)
 
 
+def draw(options: Sequence[str], random: np.random.Generator) -> str:
+    """One of the options, each as likely as the others."""
+    return options[int(random.integers(len(options)))]
+
+
 def _draw_rewiring(workflow: Workflow, instructions: Sequence[str], random: np.random.Generator) -> Rewiring:
     nodes = [node for node in workflow.topology.agents if node != workflow.topology.sink]
-    node = _draw(nodes or [workflow.topology.sink], random)
-    operation = _draw(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
-    text = _draw(instructions, random)
+    node = draw(nodes or [workflow.topology.sink], random)
+    operation = draw(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
+    made = _propose(operation, workflow, node, instructions, random)
+    if operation != "REMOVE_SUCCESSOR":
+        return made
+    cut = workflow.apply(made)
+    dead = remove_dead(cut)
+    pruned = cut.apply(Rewiring(*dead, why=WHY)) if dead else cut
+    return made.replace(edits=(*made.edits, *dead, *rejoin_source(pruned.topology)))
+
+
+def _propose(
+    operation: str, workflow: Workflow, node: Id, instructions: Sequence[str], random: np.random.Generator
+) -> Rewiring:
+    text = draw(instructions, random)
     if operation.startswith("ADD_"):
         add = add_parallel if operation == "ADD_PARALLEL" else add_serial
         return add(workflow, node, make_newcomer(workflow, node, text), why=WHY)
     if operation == "REMOVE_SUCCESSOR":
-        return _remove_edge(workflow, node, random)
+        return remove_successor(node, draw(workflow.topology.successors[node], random), why=WHY)
     if operation == "CONNECT_TO_AGGREGATOR":
         return connect_to_sink(workflow, node, why=WHY)
     return Rewiring(RewritePrompt(workflow.agent_at(node).id, text), why=WHY, operation="REWRITE_PROMPT", by=node)
 
 
-def _remove_edge(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:
-    removal = remove_successor(node, _draw(workflow.topology.successors[node], random), why=WHY)
-    cut = workflow.apply(removal)
-    dead = remove_dead(cut)
-    pruned = cut.apply(Rewiring(*dead, why=WHY)) if dead else cut
-    return removal.replace(edits=(*removal.edits, *dead, *rejoin_source(pruned.topology)))
-
-
-def _draw(options: Sequence[str], random: np.random.Generator) -> str:
-    return options[int(random.integers(len(options)))]
+def _refuse_no_instructions(instructions: Sequence[str]) -> None:
+    if not instructions:
+        raise ValueError("random edits need instructions to draw from; give at least one")

@@ -97,8 +97,7 @@ class MethodDescriptor(Generic[MethodT, Config]):
         evolves: whether variants are evolved before they are measured; False for a method whose team changes only
             within a question.
         rounds: config field with the most rounds or stages of a question; "" where there is none.
-        random_edits: makes the control with random rewirings, from how many an iteration has and the prompts to draw
-            from.
+        random_edits: makes the control with random edits, from their kinds in each iteration and texts to draw from.
         router: how its router is trained, if it learns one.
         learns_insights: whether its workflows keep a library of insights.
         format_notes: paragraphs for people on a trajectory's notes, one string each.
@@ -119,7 +118,7 @@ class MethodDescriptor(Generic[MethodT, Config]):
     variants: Mapping[str, Variant] = field(default_factory=lambda: {FULL: Variant(title=FULL)})
     evolves: bool = True
     rounds: str = ""
-    random_edits: Callable[[MethodT, Sequence[int], Sequence[str]], Method] | None = None
+    random_edits: Callable[[MethodT, Sequence[Sequence[str]], Sequence[str]], Method] | None = None
     router: RouterTraining[MethodT] | None = None
     learns_insights: bool = False
     format_notes: Callable[[Mapping[str, Any]], Sequence[str]] = lambda notes: ()

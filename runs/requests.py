@@ -103,7 +103,7 @@ class EvolveRequest(Request):
         config: the method's own config fields, as JSON.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
         tested: whether the test split is run at the end; off where an evaluation runs it.
-        random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
+        random_edits: replaces the method's edits by random legal ones of these kinds in each iteration.
     """
 
     method: str = DEFAULT_METHOD
@@ -113,7 +113,7 @@ class EvolveRequest(Request):
     seed_team: str | None = None
     baselines: bool = True
     tested: bool = True
-    random_edits: tuple[int, ...] | None = None
+    random_edits: tuple[tuple[str, ...], ...] | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from selfwire.evolvers.trace_text import format_trace, render_agents, render_lin
 
 MEMORY = "mutated"  # names the questions that had their second group, in a workflow's memory
 REMEMBERED = 500
+JOIN = "MUTATE"
+"""The operation that takes a newcomer into the pool."""
 
 
 class Candidate(FrozenModel):
@@ -122,7 +124,7 @@ def propose_joining(candidate: Candidate, score: float) -> Rewiring | None:
     if candidate.newcomer is None:
         return None
     why = f"{candidate.why}; a group that had scored nothing came to {score:.2f} with it"
-    return Rewiring(AddAgent(candidate.newcomer), why=why, operation="MUTATE", by="mutate_topology")
+    return Rewiring(AddAgent(candidate.newcomer), why=why, operation=JOIN, by="mutate_topology")
 
 
 def get_mutated(workflow: Workflow) -> tuple[str, ...]:

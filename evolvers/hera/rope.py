@@ -21,6 +21,8 @@ from selfwire.evolvers.trace_text import format_step, render_lines
 ADDED = 3  # most instructions of a variant
 PROPOSED = 4  # most rules, and most principles, of one contrast
 STEP_LENGTH = 2_000
+OPERATION = "ROPE"
+"""The operation that rewrites a prompt."""
 
 AXES: dict[Axis, str] = {
     "efficiency": "efficiency: do the same with fewer words, calls and detours",
@@ -167,7 +169,7 @@ async def integrate_lesson(
     if not diff:
         return None, diff, usage
     why = f"{diff} (from {'; '.join(dict.fromkeys(lesson.derived_from)) or 'replays with prompt variants'})"
-    return Rewiring(RewritePrompt(agent.id, after.text), why=why, operation="ROPE", by=agent.id), diff, usage
+    return Rewiring(RewritePrompt(agent.id, after.text), why=why, operation=OPERATION, by=agent.id), diff, usage
 
 
 def _result(trajectory: Trajectory, agent: str) -> str:

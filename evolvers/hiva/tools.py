@@ -156,7 +156,7 @@ class _Toolsmith:
         rewriting = [self._rewrite(self.workflow.tools_by_name[name], some) for name, some in by_tool.items()]
         creating = []
         granted = {one.decision.tool for one in requests if one.decision.operation == GRANT}
-        spare = [name for name in self._list_spare() if name not in granted]
+        spare = [name for name in list_spare_tools(self.workflow) if name not in granted]
         for place, one in enumerate(one for one in requests if one.decision.operation == CREATE):
             full = len(self.workflow.tools) + place >= self.config.own_tools
             if full and not spare:
@@ -208,13 +208,8 @@ class _Toolsmith:
         random = self.config.tool_writer == "random"
         return ToolWriter(coder, self.trial, self.config.tool_length, scope, random)
 
-    def _list_spare(self) -> list[str]:
-        """Tools that no agent holds."""
-        held = {name for agent in self.workflow.agents for name in agent.tools}
-        return [tool.name for tool in self.workflow.tools if tool.name not in held]
-
     def _list_operations(self, own: Sequence[WorkflowTool], others: Sequence[WorkflowTool]) -> list[str]:
-        has_room = len(self.workflow.tools) - len(self._list_spare()) < self.config.own_tools
+        has_room = len(self.workflow.tools) - len(list_spare_tools(self.workflow)) < self.config.own_tools
         offered = {REWRITE: own, CREATE: has_room, GRANT: others, KEEP: True}
         return [operation for operation, is_offered in offered.items() if is_offered]
 
@@ -240,6 +235,12 @@ class _Toolsmith:
             if done.question.id in tasks and step.agent == agent.id and use.name in names
         ]
         return excerpt("\n".join(dict.fromkeys(lines)), CALLS_LENGTH)
+
+
+def list_spare_tools(workflow: Workflow) -> list[str]:
+    """Tools of the team's own that no agent holds."""
+    held = {name for agent in workflow.agents for name in agent.tools}
+    return [tool.name for tool in workflow.tools if tool.name not in held]
 
 
 def _describe_tool(tool: WorkflowTool) -> str:

@@ -190,7 +190,9 @@ class EvolutionNodes:
             if pruned.accepted:
                 smaller = self.context.method.carry_over_memory(smaller, kept).with_lineage(incumbent, [removal])
                 pruned = pruned.replace(why=f"{pruned.why}; {removal.why}")
-                return await self._conclude(pruned, smaller, after, removal)
+                evolved = await self.context.journal.get_body(state["evolved"])
+                tried = [one["operation"] for one in evolved["applied"]]
+                return await self._conclude(pruned, smaller, after, removal, tried)
         return await self._conclude(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []), before)
 
     async def _conclude(
@@ -199,11 +201,13 @@ class EvolutionNodes:
         kept: Workflow,
         gated: Sequence[Trajectory] = (),
         removal: Rewiring | None = None,
+        tried: Sequence[str] = (),
     ) -> EvolutionState:
         """The update of an iteration; a removal that replaced the candidate counts as its rewiring.
 
         Args:
             gated: the kept workflow's runs on gate tasks.
+            tried: operations of the candidate that the removal replaced.
         """
         update: EvolutionState = {
             "incumbent": await self._put(kept),
@@ -212,7 +216,7 @@ class EvolutionNodes:
             "equals": verdict.patience_used,
         }
         if removal is not None:
-            applied = {"applied": [removal.model_dump(mode="json")], "refused": [], "notes": {}}
+            applied = {"applied": [removal.model_dump(mode="json")], "refused": [], "notes": {"tried": [*tried]}}
             update["evolved"] = await self.context.journal.put_body(applied)
         return update
 

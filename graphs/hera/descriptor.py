@@ -6,7 +6,7 @@ from selfwire.evolvers.hera.initial_team import METHOD
 from selfwire.graphs.call_estimates import CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor
 from selfwire.graphs.hera.method import Hera
-from selfwire.graphs.hera.random_edits import RandomPool
+from selfwire.graphs.hera.random_edits import RandomHera
 from selfwire.graphs.hera.state import HeraContext
 from selfwire.graphs.hera.state_graph import build_state_graph
 from selfwire.graphs.variants import FULL, RANDOM, Variant
@@ -45,7 +45,7 @@ DESCRIPTOR = MethodDescriptor(
         "no-gate": Variant(title="no gate", gate="off"),
         RANDOM: Variant(title="random edits", random=True),
     },
-    random_edits=RandomPool.of,
+    random_edits=RandomHera.of,
     learns_insights=True,
     paper="Li and Ramakrishnan, *Experience as a Compass*",
     departures="D1-D21",

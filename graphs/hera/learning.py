@@ -54,7 +54,7 @@ class LearningNodes:
 
     async def rollout(self, state: HeraState) -> Update:
         """Execute the planned runs side by side, and have them graded."""
-        done = await gather_all(self._run(one, state.workflow, state.scope) for one in state.planned)
+        done = await gather_all(self.run_planned(one, state.workflow, state.scope) for one in state.planned)
         first = len(state.trajectories)
         tried = [
             TriedMutation(place=index, candidate=one.candidate)
@@ -63,7 +63,8 @@ class LearningNodes:
         ]
         return state.update(planned=(), trajectories=[*state.trajectories, *done], tried=[*state.tried, *tried])
 
-    async def _run(self, planned: PlannedQuestion, workflow: Workflow, scope: Scope) -> Trajectory:
+    async def run_planned(self, planned: PlannedQuestion, workflow: Workflow, scope: Scope) -> Trajectory:
+        """Execute a planned run, and have it graded."""
         newcomer = planned.candidate.newcomer if planned.candidate else None
         agents = {**workflow.agents_by_id, newcomer.id: newcomer} if newcomer else None
         here = scope.at(task=planned.question.id, sample=planned.sample)
@@ -78,7 +79,7 @@ class LearningNodes:
             counts = count_uses(done[state.counted :], config.success_at)
             workflow = with_library(workflow, update_utilities(get_library(workflow), counts))
         new = [one for one in state.tried if one.place >= state.counted]
-        workflow, joined, refused = _take_in(workflow, new, done, config.success_at)
+        workflow, joined, refused = take_in(workflow, new, done, config.success_at)
         return state.update(
             groups=make_groups(done, config.success_at),
             counted=len(done),
@@ -274,7 +275,7 @@ def list_due(state: HeraState, config: HeraConfig) -> list[Group]:
     return [group for group in state.groups if group.outcome == "zero" and group.question not in mutated]
 
 
-def _take_in(
+def take_in(
     workflow: Workflow, tried: Sequence[TriedMutation], done: Sequence[Trajectory], success_at: float
 ) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
     """The pool with the newcomers whose trajectories succeeded (D8)."""

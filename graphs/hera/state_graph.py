@@ -30,6 +30,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.experience.library import get_library
 from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.hera.mutation import JOIN
 from selfwire.evolvers.outcomes import get_score
 from selfwire.graphs.hera.actions import HeraActions
 from selfwire.graphs.hera.learning import LearningNodes, list_due
@@ -120,7 +121,10 @@ def _add_learning(graph: MethodGraph[Any, HeraState], config: HeraConfig) -> Non
 
 def _make_notes(final: HeraState, given: int) -> dict[str, Any]:
     outcomes = [group.outcome for group in final.groups]
+    newcomers = sum(one.candidate.newcomer is not None for one in final.tried)
+    joined = sum(one.operation == JOIN for one in final.applied)
     return {
+        "tried": [JOIN] * (newcomers - joined),
         "groups": {outcome: outcomes.count(outcome) for outcome in ("mixed", "zero", "other")},
         "mutated": [
             {"question": done.question.id, "why": done.notes["mutation"], "score": get_score(done)}

@@ -10,7 +10,7 @@ from selfwire.graphs.call_estimates import LOOP, CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
 from selfwire.graphs.hiva.actions import needs_concepts
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.hiva.random_edits import RandomEdits
+from selfwire.graphs.hiva.random_edits import RandomHiva
 from selfwire.graphs.hiva.state import HivaContext
 from selfwire.graphs.hiva.state_graph import build_state_graph
 from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
@@ -78,7 +78,7 @@ DESCRIPTOR = MethodDescriptor(
         "no-gate": Variant(title="no gate", gate="off"),
         RANDOM: Variant(title="random edits", random=True),
     },
-    random_edits=RandomEdits.of,
+    random_edits=RandomHiva.of,
     router=RouterTraining(plan_router, config={"router": "learned"}),
     fit_config=with_room,
     paper="Tang et al., *HiVA*",

@@ -9,7 +9,7 @@ from selfwire.graphs.variants import FULL, RANDOM
 from selfwire.runs import evolution as evolutions
 from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution
-from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.plan import Operations, Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
 from selfwire.runtime.child_processes import open_process_pool
@@ -67,7 +67,7 @@ def format_progress(row: Row, made: int, total: int, seconds: float) -> str:
     )
 
 
-def measure_variant(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
+def measure_variant(study: Study, key: str, name: str, seed: int, edits: Operations | None = None) -> Row:
     """Run one variant with one seed."""
     return evolution(study, key, name, seed, edits) if study.evolves else evaluation(study, key, name, seed)
 
@@ -90,7 +90,7 @@ def _run(
             for name, seed in ready[: workers - len(running)]:
                 waiting.remove((name, seed))
                 full = rows[FULL, seed] if name == RANDOM else None
-                edits = full.edits if isinstance(full, EvolutionRow) else None
+                edits = full.operations if isinstance(full, EvolutionRow) else None
                 running.add(pool.submit(measure_variant, study, key, name, seed, edits))
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:

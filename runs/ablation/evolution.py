@@ -15,9 +15,9 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.table import pair_scores, summarise_trajectories
 from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
 from selfwire.graphs.trajectory_notes import get_trajectories_note
-from selfwire.runs.ablation.plan import NAME, Study
+from selfwire.runs.ablation.plan import NAME, Operations, Study
 from selfwire.runs.ablation.rows import EvolutionRow
-from selfwire.runs.controls import count_edits
+from selfwire.runs.controls import list_operations
 from selfwire.runs.evolution import EvolutionRun, start_evolution
 from selfwire.runs.report import get_test_trajectories
 from selfwire.runtime.sync import run_sync
@@ -36,12 +36,12 @@ ENDS = ("before", "after")
 """Sides of the test phase."""
 
 
-def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> EvolutionRow:
+def evolution(study: Study, key: str, name: str, seed: int, edits: Operations | None = None) -> EvolutionRow:
     """Run one evolution in a home folder that is removed afterwards.
 
     Args:
         key: `study.key`, as it was when the study began.
-        edits: for the random control, rewirings per iteration.
+        edits: for the random control, kinds of edits per iteration.
     """
     since = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="selfwire-study-") as home:
@@ -61,6 +61,7 @@ async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, An
     priced = spent.dollars is not None and tested.dollars is not None
     evolved = Workflow.model_validate(await context.journal.get_body(final["incumbent"]))
     history = [v for v in (await context.library.history(NAME)).versions if v.step > 0]
+    operations = tuple(list_operations(get_rewirings(version), version.facts["notes"]) for version in history)
     return {
         "before": compute_mean([a for a, _ in pairs]),
         "after": score,
@@ -73,7 +74,8 @@ async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, An
         "efficiency": compute_cost_efficiency(score, after.spend, len(tasks)),
         "evolution_calls": spent.calls - tested.calls,
         "dollars": max((spent.dollars or 0) - (tested.dollars or 0), 0) if priced else None,
-        "edits": count_edits([get_rewirings(version) for version in history]),
+        "edits": tuple(map(len, operations)),
+        "operations": operations,
         **count_gate_decisions(history),
         "workflow": evolved.fingerprint,
         **await _summarise_runs(run),

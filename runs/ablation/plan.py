@@ -1,8 +1,8 @@
 """A study: a method, its ablations and controls, over seeds.
 
 Of a method that learns between runs every (variant, seed) is an evolution, of one that rewires itself while it answers
-an evaluation. The random control makes as many rewirings per iteration as the full method made with the same seed,
-under the same gate and caps; so it waits for the full method's row.
+an evaluation. The random control makes as many edits per iteration, of the same kinds, as the full method
+made with the same seed, under the same gate and caps; so it waits for the full method's row.
 """
 
 from collections.abc import Mapping
@@ -20,6 +20,8 @@ from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.runs.run_record import compute_code_hash
 
+Operations = tuple[tuple[str, ...], ...]
+"""Kinds of edits, by iteration."""
 NAME = "study"
 """Of the workflow and of the run, in a home folder of its own."""
 
@@ -79,11 +81,11 @@ class Study(FrozenModel):
         """What rows must share to be compared: everything but the variants and the number of seeds."""
         return fingerprint({**self.model_dump(mode="json", exclude={"variants", "seeds"}), "code": compute_code_hash()})
 
-    def request(self, name: str, seed: int, edits: tuple[int, ...] | None = None) -> EvolveRequest:
+    def request(self, name: str, seed: int, edits: Operations | None = None) -> EvolveRequest:
         """The evolution of a variant and a seed.
 
         Args:
-            edits: for the random control, rewirings per iteration.
+            edits: for the random control, kinds of edits per iteration.
         """
         variant = self.known[name]
         return EvolveRequest(

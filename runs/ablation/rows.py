@@ -66,7 +66,8 @@ class EvolutionRow(Row):
         before: mean score of the seed workflow.
         calls_before: model calls per test task of the seed workflow.
         evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
-        edits: rewirings that were applied to the candidate of each iteration, repairs left out.
+        edits: edits that were made or tried in each iteration, repairs left out.
+        operations: their kinds.
     """
 
     before: float = Field(ge=0, le=1)
@@ -75,6 +76,7 @@ class EvolutionRow(Row):
     evolution_calls: int = Field(ge=0)
     dollars: float | None = Field(ge=0)
     edits: tuple[int, ...]
+    operations: tuple[tuple[str, ...], ...] = ()
     accepted: int = Field(ge=0)
     rejected: int = Field(ge=0)
     unchanged: int = Field(ge=0)

@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -8,7 +9,13 @@ from selfwire.core.scope import Scope
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.operations import list_legal_operations, make_fresh_id
-from selfwire.evolvers.random_edits import edit_at_random, edit_pool_at_random
+from selfwire.evolvers.random_edits import (
+    RandomEdits,
+    add_instruction,
+    apply_at_random,
+    edit_at_random,
+    list_team_operations,
+)
 
 TEXTS = ("You look things up.", "You compare two dates.", "You keep a friendly tone.")
 
@@ -74,17 +81,61 @@ def test_ids_come_from_descriptions() -> None:
     assert len(make_fresh_id(line(), "x" * 900 + " " + "y" * 900)) <= 64
 
 
-def test_a_pool_is_edited_within_its_size_and_keeps_its_topology_and_its_sink() -> None:
-    for count in (0, 1, 9):
-        changed, applied = edit_pool_at_random(line(), count, TEXTS, most=5, scope=Scope(seed=1))
-        assert len(applied) == count
-        assert changed.topology == line().topology
-        assert len(changed.agents) <= 5
-        assert changed.agents_by_id["end"] == line().agents_by_id["end"]
-    assert {one.operation for one in applied} == {"MUTATE", "REWRITE_PROMPT"}
-    assert len(changed.agents) == 5
-    assert all(agent.tools == ("search",) for agent in changed.agents)
-    assert changed.lineage.rewirings == applied
-    assert edit_pool_at_random(line(), 9, TEXTS, most=5, scope=Scope(seed=1, run="other"))[0] == changed
-    with pytest.raises(ValueError, match="0, 1"):
-        edit_pool_at_random(line(), 1, (), most=5, scope=Scope())
+TEAM_KINDS = ("REWRITE_PROMPT", "ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR")
+
+
+def matched(operations: Sequence[str], seed: int = 0, workflow: Workflow | None = None) -> RandomEdits:
+    kinds = list_team_operations(TEXTS, 200)
+    return apply_at_random(workflow or line(), operations, kinds, Scope(seed=seed).random("random edits"))
+
+
+def test_a_matched_control_makes_the_edits_of_the_given_kinds_and_no_other() -> None:
+    wanted = ("REWRITE_PROMPT", "REWRITE_PROMPT", "ADD_SERIAL", "ADD_PARALLEL", "CONNECT_TO_AGGREGATOR")
+    for seed in range(20):
+        found = matched(wanted, seed)
+        assert Counter(one.operation for one in found.applied) + Counter(found.left_out) == Counter(wanted)
+        assert set(found.left_out) <= {"CONNECT_TO_AGGREGATOR"}
+        replayed, refused = line().apply_legal(found.applied)
+        assert (refused, replayed.fingerprint) == ((), found.workflow.fingerprint)
+    assert matched(wanted, 3) == matched(wanted, 3)
+    assert set(list_team_operations(TEXTS, 200)) == set(TEAM_KINDS)
+    with pytest.raises(ValueError, match="there is no random SWAP; kinds are REWRITE_PROMPT, ADD_PARALLEL"):
+        matched(["SWAP"])
+    with pytest.raises(ValueError, match="need instructions"):
+        list_team_operations((), 200)
+
+
+def test_a_place_is_edited_once_while_others_are_open() -> None:
+    for seed in range(10):
+        found = matched(("REWRITE_PROMPT",) * 3 + ("ADD_SERIAL",) * 2, seed)
+        assert sorted(one.by for one in found.applied) == ["a", "a", "end", "s", "s"]
+        more = matched(("ADD_SERIAL",) * 3, seed)  # one more than there are nodes
+        assert len(more.applied) == 3
+
+
+def test_what_is_legal_nowhere_is_tried_after_the_others_and_then_left_out() -> None:
+    found = matched(("REMOVE_SUCCESSOR", "ADD_SERIAL"), workflow=pair())
+    assert [one.operation for one in found.applied] == ["ADD_SERIAL", "REMOVE_SUCCESSOR"]
+    assert matched(("REMOVE_SUCCESSOR",), workflow=pair()).left_out == ("REMOVE_SUCCESSOR",)
+    assert matched((), workflow=pair()).workflow == pair()
+
+
+def test_a_rewrite_adds_an_instruction_or_replaces_one_that_was_drawn() -> None:
+    random = Scope().random("texts")
+    seen = set()
+    for _ in range(40):
+        prompt = "Write the answer after Answer:"
+        for _ in range(4):
+            prompt = add_instruction(prompt, TEXTS, 200, random)
+        first, *drawn = prompt.split("\n")
+        assert first == "Write the answer after Answer:"
+        assert set(drawn) <= set(TEXTS)
+        seen.add(len(drawn))
+    assert len(seen) > 1
+    assert len(add_instruction("You look things up.\nmore " * 5, TEXTS, 60, random)) < 160
+    assert add_instruction("x" * 58, TEXTS, 60, random) in TEXTS
+
+
+def pair() -> Workflow:
+    agents = tuple(Agent(id=name, prompt=f"You are {name}.") for name in ("s", "end"))
+    return Workflow(method="any", agents=agents, topology=make_chain("s", "end"))

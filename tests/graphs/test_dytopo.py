@@ -543,4 +543,4 @@ def test_a_team_that_does_not_say_who_answers_is_refused() -> None:
 
 def test_random_edits_are_no_control_for_a_method_that_edits_nothing() -> None:
     with pytest.raises(ConfigError, match=r"random edits are a control for .*hiva.*, not for dytopo"):
-        with_random_edits(wired(SpokenModel()), (1,))
+        with_random_edits(wired(SpokenModel()), [["REWRITE_PROMPT"]])

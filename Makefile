@@ -5,12 +5,13 @@ BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
-.PHONY: help setup demo test check fault-coverage lock bench chaos fuzz weak clean
+.PHONY: help setup demo test test-slow check fault-coverage lock bench chaos fuzz weak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    evolve HiVA on Plancraft with the offline stand-in (no key needed)"
-	@echo "make test    run all tests"
+	@echo "make test    run all tests; those that go over whole data sets on a sample"
+	@echo "make test-slow  run these on everything"
 	@echo "make check   lint, types, import rules, licences, known vulnerabilities"
 	@echo "make fault-coverage  run all tests, and list branches that handle faults and are never run"
 	@echo "make lock    choose the versions anew that CI installs (constraints.txt)"
@@ -38,6 +39,11 @@ setup: $(INSTALLED)
 test: setup
 	@echo "==> running all tests"
 	@$(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs --durations=20 $(ARGS)
+
+test-slow: setup
+	@echo "==> running tests that go over whole data sets on everything"
+	@SELFWIRE_SWEEP=1 $(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs -m sweep \
+		$$(grep -rl --include='test_*.py' 'pytest.mark.sweep' tests) $(ARGS)
 
 check: setup
 	@echo "==> lint"

@@ -1,7 +1,7 @@
 """Tools that belong to a workflow: values that are made, called, judged and rewritten like agents."""
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -119,9 +119,13 @@ class WorkflowTool(FrozenModel):
     @cached_property
     def parameters(self) -> Any:
         """The JSON schema of the arguments."""
-        return check_tool_source(self.source)
+        return _find_parameters(self.source)
 
     @property
     def spec(self) -> ToolSpec:
         """The tool as models see it."""
         return ToolSpec(name=self.name, description=self.description, parameters=self.parameters)
+
+
+_find_parameters = lru_cache(maxsize=256)(check_tool_source)
+"""A workflow's tools are validated again with each edit and each load; their sources seldom change."""

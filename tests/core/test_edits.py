@@ -33,6 +33,7 @@ from selfwire.core.values import to_canonical_json
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_tool import TOOLS, ToolExample, ToolRecord
 from tests.core.generators import SOURCES, Model, make_tool, random_rewiring, seed_workflow
+from tests.samples import sample
 
 SEQUENCES, LENGTH, CHUNKS = 10_000, 3, 10
 
@@ -55,7 +56,8 @@ def check(workflow: Workflow, rewiring: Rewiring) -> Workflow | None:
     return after
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.sweep
+@pytest.mark.parametrize("chunk", sample(range(CHUNKS)))
 def test_ten_thousand_sequences_leave_a_valid_workflow_or_name_the_edit(chunk: int) -> None:
     rng = random.Random(chunk)
     legal, now = 0, seed_workflow()

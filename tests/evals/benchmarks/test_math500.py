@@ -10,6 +10,7 @@ from selfwire.evals.benchmarks import math500
 from selfwire.evals.benchmarks.math500 import Comparer, make_environment
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
+from tests.samples import sample
 
 HANGING = """
 import sys, time
@@ -20,14 +21,19 @@ for line in sys.stdin:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @needs_data
 async def test_gold_answers_have_full_marks_and_others_none() -> None:
-    tasks, environment = math500.load_tasks(), math500.math500().environment
+    everything, environment = math500.load_tasks(), math500.math500().environment
+    assert len(everything) == 500
+    tasks = sample(everything)
     gold = await graded(environment, tasks, lambda task: f"Thus the answer is $\\boxed{{{task.reference}}}$.")
     assert unsolved(gold) == {}
-    assert len(gold) == 500
+    assert len(gold) == len(tasks)
     assert solved(await graded(environment, tasks, lambda task: "\\boxed{\\frac{17}{31}}")) == 0
-    assert solved(await graded(environment, tasks, lambda task: math500.math500().baseline.answer(task.input))) == 19
+    threes = sum(task.reference == "3" for task in tasks)
+    assert sum(task.reference == "3" for task in everything) == 19
+    assert solved(await graded(environment, tasks, lambda task: math500.math500().baseline.answer(task.input))) == threes
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import plancraft
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT, load_tasks
+from tests.samples import sample
 
 TORCH = {"20": ("coal", 1), "21": ("stick", 1), "22": ("dirt", 5), "23": ("iron_ore", 2)}
 HIDDEN = (
@@ -230,9 +231,10 @@ def planned(task: Task) -> list[str]:
 FEASIBLE = [task for task in load_tasks("val.small") if not to_plain_json(task.reference)["impossible"]]
 
 
+@pytest.mark.sweep
 async def test_the_planner_s_solutions_solve_every_feasible_task_and_perturbed_ones_do_not() -> None:
     environment = PLANCRAFT.environment
-    for task in FEASIBLE:
+    for task in sample(FEASIBLE):
         actions = planned(task)
         solved = await environment.grade(task, "\n".join(actions), scope=Scope())
         assert solved.solved, (task.id, solved.text)
@@ -243,13 +245,14 @@ async def test_the_planner_s_solutions_solve_every_feasible_task_and_perturbed_o
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 def test_every_step_is_what_the_package_s_own_simulator_does() -> None:
     from plancraft.config import PlancraftExample
     from plancraft.simple import PlancraftGymWrapper
 
     from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, make_simulator
 
-    for task in FEASIBLE[::3]:
+    for task in sample(FEASIBLE[::3]):
         actions = planned(task)
         own = PlancraftGymWrapper(PlancraftExample(**to_plain_json(task.reference)), max_steps=MAX_STEPS)
         ours = make_simulator(to_plain_json(task.reference))

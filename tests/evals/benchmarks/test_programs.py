@@ -1,7 +1,6 @@
-"""Graders of programs in the real sandbox, over all reference solutions and over programs that are wrong or hostile."""
+"""Graders of programs in the real sandbox, over reference solutions and over programs that are wrong or hostile."""
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,10 @@ from selfwire.evals.benchmarks.programs import find_program, has_definition, mak
 from selfwire.runtime.sandbox import find_sandbox
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import SharedStart, graded, solved, unsolved
+from tests.samples import sample
 from tests.sandboxed import CallsNothing, needs_sandbox
 
 SHARDS = 4
-EVERY = 1 if os.environ.get("SELFWIRE_FULL_SWEEP") else 4
-"""Of MBPP's and APPS' tasks, every so many are run with wrong programs; right ones are run on all."""
 ADD = Task(
     id="add",
     input="?",
@@ -45,15 +43,18 @@ async def doubled(answer: str) -> Feedback:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @needs_sandbox
 async def test_humaneval_solutions_have_full_marks_and_empty_ones_none() -> None:
-    tasks, solutions = humaneval.load_tasks(), {}
-    for task, problem in zip(tasks, humaneval.load_problems(), strict=True):
+    everything, solutions = humaneval.load_tasks(), {}
+    for task, problem in zip(everything, humaneval.load_problems(), strict=True):
         solutions[task.id] = problem["prompt"] + problem["canonical_solution"]
+    assert len(everything) == 164
+    tasks = sample(everything)
     benchmark = humaneval.humaneval(SharedStart(find_sandbox(full=True)))
     found = await graded(benchmark.environment, tasks, lambda task: fenced(solutions[task.id]))
     assert unsolved(found) == {}
-    assert len(found) == 164
+    assert len(found) == len(tasks)
     empty = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
     assert solved(empty) == 0
     assert not any("NameError" in text for text in unsolved(empty).values())  # it is the right function that is empty
@@ -69,11 +70,12 @@ async def test_humaneval_completions_without_their_head_count_too() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @needs_data
 @needs_sandbox
 @pytest.mark.parametrize("shard", range(SHARDS))
 async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
-    problems = mbpp.load_problems()[shard::SHARDS]
+    problems = sample(mbpp.load_problems()[shard::SHARDS])
     codes = {f"mbpp-{one['task_id']}": one["code"] for one in problems}
     tasks, environment = (
         [mbpp.to_task(one) for one in problems],
@@ -81,18 +83,20 @@ async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
     )
     found = await graded(environment, tasks, lambda task: fenced(codes[task.id]))
     assert unsolved(found) == {}
+    assert len(found) == len(problems)
     assert len(mbpp.load_problems()) == 974
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @needs_data
 @needs_sandbox
 async def test_empty_functions_solve_nothing_of_mbpp() -> None:
-    tasks, benchmark = mbpp.load_tasks("test")[::EVERY], mbpp.mbpp(SharedStart(find_sandbox(full=True)))
+    tasks, benchmark = sample(mbpp.load_tasks("test")), mbpp.mbpp(SharedStart(find_sandbox(full=True)))
     found = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
     assert solved(found) == 0
     # A few tests build objects of classes that the program should define.
-    assert sum("NameError" in text for text in unsolved(found).values()) <= 12 // EVERY
+    assert sum("NameError" in text for text in unsolved(found).values()) <= 12 * len(tasks) // 500
 
 
 @needs_data
@@ -115,21 +119,23 @@ def replay(task: Task, *, wrong: int | None = None) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @needs_data
 @needs_sandbox
 async def test_apps_outputs_have_full_marks_and_one_wrong_output_none() -> None:
     # APPS' selection has no reference solutions: this shows that what a test wants passes it, on every test of every
     # task, and nothing else does; not that a right program exists.
-    tasks, benchmark = apps.load_tasks(), apps.apps(SharedStart(find_sandbox(full=True)))
-    assert Counter(task.kind for task in tasks) == {"introductory": 49, "competition": 47, "interview": 32}
+    everything, benchmark = apps.load_tasks(), apps.apps(SharedStart(find_sandbox(full=True)))
+    assert Counter(task.kind for task in everything) == {"introductory": 49, "competition": 47, "interview": 32}
+    tasks = sample(everything)
     right = await graded(benchmark.environment, tasks, replay)
     assert unsolved(right) == {}
+    assert len(right) == len(tasks)
     assert sum(one.details["passed"] for one in right.values()) == sum(len(task.reference) for task in tasks)
-    some = tasks[::EVERY]
-    wrong = await graded(benchmark.environment, some, lambda task: replay(task, wrong=len(task.reference) - 1))
+    wrong = await graded(benchmark.environment, tasks, lambda task: replay(task, wrong=len(task.reference) - 1))
     assert solved(wrong) == 0
     assert all(one.details["passed"] == one.details["tests"] - 1 for one in wrong.values())
-    echo = await graded(benchmark.environment, some, lambda task: benchmark.baseline.answer(task.input))
+    echo = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
     assert solved(echo) == 0
 
 

@@ -33,7 +33,9 @@ async def test_gold_answers_have_full_marks_and_others_none() -> None:
     assert solved(await graded(environment, tasks, lambda task: "\\boxed{\\frac{17}{31}}")) == 0
     threes = sum(task.reference == "3" for task in tasks)
     assert sum(task.reference == "3" for task in everything) == 19
-    assert solved(await graded(environment, tasks, lambda task: math500.math500().baseline.answer(task.input))) == threes
+    assert (
+        solved(await graded(environment, tasks, lambda task: math500.math500().baseline.answer(task.input))) == threes
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
+from selfwire.core.values import AnyText, FrozenJson, FrozenMap, FrozenModel
 
 DECISIONS = "decisions"
 """Name of the note that counts a run's decisions."""
@@ -31,7 +31,7 @@ class ToolUse(FrozenModel):
 
     name: str
     arguments: FrozenJson
-    result: str
+    result: AnyText
     error: bool = False
     seconds: float | None = Field(default=None, ge=0)
 

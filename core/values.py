@@ -14,6 +14,15 @@ Id = Annotated[str, StringConstraints(pattern=_ID)]
 """A name of a node, agent or tool: letters, digits, `_` and `-` (LangGraph forbids `:` and `|`)."""
 
 
+def replace_surrogates(text: str) -> str:
+    """The text with surrogates, which no file can hold, joined to characters or replaced by U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+AnyText = Annotated[str, AfterValidator(replace_surrogates)]
+"""A text from outside, such as the result of a tool, with whole characters only, so that it can be stored."""
+
+
 class FrozenModel(BaseModel):
     """A frozen value without unknown fields or non-finite floats; `replace` builds a changed one."""
 
@@ -121,11 +130,6 @@ def format_value(value: object) -> str:
 def mask_controls(text: str) -> str:
     r"""The text with controls, by which a terminal or its reader can be misled, as escapes like \x1b; not \n and \t."""
     return CONTROLS.sub(lambda found: f"\\{'x' if found[0] < chr(256) else 'u'}{ord(found[0]):02x}", text)
-
-
-def replace_surrogates(text: str) -> str:
-    """The text with surrogates, which no file can hold, joined to characters or replaced by U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")

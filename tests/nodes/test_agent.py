@@ -8,7 +8,7 @@ from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Message
+from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
 from selfwire.nodes.agent import make_agent_runner
 
@@ -57,6 +57,13 @@ class Ruler:
         if arguments.get("what") == "cloud":
             raise ToolError("clouds have no height")
         return f"{arguments['what']}: 3 m"
+
+
+class Broken(Ruler):
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        if arguments["fails"]:
+            raise ToolError("half \ud83d")
+        return "half \ud83d"
 
 
 def calling(*calls: tuple[str, Any]) -> Reply:
@@ -127,6 +134,14 @@ async def test_a_tools_complaint_is_read_by_the_agent_which_goes_on(name: str, a
     assert (step.tools[0].error, step.tools[0].result) == (True, said)
     assert model.seen[1][-1].content == said
     assert step.output == "3 m"
+
+
+@pytest.mark.parametrize(("fails", "result"), [(False, "half \ufffd"), (True, "error: half \ufffd")])
+async def test_half_a_character_in_what_a_tool_says_is_replaced(fails: bool, result: str) -> None:
+    model = Scripted(calling(("ruler", {"fails": fails})), ANSWER)
+    step = await make_agent_runner(model, {"ruler": Broken()})(HOLDER, QUESTION, (), scope=SCOPE)
+    assert step.tools[0].result == model.seen[1][-1].content == result
+    assert Step.model_validate_json(step.model_dump_json()) == step
 
 
 async def test_after_the_last_turn_the_agent_answers_without_tools() -> None:

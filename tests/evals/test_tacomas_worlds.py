@@ -23,6 +23,7 @@ from selfwire.evals.studies.tacomas.survey import (
 from selfwire.evals.studies.tacomas.votes import (
     BEST,
     RIGHT,
+    ROOMY,
     UNIFORM,
     WRONG,
     VotesParameters,
@@ -120,6 +121,8 @@ def test_the_best_vote_goes_by_the_odds() -> None:
     result = votes.run_seed(FEW, 0)
     assert result.figures[BEST]["right"] >= max(one["right"] for one in result.figures.values()) - 1e-9
     assert result.figures[UNIFORM]["right"] < result.figures[BEST]["right"]
+    majority = compute_value(FEW.draw(0, 0), dict.fromkeys(("v0", "v1", "v2"), 1 / 3), FEW.replace(inbox=12_000))
+    assert result.figures[ROOMY]["right"] == majority, "weights cut nothing where there is room"
 
 
 @pytest.mark.parametrize("name", ["roles", "votes"])

@@ -31,7 +31,7 @@ from selfwire.evals.statistics import compute_mean
 from selfwire.evals.studies.gains import Claim, Scale, WorldResult
 from selfwire.evals.studies.tacomas.survey import ENTRY, SINK, find_blocks
 from selfwire.evals.studies.worlds import World
-from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.config import FastConfig, TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import METHOD
 from selfwire.evolvers.tacomas.messages import weigh_messages
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Refinement, Verdict
@@ -39,6 +39,7 @@ from selfwire.graphs.tacomas.method import Tacomas
 
 MAIN, UNIFORM, BEST = "weights (Eq. 2)", "uniform weights", "best possible vote"
 NO_FLOOR, BY_CHANCE = f"{MAIN}, no floor", f"{MAIN}, contributions by chance"
+ROOMY = f"{MAIN}, the default inbox"
 SEEN, RIGHT, WRONG = "Seen: ", "1a2b", "3c4d"
 TASK = "Which is it?"
 
@@ -178,6 +179,8 @@ def run_seed(given: VotesParameters, seed: int) -> WorldResult:
             BY_CHANCE: await learn_weights(chances, given.replace(judge=0.0), scope),
         }
         values = {name: compute_value(chances, weights, given) for name, weights in learned.items()}
+        roomy = given.replace(inbox=FastConfig().inbox_length)
+        values[ROOMY] = compute_value(chances, learned[MAIN], roomy)
         return values | {BEST: compute_best_value(chances), "most reliable voter": max(chances.values())}
 
     async def run_all() -> list[dict[str, float]]:
@@ -194,6 +197,7 @@ CLAIMS = (
     Claim("weights (Eq. 2)", UNIFORM),
     Claim("weights, against contributions by chance", BY_CHANCE),
     Claim("no floor (the paper's form)", MAIN, main=NO_FLOOR),
+    Claim("weights, where the inbox has room for all", UNIFORM, main=ROOMY),
 )
 STUDY = VotesParameters()
 WORLD = World(STUDY, partial(run_seed, STUDY), SCALE, CLAIMS)

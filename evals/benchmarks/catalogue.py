@@ -14,6 +14,7 @@ NAMES = (
     "archive",
     "plancraft",
     "tariffs",
+    "shelfmarks",
     "humaneval",
     "mbpp",
     "apps",
@@ -69,6 +70,10 @@ def load_benchmark(
         from selfwire.evals.benchmarks.tariffs import tariffs
 
         return tariffs(seed=seed) if size is None else tariffs(size, seed=seed)
+    if name == "shelfmarks":
+        from selfwire.evals.benchmarks.shelfmarks import shelfmarks
+
+        return shelfmarks(seed=seed) if size is None else shelfmarks(size, seed=seed)
     if name == "plancraft":
         from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 

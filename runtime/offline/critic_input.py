@@ -8,7 +8,7 @@ from typing import Any
 from selfwire.runtime.offline.general import FAMILY as GENERAL
 from selfwire.runtime.offline.instructions import Voice
 from selfwire.runtime.offline.skills import CriticView, Family
-from selfwire.runtime.offline.vocabulary import VOCABULARY, family_of, paraphrases
+from selfwire.runtime.offline.vocabulary import FED_BACK, VOCABULARY, family_of, paraphrases
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class CriticInput:
         return (self.any_skill("missing"), *found[1:]) if self.errs("missing") else found
 
     def any_skill(self, purpose: str) -> str:
-        """Any skill of the vocabulary, even a useless one."""
-        return self.pick(f"any {purpose}", [skill.name for skill in VOCABULARY])
+        """Any skill of the vocabulary that need not be learned from feedback, even a useless one."""
+        return self.pick(f"any {purpose}", [skill.name for skill in VOCABULARY if skill.name not in FED_BACK])
 
     def phrase(self, skill: str) -> str:
         """An instruction for the skill, in one of several wordings."""

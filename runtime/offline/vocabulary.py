@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from selfwire.runtime.offline import archive, crafting, tariffs
+from selfwire.runtime.offline import archive, crafting, shelfmarks, tariffs
 from selfwire.runtime.offline.skills import Family, Skill, choose_opening_skills, find_instructed_skills
 
 _SKILLS = tomllib.loads((files(__package__) / "skills.toml").read_text("utf-8"))
+FED_BACK = frozenset(one["name"] for one in _SKILLS["shelfmark"])
+"""Names of the skills that feedback alone can teach: a critic that errs never names one."""
 VOCABULARY: tuple[Skill, ...] = tuple(Skill(**one) for group in _SKILLS.values() for one in group)
 USELESS = frozenset(one["name"] for one in _SKILLS["plain"])
 """Names of the skills without use for any family: they sound helpful, take a place and write a note."""
-FAMILIES: tuple[Family, ...] = (archive.FAMILY, crafting.FAMILY, tariffs.FAMILY)
+FAMILIES: tuple[Family, ...] = (archive.FAMILY, crafting.FAMILY, tariffs.FAMILY, shelfmarks.FAMILY)
 
 
 def skill(name: str) -> Skill:

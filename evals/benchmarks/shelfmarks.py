@@ -1,0 +1,121 @@
+"""Shelf marks: generated tasks of six kinds, in which each kind needs two of four rules and any other rule spoils it.
+
+An item comes to one of six rooms, and its mark has two parts by the rules of that room. The rules stand in no task and
+in no prompt: only the feedback on a wrong mark states them. Who follows a rule for every item is right in one room out
+of six at most, whether one agent follows two rules or a chain of agents several; a team that hands each item to the
+right two of four agents is right in all of them.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Feedback, Task
+from selfwire.evals.answers import find_final_answer
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.grading import NO_ANSWER_LINE, RIGHT, RuleEnvironment, get_text_reference, reject
+
+FORM = "End with a line that starts with 'Answer:' and gives only the mark."
+MOST = 20_000
+"""Most tasks of a benchmark: they differ in title, maker, year and width."""
+
+
+class Item(NamedTuple):
+    """What is known of an item."""
+
+    title: str
+    maker: str
+    year: int
+    width: int
+
+
+class Rule(NamedTuple):
+    """A rule as feedback states it, and the part of a mark that it makes."""
+
+    text: str
+    part: Callable[[Item], str]
+
+
+RULES: Mapping[str, Rule] = {
+    "mirror": Rule("the year mirrored", lambda item: str(item.year)[::-1]),
+    "initials": Rule("the maker's initials", lambda item: "".join(word[0] for word in item.maker.split())),
+    "vowels": Rule(
+        "the title without its vowels",
+        lambda item: "".join(letter for letter in item.title.upper() if letter.isalpha() and letter not in "AEIOU"),
+    ),
+    "digit sum": Rule("the digit sum of the width", lambda item: str(sum(map(int, str(item.width))))),
+}
+ROOMS: Mapping[str, tuple[str, str]] = {
+    "map room": ("mirror", "initials"),
+    "music room": ("mirror", "vowels"),
+    "print room": ("mirror", "digit sum"),
+    "coin room": ("initials", "vowels"),
+    "photo room": ("initials", "digit sum"),
+    "poster room": ("vowels", "digit sum"),
+}
+"""The two rules of each room: every pair of the four belongs to one."""
+
+_FIRST = ("Amber", "Broken", "Crimson", "Distant", "Eastern", "Frozen", "Golden", "Hidden", "Idle", "Northern")
+_SECOND = ("Harbour", "Garden", "Bridge", "Winter", "Mountain", "Lantern", "River", "Orchard", "Signal", "Meadow")
+_GIVEN = ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo", "Irma", "Jonas")
+_FAMILY = ("Tron", "Vask", "Lind", "Moreau", "Okafor", "Petri", "Quist", "Rossi", "Sandoval", "Weber")
+
+
+@lru_cache(maxsize=8)
+def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
+    """Different items, the rooms in turn; ConfigError if the size is not from 1 to `MOST`."""
+    if not 1 <= size <= MOST:
+        raise ConfigError(f"there are from 1 to {MOST:,} shelf marks, not {size:,}; ask for another number")
+    rng, rooms = random.Random(f"shelfmarks {seed}"), list(ROOMS)
+    items = dict[Item, None]()
+    while len(items) < size:
+        items.setdefault(_draw_item(rng))
+    return tuple(_to_task(seed, n, rooms[n % len(rooms)], item) for n, item in enumerate(items))
+
+
+def make_mark(item: Item, room: str) -> str:
+    """The mark of an item by the rules of a room."""
+    return "/".join(sorted(RULES[rule].part(item) for rule in ROOMS[room]))
+
+
+def _draw_item(rng: random.Random) -> Item:
+    title = f"The {rng.choice(_FIRST)} {rng.choice(_SECOND)}"
+    return Item(title, f"{rng.choice(_GIVEN)} {rng.choice(_FAMILY)}", rng.randint(1701, 1989), rng.randint(101, 989))
+
+
+def _to_task(seed: int, number: int, room: str, item: Item) -> Task:
+    return Task(
+        id=f"shelfmarks-{seed}-{number}",
+        input=f"The {room} has got a new item: '{item.title}' by {item.maker}, made in {item.year}, {item.width} mm "
+        "wide. Which shelf mark does it get?\nThe mark has two parts by the rules of the room, joined by a slash: "
+        f"digits before letters, numbers by their first digit, letters by the alphabet.\n{FORM}",
+        kind=room,
+        reference=make_mark(item, room),
+    )
+
+
+def grade(task: Task, answer: str) -> Feedback:
+    """Compare the marks, and state the rules of the room where they differ; never the mark itself."""
+    right, given = get_text_reference(task, "shelfmarks"), find_final_answer(answer)
+    if given is None:
+        return reject(NO_ANSWER_LINE)
+    if "".join(given.upper().split()) == right:
+        return RIGHT
+    first, second = (RULES[rule].text for rule in ROOMS[task.kind])
+    return reject(f"The mark is wrong. A mark of the {task.kind} holds {first} and {second}, and nothing else.")
+
+
+ENVIRONMENT = RuleEnvironment("shelfmarks", grade, "normal_form")
+
+
+def shelfmarks(size: int = 600, *, seed: int = 0) -> Benchmark:
+    """The benchmark of a seed; agents hold no tools."""
+    return Benchmark(
+        name="shelfmarks",
+        description="Marks of items for six rooms with rules of their own, which only feedback states.",
+        load=make_disjoint_loader(lambda: generate_tasks(size, seed)),
+        environment=ENVIRONMENT,
+        baseline=TrivialRule("no mark", lambda question: "Answer: none"),
+    )

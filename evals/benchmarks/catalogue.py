@@ -62,18 +62,8 @@ def load_benchmark(
         raise ConfigError(f"--grader {grader} is for tasks of your own in a .jsonl file; {name} has its own rule")
     if tools is not None and not is_file(name):
         raise ConfigError(f"--tools {tools} is for tasks of your own in a .jsonl file; {name} has its own tools")
-    if name == "archive":
-        from selfwire.evals.benchmarks.archive import archive
-
-        return archive(seed=seed) if size is None else archive(size, seed=seed)
-    if name == "tariffs":
-        from selfwire.evals.benchmarks.tariffs import tariffs
-
-        return tariffs(seed=seed) if size is None else tariffs(size, seed=seed)
-    if name == "shelfmarks":
-        from selfwire.evals.benchmarks.shelfmarks import shelfmarks
-
-        return shelfmarks(seed=seed) if size is None else shelfmarks(size, seed=seed)
+    if name in (generated := _generated()):
+        return generated[name](seed=seed) if size is None else generated[name](size, seed=seed)
     if name == "plancraft":
         from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 
@@ -99,6 +89,14 @@ def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
 def is_file(name: str) -> bool:
     """Whether a name means a file of the user's own tasks."""
     return name.endswith((".jsonl", ".json"))
+
+
+def _generated() -> Mapping[str, Callable[..., Benchmark]]:
+    from selfwire.evals.benchmarks.archive import archive
+    from selfwire.evals.benchmarks.shelfmarks import shelfmarks
+    from selfwire.evals.benchmarks.tariffs import tariffs
+
+    return {"archive": archive, "tariffs": tariffs, "shelfmarks": shelfmarks}
 
 
 def _published() -> Mapping[str, Callable[[], Benchmark]]:

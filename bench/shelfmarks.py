@@ -1,0 +1,125 @@
+"""What teams could reach on shelf marks: `python -m selfwire.bench.shelfmarks`.
+
+Agents follow the benchmark's rules from the start, which nobody else is told. The best chain and the best single agent
+are the best of all, chosen on the tasks that are measured; the branching team has one agent per rule.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from statistics import mean
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveEdge, Rewiring
+from selfwire.core.protocols import Model, Router, RouterInput
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.topology import make_chain
+from selfwire.core.trajectory import Routing
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.shelfmarks import ENVIRONMENT, ROOMS, RULES, shelfmarks
+from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.routers import make_fixed_router, route_to_all
+from selfwire.graphs.team import run_team
+from selfwire.nodes.agent import make_agent_runner
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.recorder import NullRecorder
+
+TASKS = 60
+OPENS = Agent(id="open", prompt="You pass the task on.")
+CLOSES = Agent(id="close", prompt="You give the team's final answer.")
+SPECIALISTS = {
+    rule: Agent(id=rule.replace(" ", "-"), prompt=f"Give {stated.text} as a part of the mark.")
+    for rule, stated in RULES.items()
+}
+RouterByTask = Callable[[Task], Router]
+
+
+def make_single(rules: Sequence[str]) -> Workflow:
+    """One agent with these rules in its prompt."""
+    prompt = "\n".join(SPECIALISTS[rule].prompt for rule in rules)
+    agent = Agent(id="single", prompt=f"You answer the task.\n{prompt}")
+    return Workflow(method="single", agents=(agent,), topology=make_chain("single"))
+
+
+def make_chain_of(rules: Sequence[str]) -> Workflow:
+    """Agents with one rule each, one after another."""
+    agents = (OPENS, *(SPECIALISTS[rule] for rule in rules), CLOSES)
+    return Workflow(method="chain", agents=agents, topology=make_chain(*(agent.id for agent in agents)))
+
+
+def make_branching() -> Workflow:
+    """An agent per rule, side by side."""
+    pair = Workflow(method="branching", agents=(OPENS, CLOSES), topology=make_chain(OPENS.id, CLOSES.id))
+    edits = [
+        edit
+        for agent in SPECIALISTS.values()
+        for edit in (
+            AddAgent(agent),
+            AddNode(agent.id, agent.id),
+            AddEdge(OPENS.id, agent.id),
+            AddEdge(agent.id, CLOSES.id),
+        )
+    ]
+    return pair.apply(Rewiring(RemoveEdge(OPENS.id, CLOSES.id), *edits, why="a branch per rule"))
+
+
+def route_by_room(task: Task) -> Router:
+    """The router that knows which two rules a task needs."""
+    wanted = [SPECIALISTS[rule].id for rule in ROOMS[task.kind]]
+    return make_fixed_router({OPENS.id: wanted, **{one: [CLOSES.id] for one in wanted}})
+
+
+def route_to_any_two(task: Task) -> Router:
+    """A router that draws two branches for each task."""
+
+    def choose(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
+        drawn = known.scope.at(node=node).random("two").permutation(len(successors))[:2]
+        return Routing(chosen=tuple(one for at, one in enumerate(successors) if at in drawn))
+
+    return choose
+
+
+async def measure_team(
+    workflow: Workflow, tasks: Sequence[Task], model: Model, find_router: RouterByTask = lambda task: route_to_all
+) -> float:
+    """The mean score of a team."""
+    act, scores = make_agent_runner(model, {}), list[float]()
+    for task in tasks:
+        scope = Scope(phase="eval", task=task.id)
+        run = TeamContext.of(workflow, task.question, scope, act, router=find_router(task))
+        done = await run_team(workflow.topology, run)
+        scores.append((await ENVIRONMENT.grade(task, done.answer or "", scope=scope)).score)
+    return mean(scores)
+
+
+async def measure_teams(tasks: Sequence[Task], model: Model) -> dict[str, float]:
+    """What each kind of team reaches."""
+    rules = list(RULES)
+    some = [few for size in range(1, len(rules) + 1) for few in combinations(rules, size)]
+    branching = make_branching()
+    singles = [await measure_team(make_single(few), tasks, model) for few in some if len(few) <= 2]
+    chains = [await measure_team(make_chain_of(few), tasks, model) for few in some]
+    return {
+        "best single agent": max(singles),
+        "single agent with all rules": await measure_team(make_single(rules), tasks, model),
+        "best chain": max(chains),
+        "chain of all rules": chains[-1],
+        "all branches": await measure_team(branching, tasks, model),
+        "any two branches": await measure_team(branching, tasks, model, route_to_any_two),
+        "the right two branches": await measure_team(branching, tasks, model, route_by_room),
+    }
+
+
+async def main() -> None:
+    """Print the table."""
+    tasks = shelfmarks().splits(0, train=0, gate=0, test=TASKS).test
+    sys.stdout.write("| team | score |\n|---|---|\n")
+    for name, score in (await measure_teams(tasks, MeteredModel(OfflineChat(), journal=NullRecorder()))).items():
+        sys.stdout.write(f"| {name} | {score:.2f} |\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

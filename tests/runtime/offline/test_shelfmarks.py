@@ -61,16 +61,18 @@ def test_what_a_task_or_feedback_on_record_says_tells_a_worker_nothing() -> None
 
 
 def everything_that_critics_say(error_rate: float, feedback: str) -> str:
-    shown = {"task": TASK.input, "trace": "[a] Answer: unknown", "answer": "Answer: unknown", "role": "You help."}
+    trace = "[a] Answer: unknown"
     turn = turn_schema(answers=True, checks=True, tools=False)
-    advice = f"{shown['trace']}\n{feedback}"
     asked = (GlobalGradient, SelfCriticism, AgentGradient, PromptRewrite, TopologyDecision, Mutation, SlowUpdate, turn)
     replies = [
         replied(
             schema,
             seed=seed,
             error_rate=error_rate,
-            **shown,
+            task=TASK.input,
+            trace=trace,
+            answer="Answer: unknown",
+            role="You help.",
             feedback=f"score 0.00 of 1\n{feedback}",
             agents=AGENTS,
             graph=GRAPH,
@@ -79,8 +81,9 @@ def everything_that_critics_say(error_rate: float, feedback: str) -> str:
         for schema in (*asked, Refinement)
         for seed in range(8)
     ]
+    failures = f"task: {TASK.input}\n{trace}\n{feedback}"
     replies += [
-        replied(schema, seed=seed, error_rate=error_rate, task=TASK.input, failures=f"task: {TASK.input}\n{advice}")
+        replied(schema, seed=seed, error_rate=error_rate, task=TASK.input, failures=failures)
         for schema in (PromptVariant, Plan)
         for seed in range(8)
     ]

@@ -78,9 +78,9 @@ def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
         bare = options["base_url"].partition("?")[0]
         options = {**options, "base_url": bare, "default_query": dict(parse_qsl(query))}
     if not {"http_async_client", "openai_proxy"} & {*options}:
-        from selfwire.runtime.openai_client import ClientPerLoop
+        from selfwire.runtime.openai_client import ClientPerLoop, make_client
 
-        options = {**options, "http_async_client": ClientPerLoop()}
+        options = {"http_client": make_client(), **options, "http_async_client": ClientPerLoop()}
     warnings.filterwarnings("ignore", message=REFUSED_FORM)
     return {"stream_usage": True, **options}  # with a base URL, streaming would lose the usage otherwise
 

@@ -1,14 +1,35 @@
-"""The HTTP client of models that speak OpenAI's protocol."""
+"""The HTTP clients of models that speak OpenAI's protocol. They share certificates, as reading these takes 30 ms."""
 
 import asyncio
+import os
+import ssl
 from collections.abc import AsyncGenerator
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
-from openai import DefaultAsyncHttpxClient
+from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
 _LoopClient = tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]
 _clients: dict[asyncio.AbstractEventLoop, asyncio.Task[_LoopClient]] = {}
 """The task that makes each loop's client, which all models share, and the generator that closes it."""
+
+
+def load_certificates() -> ssl.SSLContext:
+    """What the HTTP library trusts by default; it is read once, unless the environment names other certificates."""
+    return _load_certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@lru_cache
+def _load_certificates(*_named: str | None) -> ssl.SSLContext:
+    library = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])  # httpx before openai 3
+    loaded: ssl.SSLContext = library.create_ssl_context()
+    return loaded
+
+
+def make_client() -> DefaultHttpxClient:
+    """A client for calls that are not awaited."""
+    return DefaultHttpxClient(verify=load_certificates())
 
 
 class ClientPerLoop(DefaultAsyncHttpxClient):
@@ -17,6 +38,9 @@ class ClientPerLoop(DefaultAsyncHttpxClient):
     A pooled connection belongs to the loop that opened it, and LangChain shares one pool among all models of a
     server: a second loop would use the first one's connections and fail with "Event loop is closed".
     """
+
+    def __init__(self) -> None:
+        super().__init__(verify=load_certificates())
 
     async def send(self, *request: Any, **options: Any) -> Any:
         """Like `httpx.AsyncClient.send`."""
@@ -28,9 +52,9 @@ class ClientPerLoop(DefaultAsyncHttpxClient):
 
 
 async def _make_client(loop: asyncio.AbstractEventLoop) -> _LoopClient:
-    """Make a client in a thread, as it reads certificates: 30 ms of CPU."""
+    """Make a client; certificates are read in a thread."""
     try:
-        client = await asyncio.to_thread(DefaultAsyncHttpxClient)
+        client = DefaultAsyncHttpxClient(verify=await asyncio.to_thread(load_certificates))
         closing = _until_end(loop, client)
         await anext(closing)
     except BaseException:

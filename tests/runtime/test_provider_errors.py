@@ -41,7 +41,7 @@ async def test_a_client_that_could_not_be_made_is_made_by_the_next_request(monke
 
     faults = [OSError("no certificates")]
 
-    def make() -> Sending:
+    def make(**options: object) -> Sending:
         if faults:
             raise faults.pop()
         return Sending()

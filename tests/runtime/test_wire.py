@@ -1,6 +1,7 @@
 """The real ChatOpenAI client against a local server, through the metered model."""
 
 import asyncio
+import ssl
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict
 
@@ -225,8 +226,8 @@ async def test_calls_that_start_together_share_one_client(
 ) -> None:
     made = list[DefaultAsyncHttpxClient]()
 
-    def client() -> DefaultAsyncHttpxClient:
-        made.append(DefaultAsyncHttpxClient())
+    def client(**options: Any) -> DefaultAsyncHttpxClient:
+        made.append(DefaultAsyncHttpxClient(**options))
         return made[-1]
 
     monkeypatch.setattr(openai_client, "DefaultAsyncHttpxClient", client)
@@ -238,6 +239,17 @@ async def test_calls_that_start_together_share_one_client(
     replies = await asyncio.gather(*calls, return_exceptions=True)
     assert [reply.content for reply in replies if isinstance(reply, Reply)] == ["hello"] * 8
     assert len(made) == 1
+
+
+def test_models_of_all_servers_and_loops_share_what_was_read_of_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[object]()
+    monkeypatch.setenv("SSL_CERT_FILE", "certificates of this test alone")
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *given: read.append(given[1]))
+    for _ in range(2):
+        with WireServer(text("hello")) as server:
+            model = metered(server)
+            assert asyncio.run(model.generate(ASKED, scope=Scope())).content == "hello"
+    assert read == ["certificates of this test alone"]
 
 
 def test_a_connection_of_a_closed_loop_is_worth_another_try() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 TEXTS = (
     "", " ", "none", "x" * 5000, "a\nb", "\x00", "\x1b[31m", "\u202etxt", "é" * 40, "名前", "\ud800", "../../etc",
     "${prompt}", "{}", "[a]", "-", "__start__", "__end__", "a:b", "a|b", "1", "NaN", "<think>", "```json", "\\",
+    '{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' * 300 + "1" + "}" * 300, "[" * 3000,
 )  # fmt: skip
 NUMBERS = (0, 1, -1, 2, 7, 0.5, 1.5, -0.0, 1e308, -1e308, 10**30, 2**63, 1e-320, float("nan"), float("inf"))
 OTHERS: tuple[Any, ...] = (None, True, False, 0, -1, "", "x", [], [None], {}, {"a": {}}, [[[]]])

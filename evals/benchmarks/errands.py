@@ -81,20 +81,27 @@ class Errand(FrozenModel):
         )
 
 
-def generate_errands(count: int, *, length: int, seed: int, held_out: bool = False) -> tuple[Errand, ...]:
-    """Generate tasks of `length` situations; equal arguments give equal tasks, held-out ones have other wordings."""
+def generate_errands(
+    count: int, *, length: int, seed: int, held_out: bool = False, kinds: int = len(RIGHT)
+) -> tuple[Errand, ...]:
+    """Generate tasks of `length` situations; equal arguments give equal tasks, held-out ones have other wordings.
+
+    Args:
+        kinds: how many situations there are, the first ones.
+    """
     return tuple(
-        _generate_errand(length, Scope(seed=seed, task=f"{held_out}/{index}"), held_out) for index in range(count)
+        _generate_errand(length, Scope(seed=seed, task=f"{held_out}/{index}"), held_out, kinds)
+        for index in range(count)
     )
 
 
-def _generate_errand(length: int, scope: Scope, held_out: bool) -> Errand:
+def _generate_errand(length: int, scope: Scope, held_out: bool, kinds: int) -> Errand:
     random, found = scope.random("errands"), load_wordings()
 
     def pick(options: Sequence[str]) -> str:
         return options[int(random.integers(len(options)))]
 
-    situations = random.integers(len(RIGHT), size=length).tolist()
+    situations = random.integers(kinds, size=length).tolist()
     texts = []
     for one in (found.situations[index] for index in situations):
         wording = pick(one.held_out if held_out else one.known)

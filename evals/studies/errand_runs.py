@@ -1,14 +1,15 @@
 """Systems on errands: the trained router and its baselines, many tasks at a time, without a language model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from selfwire.core.agent import Agent
 from selfwire.core.protocols import Embedder
 from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, compute_settling_chances, has_settled
 from selfwire.evolvers.trained_router.choosers import DrawnLayers, draw_layers, draw_layers_by_chance
@@ -39,33 +40,61 @@ class Stage(NamedTuple):
 Choose = Callable[[Stage, np.random.Generator], DrawnLayers]
 
 
+Settle = Callable[[Integers, Integers, np.random.Generator], npt.NDArray[np.bool_]]
+"""Which of (B,) situations are settled by orders (B, L, K)."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a family of tasks is played.
+
+    Attributes:
+        ids: of its pool.
+        stages: T, most stages of a task.
+        partial: whether the reward is the share of settled situations; off, it is 1 for a solved task and else 0.
+    """
+
+    settle: Settle = has_settled
+    ids: tuple[str, ...] = IDS
+    sampling: SamplingConfig = SAMPLING
+    stages: int = STAGES
+    partial: bool = False
+
+
+ERRANDS = Rules()
+
+
 @dataclass(frozen=True)
 class ErrandEmbeddings:
     """Embeddings by text, of rows and of their words, and of agents in the order of the pool: (N, d)."""
 
     texts: Mapping[str, Vectors]
     agents: Vectors
+    ids: tuple[str, ...] = IDS
 
     @cached_property
     def by_agent(self) -> dict[str, Vectors]:
         """Embedding by agent id."""
-        return dict(zip(IDS, self.agents, strict=True))
+        return dict(zip(self.ids, self.agents, strict=True))
 
 
-async def embed_errands(tasks: Sequence[Errand], embedder: Embedder, heads: Sequence[HeadConfig]) -> ErrandEmbeddings:
+async def embed_errands(
+    tasks: Sequence[Errand], embedder: Embedder, heads: Sequence[HeadConfig], pool: Sequence[Agent] = POOL
+) -> ErrandEmbeddings:
     """Embed all possible texts of tasks, in one batch."""
     states = {task.rows(done, bad) for task in tasks for done in range(len(task.texts)) for bad in (False, True)}
     texts = list(dict.fromkeys(text for one in sorted(states) for head in heads for text in row_texts(one, head)))
-    agents = [agent_text(agent) for agent in POOL]
-    return ErrandEmbeddings(dict(zip(texts, await embedder.embed(texts), strict=True)), await embedder.embed(agents))
+    vectors = dict(zip(texts, await embedder.embed(texts), strict=True))
+    agents = await embedder.embed([agent_text(agent) for agent in pool])
+    return ErrandEmbeddings(vectors, agents, tuple(agent.id for agent in pool))
 
 
-def make_head_chooser(head: "RoutingHead", embeddings: ErrandEmbeddings) -> Choose:
+def make_head_chooser(head: "RoutingHead", embeddings: ErrandEmbeddings, rules: Rules = ERRANDS) -> Choose:
     """Draw from a head's probabilities."""
 
     def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
         rows, filled = pad_rows([row_texts(one, head.config) for one in stage.rows], embeddings.texts)
-        return draw_layers(head, rows, filled, embeddings.agents, sampling=SAMPLING, random=random)
+        return draw_layers(head, rows, filled, embeddings.agents, sampling=rules.sampling, random=random)
 
     return choose
 
@@ -86,7 +115,7 @@ def make_fixed_chooser(pick: Callable[[Stage], Integers]) -> Choose:
 
 
 def run_errand(
-    tasks: Sequence[Errand], choose: Choose, random: np.random.Generator
+    tasks: Sequence[Errand], choose: Choose, random: np.random.Generator, rules: Rules = ERRANDS
 ) -> tuple[npt.NDArray[np.bool_], list[Episode]]:
     """Run all tasks at once: which were solved, and the episodes with rewards."""
     settled = np.zeros(len(tasks), dtype=np.int64)
@@ -94,26 +123,37 @@ def run_errand(
     decisions: list[list[Decision]] = [[] for _ in tasks]
     process: list[list[float]] = [[] for _ in tasks]
     lengths = np.array([len(task.texts) for task in tasks])
-    for number in range(STAGES):
+    for number in range(rules.stages):
         open_ = np.flatnonzero(settled < lengths).tolist()
         if not open_:
             break
         rows = [tasks[i].rows(int(settled[i]), bool(failed[i])) for i in open_]
         stage = Stage(number, rows, np.array([tasks[i].situations[settled[i]] for i in open_]))
         drawn = choose(stage, random)
-        right = has_settled(stage.situations, drawn.order, random)
+        right = rules.settle(stage.situations, drawn.order, random)
         judged = right ^ (random.random(len(right)) < EVALUATOR_ERROR)
         for place, i in enumerate(open_):
-            plan = LayeredWorkflow(
-                layers=tuple(tuple(IDS[one] for one in layer if one >= 0) for layer in drawn.order[place])
-            )
-            decisions[i].append(Decision(rows=rows[place], agents=IDS, layered=plan))
+            decisions[i].append(_make_decision(rows[place], tuple(map(tuple, drawn.order[place].tolist())), rules.ids))
             process[i].append(float(judged[place]))
         settled[open_] += right
         failed[open_] = ~right
     solved = settled == lengths
-    made = zip(decisions, solved, process, strict=True)
+    rewards = settled / lengths if rules.partial else solved
+    made = zip(decisions, rewards, process, strict=True)
     return solved, [Episode(decisions=tuple(d), reward=float(s), process=tuple(p)) for d, s, p in made]
+
+
+@lru_cache(maxsize=20_000)
+def _make_decision(rows: Rows, order: tuple[tuple[int, ...], ...], ids: tuple[str, ...]) -> Decision:
+    layers = tuple(tuple(ids[one] for one in layer if one >= 0) for layer in order)
+    return Decision(rows=rows, agents=ids, layered=LayeredWorkflow(layers=layers))
+
+
+def list_sets(rules: Rules = ERRANDS) -> list[tuple[int, ...]]:
+    """All sets of agents that a layer may hold."""
+    count = len(rules.ids)
+    width = min(rules.sampling.width or count, count)
+    return [one for size in range(1, width + 1) for one in combinations(range(count), size)]
 
 
 def find_best_fixed(tasks: Sequence[Errand]) -> float:
@@ -121,25 +161,29 @@ def find_best_fixed(tasks: Sequence[Errand]) -> float:
 
     A fixed workflow has a set of up to `width` agents in each layer; expectations are exact, not sampled.
     """
-    width = SAMPLING.width or len(POOL)
-    sets = [one for size in range(1, width + 1) for one in combinations(range(len(POOL)), size)]
+    sets = list_sets()
     helping = np.stack([compute_settling_chances([one]) for one in sets])
     passing = np.array([(np.array(one) == IDS.index("relay")).mean() for one in sets])[:, None]
-    kinds, counts = np.unique([sorted(task.situations) for task in tasks], axis=0, return_counts=True)
-    best, chances = 0.0, helping
+    chances = helping
     for _ in range(SAMPLING.layers - 2):
         chances = (helping[:, None] + passing[:, None] * chances[None]).reshape(-1, helping.shape[1])
-    for last, handed in zip(helping, passing, strict=True):
-        stage = last + handed * chances
-        best = max(best, float((_within(stage, kinds) * counts).sum(axis=1).max() / counts.sum()))
-    return best
+    stages = (last + handed * chances for last, handed in zip(helping, passing, strict=True))
+    return find_best_solved(stages, tasks)
 
 
-def _within(stage: npt.NDArray[np.float64], kinds: Integers) -> npt.NDArray[np.float64]:
+def find_best_solved(
+    chances: Iterable[npt.NDArray[np.float64]], tasks: Sequence[Errand], stages: int = STAGES
+) -> float:
+    """Expected share solved by the best workflow, of several (W, situations) chances per stage."""
+    kinds, counts = np.unique([sorted(task.situations) for task in tasks], axis=0, return_counts=True)
+    return max(float((_within(one, kinds, stages) * counts).sum(axis=1).max() / counts.sum()) for one in chances)
+
+
+def _within(stage: npt.NDArray[np.float64], kinds: Integers, stages: int) -> npt.NDArray[np.float64]:
     """(W, kinds) probability that workflows of (W, situations) chances per stage settle (kinds, length) situations."""
     left = np.zeros((kinds.shape[1] + 1, len(stage), len(kinds)))
     left[0] = 1.0
-    for _ in range(STAGES):
+    for _ in range(stages):
         after = left.copy()
         for place in range(kinds.shape[1]):
             moved = left[place] * stage[:, kinds[:, place]]
@@ -181,7 +225,7 @@ def make_lookup_chooser(
     """The agent of the highest mean value among the nearest examples, by the mean embedding of their states' rows."""
 
     def read(rows: Sequence[Rows]) -> Vectors:
-        return _units([np.mean([embeddings.texts[text] for text in one], axis=0) for one in rows])
+        return to_units([np.mean([embeddings.texts[text] for text in one], axis=0) for one in rows])
 
     vote = _make_voter(read, states, agents, values, nearest)
 
@@ -207,7 +251,9 @@ def make_sampled_lookup_chooser(
     Args:
         softness: of the softmax over an agent's mean value among them; None draws by the sums of values.
     """
-    vote = _make_voter(lambda rows: _units([embeddings.texts[one[0]] for one in rows]), states, agents, values, nearest)
+    vote = _make_voter(
+        lambda rows: to_units([embeddings.texts[one[0]] for one in rows]), states, agents, values, nearest
+    )
 
     def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
         sums, counts = vote(stage)
@@ -237,7 +283,8 @@ def _make_voter(
     return vote
 
 
-def _units(vectors: Sequence[Vectors]) -> Vectors:
+def to_units(vectors: Sequence[Vectors]) -> Vectors:
+    """Vectors of length 1, as rows."""
     rows = np.stack(vectors)
     unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit

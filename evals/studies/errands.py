@@ -11,11 +11,12 @@ from selfwire.core.values import FrozenModel
 from selfwire.evals.benchmarks.errands import RIGHT, Errand, generate_errands
 from selfwire.evals.statistics import IntervalEstimate, compute_student_interval
 from selfwire.evals.studies.errand_runs import (
+    ERRANDS,
     IDS,
-    SAMPLING,
     Choose,
     ErrandEmbeddings,
     Rows,
+    Rules,
     choose_by_chance,
     embed_errands,
     find_best_constant,
@@ -43,7 +44,14 @@ REPEATS = 4
 """Runs per held-out task."""
 
 
-class ErrandStudy(FrozenModel):
+class TrainingSizes(FrozenModel):
+    """How long a head is trained: updates, and episodes for each."""
+
+    updates: int = 400
+    batch: int = 64
+
+
+class ErrandStudy(TrainingSizes):
     """The learning test.
 
     Args:
@@ -54,8 +62,6 @@ class ErrandStudy(FrozenModel):
 
     length: int = 2
     tasks: int = 200
-    updates: int = 400
-    batch: int = 64
     embedder: str = "minilm"
     sparse: bool = False
 
@@ -137,7 +143,7 @@ def _without_learning(
     solved["best fixed workflow of all"] = find_best_fixed(test)
     solved["best constant choice per stage"] = find_best_constant(learn, test)
     _, episodes = run_errand(
-        _draw(learn, study.updates * study.batch, seed), choose_by_chance, np.random.default_rng([seed, 3])
+        draw_tasks(learn, study.updates * study.batch, seed), choose_by_chance, np.random.default_rng([seed, 3])
     )
     rewarded = _to_examples(episodes)
     measure("nearest neighbours, by the same rewards", make_lookup_chooser(embeddings, *rewarded, nearest=NEAREST))
@@ -166,7 +172,7 @@ def _to_examples(episodes: Sequence[Episode]) -> tuple[list[Rows], list[int], li
 
 
 def train_head(
-    study: ErrandStudy,
+    study: TrainingSizes,
     tasks: Sequence[Errand],
     embeddings: ErrandEmbeddings,
     seed: int,
@@ -174,17 +180,19 @@ def train_head(
     config: TrainConfig,
     *,
     process: bool = False,
+    rules: Rules = ERRANDS,
 ) -> tuple["RoutingHead", Curve]:
     """Train a head on errands by the rewards of its own runs."""
     from selfwire.evolvers.trained_router.head import RoutingHead
     from selfwire.evolvers.trained_router.reinforce import Learner
 
     head = RoutingHead(embeddings.agents.shape[1], head_config.replace(seed=seed))
-    learner = Learner(head, config, SAMPLING, process=process)
+    learner = Learner(head, config, rules.sampling, stages=rules.stages, process=process)
     updates = []
     for number in range(study.updates):
-        drawn = _draw(tasks, study.batch, seed, number)
-        _, episodes = run_errand(drawn, make_head_chooser(head, embeddings), np.random.default_rng([seed, 4, number]))
+        drawn = draw_tasks(tasks, study.batch, seed, number)
+        choose, random = make_head_chooser(head, embeddings, rules), np.random.default_rng([seed, 4, number])
+        _, episodes = run_errand(drawn, choose, random, rules)
         updates.append(learner.update(episodes, embeddings.by_agent, embeddings.texts))
     return head, Curve(
         reward=tuple(one.reward or 0.0 for one in updates),
@@ -193,7 +201,8 @@ def train_head(
     )
 
 
-def _draw(tasks: Sequence[Errand], count: int, seed: int, number: int = 0) -> list[Errand]:
+def draw_tasks(tasks: Sequence[Errand], count: int, seed: int, number: int = 0) -> list[Errand]:
+    """Tasks for learning, drawn anew for each update."""
     places = np.random.default_rng([seed, 5, number]).integers(len(tasks), size=count)
     return [tasks[int(place)] for place in places]
 

@@ -18,7 +18,8 @@ layers of a stage, or a node's successors in any team. In the order of the paper
 
 Departures (a test is named after each; D11 to D21 and D23 to D25 are in `evolvers.evomas`):
     D1  One row per field of the state, each embedded whole; the paper embeds tokens. Where `state` is tokens, every
-        word is embedded by itself, without the words around it, as an embedder gives one vector per text.
+        word is embedded by itself, without the words around it, as an embedder gives one vector per text. The parts
+        of rows add up, so that no weights say who acts where two agents swap; `paired` embeds rows with the first.
     D2  Layer normalisation, without weights of its own, on the rows and on the agents, and W_Q = W_K = W_V = I at
         the start: with token rows and Xavier weights the untrained head hardly sees the state.
     D3  log P is logit_i - logsumexp(logits not yet drawn): 1 - sum p cancels to nothing where p is peaked.

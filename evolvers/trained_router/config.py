@@ -27,13 +27,18 @@ class HeadConfig(FrozenModel):
     """The routing head (Sec. 3.2, App. D.1).
 
     Args:
-        state: rows embeds one row per field of the task state; tokens one per word. Paper: tokens. Ours: rows.
+        design: attention, or linear for a softmax policy: the bilinear form of each row and an agent, averaged.
+        reads: everything; state leaves out the agents of earlier layers, and subtask also all rows but the first.
+        state: rows embeds one row per field of the task state; paired each of them together with the first; tokens
+            one per word. Paper: tokens. Ours: rows.
         init: identity starts W_Q, W_K and W_V at I; xavier draws them. Paper: unstated. Ours: identity.
         normalised: whether rows and agents pass a layer normalisation. Paper: no. Ours: yes.
         seed: of the Xavier draw.
     """
 
-    state: Literal["rows", "tokens"] = "rows"
+    design: Literal["attention", "linear"] = "attention"
+    reads: Literal["everything", "state", "subtask"] = "everything"
+    state: Literal["rows", "paired", "tokens"] = "rows"
     init: Literal["identity", "xavier"] = "identity"
     normalised: bool = True
     seed: int = Field(default=0, ge=0)

@@ -20,7 +20,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 def row_texts(rows: Sequence[str], config: HeadConfig) -> tuple[str, ...]:
-    """The embedded texts of a state: its rows, or their words (D1).
+    """The embedded texts of a state: its rows, these each with the first, or their words (D1).
 
     Raises:
         ValueError: all rows are blank.
@@ -28,7 +28,11 @@ def row_texts(rows: Sequence[str], config: HeadConfig) -> tuple[str, ...]:
     kept = tuple(row for row in rows if row.strip())
     if not kept:
         raise ValueError("the task state has no row with text; give the router at least the objective")
-    return kept if config.state == "rows" else tuple(re.findall(r"\S+", " ".join(kept)))[:WORDS]
+    if config.reads == "subtask":
+        kept = kept[:1]
+    if config.state == "tokens":
+        return tuple(re.findall(r"\S+", " ".join(kept)))[:WORDS]
+    return kept if config.state == "rows" else (kept[0], *(f"{kept[0]}\n{row}" for row in kept[1:]))
 
 
 async def embed_texts(texts: Sequence[str], embedder: Embedder) -> dict[str, Vectors]:

@@ -26,7 +26,7 @@ class EncodedInputs(NamedTuple):
         agents: (N, d) embeddings.
         keys, values: (N, d) K and V.
         present: (B, N) True where an agent is in the decision's pool.
-        attended: (B, 1, N) attention of the state's rows, summed.
+        attended: (B, 1, N) attention of the state's rows, or their products with the keys, summed.
         rows: (B, 1, 1) number of rows of the state.
     """
 
@@ -39,7 +39,7 @@ class EncodedInputs(NamedTuple):
 
 
 class RoutingHead(nn.Module):
-    """W_Q, W_K and W_V, each (d, d); agents enter by their embeddings, in any number."""
+    """W_Q, W_K and W_V, each (d, d); agents enter by their embeddings, in any number. A linear one leaves W_V alone."""
 
     def __init__(self, dimensions: int, config: HeadConfig = HeadConfig()) -> None:
         super().__init__()
@@ -65,15 +65,23 @@ class RoutingHead(nn.Module):
 
     def scores(self, read: EncodedInputs, contexts: Tensor) -> Tensor:
         """Cosines alpha of shape (B, L, N), to be divided by the softness, for contexts c of shape (B, L, d)."""
-        context = self._attention(contexts, read.keys, read.present)
-        pooled = (read.attended + context) / (read.rows + 1) @ read.values  # mean of H, with V outside the sum
+        if self.config.reads == "everything":
+            context = self._attention(contexts, read.keys, read.present)
+            mean = (read.attended + context) / (read.rows + 1)
+        else:
+            mean = (read.attended / read.rows).expand(-1, contexts.shape[1], -1)
+        if self.config.design == "linear":
+            return mean
+        pooled = mean @ read.values  # mean of H, with V outside the sum
         return functional.normalize(pooled, dim=-1) @ functional.normalize(read.agents, dim=-1).T
 
     def _attention(self, rows: Tensor, keys: Tensor, present: Tensor) -> Tensor:
-        """Of each row to the agents of the pool: (B, rows, N)."""
+        """Of each row to the agents of the pool: (B, rows, N); the products themselves if the head is linear."""
         normalised, count = self._normalised(rows), rows.shape[0] * rows.shape[1]
         few = count <= len(keys)  # the cheaper order of the products
         scores = (normalised @ self.query) @ keys.T if few else normalised @ (self.query @ keys.T)
+        if self.config.design == "linear":
+            return scores / self.dimensions
         return torch.softmax((scores / math.sqrt(self.dimensions)).masked_fill(~present[:, None, :], -math.inf), dim=-1)
 
     def _normalised(self, rows: Tensor) -> Tensor:

@@ -110,8 +110,11 @@ def get_weights(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Wei
     for name in NAMES:
         kept = state.get(getattr(head, name))
         if kept:
-            steps = int(kept["step"])
+            steps = max(int(kept["step"]), steps or 0)
             tensors |= {f"adam.{moment}.{name}": kept[moment].cpu().numpy().copy() for moment in MOMENTS}
+    if steps is not None:  # a linear head has moments for two of its three weights
+        unused = {f"adam.{moment}.{name}": np.zeros_like(tensors[name]) for moment in MOMENTS for name in NAMES}
+        tensors = {**unused, **tensors}
     card = WeightsMetadata(
         head=head.config,
         sampling=learner.sampling,

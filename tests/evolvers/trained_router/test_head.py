@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -244,3 +245,42 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 def test_a_batch_of_no_decisions_is_refused() -> None:
     with pytest.raises(ValueError, match="no decision to learn from"):
         make_batch([], {}, {}, HeadConfig())
+
+
+def test_a_linear_policy_averages_products_and_reads_what_it_is_told_to() -> None:
+    random = torch.Generator().manual_seed(0)
+    agents, rows = torch.randn(4, D, generator=random), torch.randn(1, 3, D, generator=random)
+    contexts, full = torch.randn(1, 2, D, generator=random), torch.ones(1, 3, dtype=torch.bool)
+    present = torch.ones(1, 4, dtype=torch.bool)
+
+    def score(config: HeadConfig) -> torch.Tensor:
+        return head(config)(rows, full, agents, present, contexts)[0]
+
+    made = head(HeadConfig(design="linear"))
+    products = functional.layer_norm(torch.cat([rows[0], contexts[0, :1]]), (D,)) @ made.query
+    by_row = products @ (functional.layer_norm(agents, (D,)) @ made.key).T / D
+    assert torch.allclose(score(made.config)[0], by_row.mean(dim=0), atol=1e-5)
+    for design in ("attention", "linear"):
+        alone = score(HeadConfig(design=design, reads="state"))
+        assert torch.equal(alone[0], alone[1])  # earlier layers change nothing
+    assert torch.allclose(score(HeadConfig(design="linear", reads="state"))[0], by_row[:3].mean(dim=0), atol=1e-5)
+    assert row_texts(("a b", "c"), HeadConfig(reads="subtask")) == ("a b",)
+    assert row_texts(("a b", "c"), HeadConfig(state="paired")) == ("a b", "a b\nc")
+
+
+@pytest.mark.parametrize("design", ["attention", "linear"])
+def test_d1_rows_by_themselves_cannot_say_who_swaps_with_whom(design: Literal["attention", "linear"]) -> None:
+    source = torch.Generator().manual_seed(0)
+    agents, one, other = (torch.randn(2, D, generator=source) for _ in range(3))
+    states = torch.stack([torch.stack([a, b]) for a in one for b in other])  # (4, 2, D), each of one with each of other
+    full, present = torch.ones(4, 2, dtype=torch.bool), torch.ones(4, 2, dtype=torch.bool)
+    seen = set()
+    for _ in range(200):
+        made = RoutingHead(D, HeadConfig(design=design))
+        with torch.no_grad():
+            for weight in made.parameters():
+                weight.copy_(torch.randn(weight.shape, generator=source))
+            best = made(states, full, agents, present, torch.zeros(4, 1, D))[:, 0].argmax(dim=-1)
+        seen.add(tuple(best.tolist()))
+    assert len(seen) > 6
+    assert not seen & {(0, 1, 1, 0), (1, 0, 0, 1)}  # a head adds up its rows, so neither has weights

@@ -9,7 +9,8 @@ from safetensors.numpy import load, save
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
-from selfwire.evolvers.trained_router.config import TrainConfig
+from selfwire.evolvers.trained_router.config import HeadConfig, TrainConfig
+from selfwire.evolvers.trained_router.head import RoutingHead
 from selfwire.evolvers.trained_router.reinforce import Learner
 from selfwire.evolvers.trained_router.weights import (
     Weights,
@@ -44,6 +45,20 @@ def test_training_goes_on_from_a_file_bit_for_bit(tmp_path: Path) -> None:
     for _ in range(3):
         learner.update(BATCH, AGENTS, ROWS)
     assert get_weights(learner, POOL, "e").packed == get_weights(straight, POOL, "e").packed
+
+
+def test_a_linear_policy_is_saved_and_goes_on_as_well() -> None:
+    config = HeadConfig(design="linear")
+
+    def train(learner: Learner) -> Learner:
+        for _ in range(2):
+            learner.update(BATCH, AGENTS, ROWS)
+        return learner
+
+    first = train(Learner(RoutingHead(head().dimensions, config), TrainConfig(), SAMPLING))
+    resumed = train(restored(unpack_weights(get_weights(first, POOL, "e").packed, "here")))
+    assert resumed.head.config == config
+    assert get_weights(resumed, POOL, "e").packed == get_weights(train(first), POOL, "e").packed
 
 
 def test_without_optimiser_state_the_head_is_the_same() -> None:

@@ -1,0 +1,3 @@
+"""Worlds for EvoMAS's mechanisms."""
+
+WORLDS = ("relays",)

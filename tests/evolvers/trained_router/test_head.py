@@ -254,7 +254,7 @@ def test_a_linear_policy_averages_products_and_reads_what_it_is_told_to() -> Non
     present = torch.ones(1, 4, dtype=torch.bool)
 
     def score(config: HeadConfig) -> torch.Tensor:
-        return head(config)(rows, full, agents, present, contexts)[0]
+        return head(config).forward(rows, full, agents, present, contexts)[0]
 
     made = head(HeadConfig(design="linear"))
     products = functional.layer_norm(torch.cat([rows[0], contexts[0, :1]]), (D,)) @ made.query

@@ -1,3 +1,3 @@
 """Worlds for HiVA's mechanisms."""
 
-WORLDS = ("kabb", "synergy")
+WORLDS = ("kabb", "synergy", "growth")

@@ -1,0 +1,3 @@
+"""Worlds for HERA's mechanisms."""
+
+WORLDS = ("procedures",)

@@ -1,0 +1,238 @@
+"""What are HERA's library, prompts and mutations worth? Questions of six types, each with a procedure to find out.
+
+A procedure is an ordered pair of skills, drawn per seed. Half of them need a skill that nobody of the pool has. Every
+skill has a check of its own that no prompt asks for at first. So the library has the procedures to gain, RoPE the
+checks, and mutation the skills that are missing. Everything but the language model is HERA's own; see `orchestrator`.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+
+from selfwire.core.agent import Agent
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.topology import Topology, make_chain
+from selfwire.core.trajectory import Message, Trajectory
+from selfwire.core.values import FrozenModel
+from selfwire.core.workflow import Workflow
+from selfwire.evals.studies.crafts import ANSWERER, CHECKS, SKILLS, Needs, ScriptedModel, describe_skill, grade, work
+from selfwire.evals.studies.gains import Claim, Scale, WorldResult
+from selfwire.evals.studies.hera.orchestrator import SCRIPT
+from selfwire.evals.studies.worlds import World
+from selfwire.evolvers.experience.profile import QueryType
+from selfwire.evolvers.gate import decide
+from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.outcomes import get_score
+from selfwire.graphs.hera.method import Hera
+from selfwire.nodes.agent import make_agent_runner
+from selfwire.runtime.embeddings import HashingEmbedder
+
+KINDS: tuple[str, ...] = tuple(one for one in get_args(QueryType) if one != "other")
+POOL = SKILLS[:5]
+SINK = "answerer"
+MAIN, START, ORACLE = "HERA", "untrained", "oracle"
+
+
+class ProceduresStudy(FrozenModel):
+    """What the world is drawn from.
+
+    Args:
+        iterations, batch: questions to learn from.
+        gate, test: questions that decide on prompts and pool after each iteration, and those in the end.
+        checked: probability that a part of a question has to be checked.
+        right: probability that the orchestrator reads rightly.
+        steps: most steps of a plan.
+    """
+
+    iterations: int = 12
+    batch: int = 6
+    gate: int = 8
+    test: int = 48
+    checked: float = 0.4
+    right: float = 0.8
+    steps: int = 4
+
+
+SYSTEMS: Mapping[str, tuple[Mapping[str, Any], frozenset[str]]] = {
+    MAIN: ({}, frozenset()),
+    "w/o library": ({"library": False}, frozenset()),
+    "w/o RoPE": ({"rope": False}, frozenset()),
+    "w/o mutation": ({"mutation": False}, frozenset()),
+    "insights from random runs": ({}, frozenset({"Reflection"})),
+    "random rules": ({}, frozenset({"PromptVariant", "Contrast"})),
+    "random mutations": ({}, frozenset({"Mutation"})),
+    "all by chance": ({}, frozenset(SCRIPT) - {"QueryProfile", "TopologyPlan", "PromptDiff"}),
+}
+"""Switches of the method, and replies that are drawn by chance at the same calls."""
+
+
+@dataclass(frozen=True)
+class Procedures:
+    """A world.
+
+    Attributes:
+        workflow: the pool, as it starts.
+        procedures: parts in order, by type.
+        needs: the checks that each question's parts need, by id.
+        train, gate, test: questions, train and gate by iteration.
+    """
+
+    workflow: Workflow
+    procedures: Mapping[str, tuple[str, ...]]
+    needs: Mapping[str, Needs]
+    train: Sequence[Sequence[Question]]
+    gate: Sequence[Sequence[Question]]
+    test: Sequence[Question]
+
+    def work(self, prompt: str, handed: str, task: str) -> str:
+        """An agent's output."""
+        return work(prompt, handed, self.needs[task])
+
+    async def grade(self, done: Trajectory, at: Scope) -> Trajectory:
+        """The trajectory with the environment's feedback."""
+        kind = done.question.input.split()[1]
+        return done.with_feedback(grade(done.answer or "", self.procedures[kind]))
+
+
+def make_world(given: ProceduresStudy, seed: int) -> Procedures:
+    """Draw a world."""
+    random = np.random.default_rng(seed)
+    missing = [skill for skill in SKILLS if skill not in POOL]
+    procedures = {}
+    for place, kind in enumerate(random.permutation(KINDS)):
+        pair = [str(one) for one in random.permutation(POOL)[:2]]
+        if place % 2:
+            pair[int(random.integers(2))] = str(random.choice(missing))
+        procedures[str(kind)] = tuple(pair)
+    checks = dict(zip(SKILLS, map(str, random.permutation(CHECKS)), strict=False))
+    total = given.iterations * (given.batch + given.gate) + given.test
+    kinds = [str(one) for _ in range(-(-total // len(KINDS))) for one in random.permutation(KINDS)]
+    questions = [Question(id=f"q{n}", input=f"A {kinds[n]} question, number {n}.") for n in range(total)]
+    drawn = random.random((total, len(SKILLS))) < given.checked
+    needs = {
+        one.id: {skill: checks[skill] for skill, needed in zip(SKILLS, row, strict=True) if needed}
+        for one, row in zip(questions, drawn, strict=True)
+    }
+    train, gate, test = np.cumsum([given.iterations * given.batch, given.iterations * given.gate, given.test])
+    return Procedures(
+        workflow=make_pool(POOL),
+        procedures=procedures,
+        needs=needs,
+        train=_batch(questions[:train], given.batch),
+        gate=_batch(questions[train:gate], given.gate),
+        test=questions[gate:test],
+    )
+
+
+def _batch(questions: Sequence[Question], size: int) -> list[Sequence[Question]]:
+    return [questions[start : start + size] for start in range(0, len(questions), size)]
+
+
+def make_pool(skills: Sequence[str]) -> Workflow:
+    """One agent per skill, and one that answers; by default the first of them works alone."""
+    agents = [Agent(id=skill, role=f"Can {skill}.", prompt=describe_skill(skill)) for skill in skills]
+    sink = Agent(id=SINK, role="Gives the answer.", prompt=ANSWERER, kind="aggregator")
+    return Workflow(method="hera", agents=(*agents, sink), topology=make_chain(skills[0], SINK))
+
+
+@dataclass(frozen=True)
+class Team(Hera):
+    """HERA whose teams run one agent after the other, without a graph of their own."""
+
+    async def execute(
+        self,
+        workflow: Workflow,
+        question: Question,
+        topology: Topology,
+        temperature: float,
+        *,
+        scope: Scope,
+        agents: Mapping[str, Agent] | None = None,
+        **_: Any,
+    ) -> Trajectory:
+        """Run a topology of the pool's agents once."""
+        pool, act = agents or workflow.agents_by_id, make_agent_runner(self.model, {}, temperature=temperature)
+        steps, outputs = [], dict[str, str]()
+        for node in topology.order():
+            inbox = [Message(source=one, target=node, text=outputs[one]) for one in topology.predecessors[node]]
+            here = scope.at(task=question.id, node=node)
+            step = await act(pool[topology.agents[node]], question, inbox, scope=here)
+            outputs[node] = step.output
+            steps.append(step)
+        return Trajectory(
+            question=question,
+            workflow=workflow.fingerprint,
+            steps=tuple(steps),
+            answer=outputs[topology.sink],
+            sample=scope.sample,
+        )
+
+
+async def train(hera: Hera, world: Procedures, seed: int) -> Workflow:
+    """Learn from all train questions, group by group, with a gate after each batch as in the outer evolution."""
+    workflow = world.workflow
+    for iteration, (batch, held_out) in enumerate(zip(world.train, world.gate, strict=True)):
+        scope = Scope(seed=seed, iteration=iteration, phase="rollout")
+        groups = [await hera.explore(workflow, question, scope=scope) for question in batch]
+        graded = [await world.grade(one, scope) for group in groups for one in group]
+        found = await hera.evolve(workflow, graded, scope=scope.at(phase="evolve"), grade=world.grade)
+        candidate = found.workflow
+        if candidate.agents != workflow.agents:
+            before = await solve(hera, world, workflow, held_out, scope.at(phase="gate"))
+            after = await solve(hera, world, candidate, held_out, scope.at(phase="gate"))
+            scores, calls = (
+                [[get_score(one) for one in side] for side in (before, after)],
+                [[0.0] * len(held_out)] * 2,
+            )
+            if not decide(*scores, *calls, 0).accepted:
+                candidate = hera.carry_over_memory(workflow, candidate)
+        workflow = candidate
+    return workflow
+
+
+async def solve(
+    hera: Hera, world: Procedures, workflow: Workflow, questions: Sequence[Question], scope: Scope
+) -> list[Trajectory]:
+    """Answer questions, without learning."""
+    return [await world.grade(await hera.solve(workflow, one, scope=scope), scope) for one in questions]
+
+
+def run_seed(given: ProceduresStudy, seed: int) -> WorldResult:
+    """All systems in the world of one seed."""
+    return asyncio.run(_run(given, seed))
+
+
+async def _run(given: ProceduresStudy, seed: int) -> WorldResult:
+    world = make_world(given, seed)
+    figures = {ORACLE: {"score": 1.0}}
+    for name, (switches, blind) in {START: ({}, frozenset[str]()), **SYSTEMS}.items():
+        model = ScriptedModel(SCRIPT, world.work, given.right, blind)
+        hera = Team(model, toolbox={}, embedder=HashingEmbedder(), config=HeraConfig(steps=given.steps, **switches))
+        workflow = world.workflow if name == START else await train(hera, world, seed)
+        calls = model.calls
+        done = await solve(hera, world, workflow, world.test, Scope(seed=seed, phase="test"))
+        score = sum(get_score(one) or 0.0 for one in done) / len(done)
+        figures[name] = {"score": score, "calls": calls}
+    return WorldResult(seed=seed, figures=figures)
+
+
+STUDY = ProceduresStudy()
+WORLD = World(
+    STUDY,
+    partial(run_seed, STUDY),
+    scale=Scale("score", START, ORACLE, MAIN),
+    claims=(
+        Claim("HERA, against the same calls without what they say", "all by chance"),
+        Claim("experience library", "w/o library"),
+        Claim("what the insights say", "insights from random runs"),
+        Claim("RoPE", "w/o RoPE"),
+        Claim("what the variants say", "random rules"),
+        Claim("topology mutation", "w/o mutation"),
+        Claim("what the mutations say", "random mutations"),
+    ),
+)

@@ -1,6 +1,7 @@
 """The world of HiVA's growth, small: what its figures mean, and that HiVA's own code runs in it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ SMALL = GrowthStudy(iterations=2, batch=4, gate=4, test=10)
 FAIR = GrowthStudy(iterations=7, batch=5, gate=5, test=20, right=1.0)
 
 
-def make_team(world: GrowthWorld, **switches: bool) -> Team:
+def make_team(world: GrowthWorld, **switches: Any) -> Team:
     config = HivaConfig(kabb=False, **switches)
     return Team(ScriptedModel(SCRIPT, world.work, 1.0), toolbox={}, embedder=HashingEmbedder(), config=config)
 
@@ -61,7 +62,7 @@ def build_perfect_team(world: GrowthWorld) -> Workflow:
     return Workflow(method="hiva", agents=agents, topology=topology)
 
 
-def hand_on(given: Reading) -> dict[str, str]:
+def hand_on(given: Reading) -> dict[str, Any]:
     return {"instruction": given.sections["output"]}
 
 
@@ -78,7 +79,7 @@ async def test_a_team_with_all_skills_and_checks_scores_what_the_oracle_is_said_
 
 
 async def test_each_half_of_evolution_gains_what_only_it_can() -> None:
-    world, scores = make_world(FAIR, 0), {}
+    world, scores = make_world(FAIR, 0), dict[str, float]()
     for name, switches in {
         "both": {},
         "SEV": {"topology_evolution": False},

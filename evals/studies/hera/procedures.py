@@ -185,11 +185,8 @@ async def train(hera: Hera, world: Procedures, seed: int) -> Workflow:
         if candidate.agents != workflow.agents:
             before = await solve(hera, world, workflow, held_out, scope.at(phase="gate"))
             after = await solve(hera, world, candidate, held_out, scope.at(phase="gate"))
-            scores, calls = (
-                [[get_score(one) for one in side] for side in (before, after)],
-                [[0.0] * len(held_out)] * 2,
-            )
-            if not decide(*scores, *calls, 0).accepted:
+            scores, calls = [[get_score(one) for one in side] for side in (before, after)], [0.0] * len(held_out)
+            if not decide(scores[0], scores[1], calls, calls, 0).accepted:
                 candidate = hera.carry_over_memory(workflow, candidate)
         workflow = candidate
     return workflow

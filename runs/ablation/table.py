@@ -194,9 +194,8 @@ def format_range(scores: Sequence[float]) -> str:
 
 def _notes(rows: Sequence[Row]) -> list[str]:
     errors, minutes = sum(row.errors for row in rows), sum(row.seconds for row in rows) / 60
-    gates = "Without the gate the weights of the knowledge distance stay uniform, as nothing is held out."
     return [
         "Intervals: Student's t at 95 %, over seeds, paired by seed. S = 100 P / (C + 0.01), C in dollars per task, is "
-        f"n/a at $0.{f' {gates}' if any(row.variant == 'no-gate' for row in rows) else ''}",
+        "n/a at $0.",
         f"Infrastructure errors, counted apart from scores: {errors}. All runs took {minutes:.0f} minutes together.",
     ]

@@ -1,13 +1,18 @@
 """What teams could reach on shelf marks: `python -m selfwire.bench.shelfmarks`.
 
+With `--write FILE --method NAME` it writes the branching team instead, for `selfwire evolve --seed-team FILE`; with
+`--rooms` its agents say which rooms they serve.
+
 Agents follow the benchmark's rules from the start, which nobody else is told. The best chain and the best single agent
 are the best of all, chosen on the tasks that are measured; the branching team has one agent per rule.
 """
 
 import asyncio
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from pathlib import Path
 from statistics import mean
 
 from selfwire.core.agent import Agent
@@ -50,12 +55,12 @@ def make_chain_of(rules: Sequence[str]) -> Workflow:
     return Workflow(method="chain", agents=agents, topology=make_chain(*(agent.id for agent in agents)))
 
 
-def make_branching() -> Workflow:
-    """An agent per rule, side by side."""
-    pair = Workflow(method="branching", agents=(OPENS, CLOSES), topology=make_chain(OPENS.id, CLOSES.id))
+def make_branching(method: str = "branching", *, rooms: bool = False) -> Workflow:
+    """An agent per rule, side by side; with `rooms` each says which it serves."""
+    pair = Workflow(method=method, agents=(OPENS, CLOSES), topology=make_chain(OPENS.id, CLOSES.id))
     edits = [
         edit
-        for agent in SPECIALISTS.values()
+        for agent in (name_rooms(rule) if rooms else one for rule, one in SPECIALISTS.items())
         for edit in (
             AddAgent(agent),
             AddNode(agent.id, agent.id),
@@ -64,6 +69,13 @@ def make_branching() -> Workflow:
         )
     ]
     return pair.apply(Rewiring(RemoveEdge(OPENS.id, CLOSES.id), *edits, why="a branch per rule"))
+
+
+def name_rooms(rule: str) -> Agent:
+    """The agent of a rule, who says which rooms it serves."""
+    first, second, third = (room for room, rules in ROOMS.items() if rule in rules)
+    agent = SPECIALISTS[rule]
+    return agent.replace(prompt=f"You serve the {first}, the {second} and the {third}. {agent.prompt}")
 
 
 def route_by_room(task: Task) -> Router:
@@ -113,13 +125,26 @@ async def measure_teams(tasks: Sequence[Task], model: Model) -> dict[str, float]
     }
 
 
-async def main() -> None:
-    """Print the table."""
+async def print_table() -> None:
+    """Measure and print the table."""
     tasks = shelfmarks().splits(0, train=0, gate=0, test=TASKS).test
-    sys.stdout.write("| team | score |\n|---|---|\n")
+    sys.stdout.write("| team | score |\n| --- | --- |\n")
     for name, score in (await measure_teams(tasks, MeteredModel(OfflineChat(), journal=NullRecorder()))).items():
         sys.stdout.write(f"| {name} | {score:.2f} |\n")
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, or write the branching team."""
+    parser = ArgumentParser(prog="python -m selfwire.bench.shelfmarks", description="What teams reach on shelf marks.")
+    parser.add_argument("--write", type=Path, help="write the branching team to this file, and measure nothing")
+    parser.add_argument("--method", default="branching", help="whose team the file holds")
+    parser.add_argument("--rooms", action="store_true", help="the file's agents say which rooms they serve")
+    given = parser.parse_args(arguments)
+    if given.write is None:
+        asyncio.run(print_table())
+    else:
+        given.write.write_text(make_branching(given.method, rooms=given.rooms).model_dump_json(), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.bench.shelfmarks import make_branching, measure_team, measure_teams
+from selfwire.bench.shelfmarks import main, make_branching, measure_team, measure_teams
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import RouterInput
 from selfwire.core.trajectory import Routing
+from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.shelfmarks import ROOMS, RULES, Item, generate_tasks, grade, make_mark, shelfmarks
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
@@ -107,3 +108,13 @@ async def test_a_bandit_over_the_branches_decides_freely() -> None:
 
     await measure_team(branching, TASKS, MODEL, lambda task: note_free)
     assert set(free) == {task.id for task in TASKS}
+
+
+def test_the_branching_team_can_be_written_with_or_without_the_rooms(tmp_path: Path) -> None:
+    for more in ([], ["--rooms"]):
+        main(["--write", str(tmp_path / "team.json"), "--method", "m", *more])
+        team = Workflow.model_validate_json((tmp_path / "team.json").read_text(encoding="utf-8"))
+        assert team.method == "m"
+        assert len(team.topology.successors["open"]) == len(RULES)
+        rooms = [[room for room in ROOMS if room in agent.prompt] for agent in team.agents]
+        assert sorted(map(len, rooms)) == ([0, 0, 3, 3, 3, 3] if more else [0] * 6)

@@ -207,9 +207,11 @@ class Column(Generic[Row]):
 
 def build_table(columns: Sequence[Column[Row]], rows: Sequence[Row], notes: Sequence[str] = ()) -> Table:
     """A row per value, with the columns that say something."""
-    cells = {column.name: [column.format(row) for row in rows] for column in columns}
-    shown = [c.name for c in columns if c.silent is None or any(cell != c.silent for cell in cells[c.name])]
-    return Table(tuple(shown), tuple(zip(*(cells[name] for name in shown), strict=True)), tuple(notes))
+    cells = [(column, tuple(column.format(row) for row in rows)) for column in columns]
+    shown = [(column.name, found) for column, found in cells if column.silent is None or {*found} - {column.silent}]
+    return Table(
+        tuple(name for name, _ in shown), tuple(zip(*(found for _, found in shown), strict=True)), tuple(notes)
+    )
 
 
 SOLVED = Column[SystemSummary]("solved [95 %]", lambda line: str(line.share or "-"))

@@ -13,7 +13,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.rows import SystemInfo, read_results
-from selfwire.evals.evaluation.table import SystemSummary, compute_difference
+from selfwire.evals.evaluation.table import Column, SystemSummary, build_table, compute_difference
 from selfwire.evals.statistics import compute_paired_interval
 from selfwire.runs.evaluation.contamination import find_contaminated_tasks
 from selfwire.runs.evaluation.lifecycle import validate_request
@@ -202,3 +202,14 @@ def test_results_that_cannot_be_written_at_a_stop_are_said_beside_it(
     assert stopped.startswith("stopped: budget exhausted")
     assert unwritten == "the results cannot be written: disk full"
     assert "results so far are in" in result.stdout
+
+
+def test_two_columns_of_one_name_keep_their_own_cells() -> None:
+    columns = [
+        Column("score", str),
+        Column("score", lambda row: str(10 * row)),
+        Column("", lambda row: "-", silent="-"),
+    ]
+    table = build_table(columns, [1, 2])
+    assert table.head == ("score", "score")
+    assert table.rows == (("1", "10"), ("2", "20"))

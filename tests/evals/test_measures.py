@@ -28,7 +28,7 @@ REWARDS: Mapping[str, str] = {
     "plancraft": "the simulator must reach the goal",
     "math500": "mathematically equal",
     "gsm8k": "the number behind '####'",
-    "bbh": "exact match of the line 'Answer:'",
+    **dict.fromkeys(("bbh", "shelfmarks"), "exact match of the line 'Answer:'"),
     "workbench": "the calls must leave the tables",
     **dict.fromkeys(NAMED, ""),
     "exact": "character by character",

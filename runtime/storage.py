@@ -18,6 +18,8 @@ from selfwire.runtime.drafts import make_draft, place_draft
 SCHEMA = 1
 """Version of the format, in the header of a SQLite file and in every entry."""
 
+PATIENCE = 30.0
+"""Seconds to wait for a library that another process writes to."""
 _MAGIC = b"SQLite format 3\x00"
 _APPLICATION = 0x73776C62
 """SQLite's application id of a library file ("swlb"), which other databases do not have."""
@@ -60,7 +62,7 @@ def open_sqlite(path: Path) -> ThreadedStore:
         if not path.exists():
             _create(path)
         refuse_foreign(path)
-        connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise LibraryError(f"library {path} cannot be opened: {error}") from None
     store = SqliteStore(connection)
@@ -86,10 +88,18 @@ def refuse_foreign(path: Path) -> None:
     if schema != SCHEMA:
         raise LibraryError(f"library {path} has schema {schema}; this selfwire reads schema {SCHEMA}; {way_out}")
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE)) as connection:
             found = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
             connection.execute("SELECT prefix, key, value FROM store LIMIT 1").fetchone()
     except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise LibraryError(
+                f"library {path} is in use by another process: {error}; try again when it is done"
+            ) from None
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+            why = "a killed process left a transaction half written, and it cannot be taken back"
+            raise LibraryError(f"{why} in library {path}: {error}; allow writing to it and to its folder") from None
         raise LibraryError(f"library {path} is corrupt: {error}; {way_out}") from None
     if found != "ok":
         raise LibraryError(f"library {path} is corrupt: {found}; {way_out}")

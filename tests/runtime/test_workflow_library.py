@@ -29,7 +29,7 @@ from selfwire.core.edits import (
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
-from selfwire.runtime import blobs
+from selfwire.runtime import blobs, storage
 from selfwire.runtime.blobs import get_blob, put_blob
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
@@ -472,3 +472,37 @@ def test_an_export_without_its_bytes_or_with_others_says_which_file_is_meant(
     beside.unlink()
     with pytest.raises(LibraryError, match=f"needs {beside.name} beside it"):
         read_workflow(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("SQLITE_BUSY", "in use by another process: .*; try again"),
+        ("SQLITE_READONLY_ROLLBACK", "half written, .* allow writing to it and to its folder"),
+        ("SQLITE_CORRUPT", "is corrupt: .*; it is left as it is"),
+    ],
+)
+def test_a_file_that_cannot_be_checked_now_is_not_called_corrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
+    open_library(tmp_path).close()
+    fault = sqlite3.OperationalError("it does not work")
+    fault.sqlite_errorname = name
+
+    def fail(*arguments: object, **options: object) -> sqlite3.Connection:
+        raise fault
+
+    monkeypatch.setattr(sqlite3, "connect", fail)
+    with pytest.raises(LibraryError, match=message):
+        storage.refuse_foreign(tmp_path / "library.sqlite")
+
+
+def test_a_library_that_another_process_holds_is_said_to_be_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_library(tmp_path).close()
+    monkeypatch.setattr(storage, "PATIENCE", 0.1)
+    with closing(sqlite3.connect(tmp_path / "library.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LibraryError, match="in use by another process"):
+            storage.refuse_foreign(tmp_path / "library.sqlite")

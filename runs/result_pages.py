@@ -46,6 +46,7 @@ from selfwire.runs.ablation.table import build_table as build_study_table
 
 END = "<!-- end of table -->"
 _TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
+_CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _GIVEN = re.compile(r"<!-- given: ([^>]*?) ?-->")
 _EXEMPT = re.compile(r"<!-- not recomputed: ([^>]*?) ?-->")
 _NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})", re.DOTALL)
@@ -101,14 +102,14 @@ def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
         ConfigError: a page, its rows or a comment on it cannot be used.
     """
     texts = {page: (_read(page), fill_page(page)) for page in pages}
-    known = [number for _, filled in texts.values() for number in find_numbers(_join_tables(filled))]
+    known = [number for _, filled in texts.values() for number in find_numbers(_join_tables(_drop_code(filled)))]
     found: list[Mismatch] = []
     for page, (text, filled) in texts.items():
         if text != filled:
             lines = difflib.unified_diff(text.splitlines(), filled.splitlines(), "page", "rows", lineterm="", n=0)
             found.append(Mismatch(page, "tables", "\n".join(lines)))
-        if _TABLE.search(text):
-            found += _check_text(page, filled, known)
+        if _TABLE.search(_drop_code(text)):
+            found += _check_text(page, _drop_code(filled), known)
     return found
 
 
@@ -119,7 +120,7 @@ def fill_page(page: Path) -> str:
         ConfigError: as `check_pages`.
     """
     text = _read(page)
-    if text.count("<!-- table:") != len(_TABLE.findall(text)):
+    if _drop_code(text).count("<!-- table:") != len(_TABLE.findall(_drop_code(text))):
         raise ConfigError(f"{page}: a table has no end; close it with {END}")
 
     def fill(match: re.Match[str]) -> str:
@@ -132,7 +133,11 @@ def fill_page(page: Path) -> str:
         except KeyError as error:
             raise ConfigError(f"{page}: the table {kind} {options} lacks {error}") from None
 
-    return _TABLE.sub(fill, text)
+    return "".join(part if part.startswith("```") else _TABLE.sub(fill, part) for part in _CODE.split(text))
+
+
+def _drop_code(text: str) -> str:
+    return _CODE.sub("", text)
 
 
 def list_exempt(page: Path) -> list[str]:
@@ -274,7 +279,7 @@ def _format_world(page: Path, given: Mapping[str, str]) -> str:
 def _format_claims(page: Path, given: Mapping[str, str]) -> str:
     head: tuple[str, ...] = ()
     cells: list[tuple[str, ...]] = []
-    for match in _TABLE.finditer(_read(page)):
+    for match in _TABLE.finditer(_drop_code(_read(page))):
         if match[2] == "world":
             options = dict(part.split("=", 1) for part in match[3].split())
             world, rows = _read_world(page, options)

@@ -63,6 +63,13 @@ def test_a_number_of_the_text_that_no_row_gives_is_found_unless_it_is_given(page
     assert list_exempt(page) == ["Results: nobody kept it"]
 
 
+def test_a_comment_in_a_block_of_code_is_an_example(page: Path) -> None:
+    example = "\n```\n<!-- table: systems rows=nothing -->\n<!-- end of table -->\n```\n"
+    page.write_text(page.read_text() + example)
+    assert check_pages([page]) == []
+    assert fill_page(page).endswith(example)
+
+
 def test_a_changed_row_is_found(page: Path) -> None:
     rows = page.parent / "rows" / "compare-archive.jsonl"
     head, *lines = rows.read_text().splitlines()

@@ -1,57 +1,59 @@
 """The command line's one entry: its commands, and their faults."""
 
-from collections.abc import Callable
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from selfwire.cli import (
-    ablate,
-    compare,
-    evaluate,
-    evolve,
-    insights,
-    measures,
-    recall,
-    results,
-    run,
-    runs,
-    selection,
-    train,
-    workflows,
-)
-from selfwire.cli.error_handling import GuardedGroup
-from selfwire.cli.option_groups import expand_option_groups
-from selfwire.evals.langsmith.connection import silence_tracing
-from selfwire.runs.run_record import get_version
-
-
-def show_version() -> None:
-    """Print the version."""
-    typer.echo(f"selfwire {get_version()}")
-
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "evolve": evolve.evolve,
-    "train": train.train,
-    "selection": selection.selection,
-    "run": run.run,
-    "eval": evaluate.evaluate,
-    "compare": compare.compare,
-    "ablate": ablate.ablate,
-    "show": workflows.show,
-    "diff": workflows.diff,
-    "history": workflows.history,
-    "rollback": workflows.rollback,
-    "export": workflows.export,
-    "runs": runs.runs,
-    "clean": runs.clean,
-    "measures": measures.measures,
-    "results": results.results,
-    "recall": recall.recall,
-    "version": show_version,
+COMMANDS = {
+    "evolve": ("evolve:evolve", "Evolve a team on a benchmark."),
+    "train": ("train:train", "Train a router by the rewards of its runs."),
+    "selection": ("selection:selection", "Run a question and show whom the trained router selects."),
+    "run": ("run:run", "Put one question to a team and print its answer."),
+    "eval": ("evaluate:evaluate", "Measure a method, a baseline or a saved workflow."),
+    "compare": ("compare:compare", "Measure several systems on the same tasks."),
+    "ablate": ("ablate:ablate", "Compare a method with its ablations and controls."),
+    "show": ("workflows:show", "Show a workflow, or the tasks of a run."),
+    "diff": ("workflows:diff", "Show what changed from one workflow to another."),
+    "history": ("workflows:history", "List the versions of a workflow."),
+    "rollback": ("workflows:rollback", "Make an older version of a workflow the current one."),
+    "export": ("workflows:export", "Write a workflow to a JSON file."),
+    "runs": ("runs:runs", "List runs: what they did, how they stand, what they spent."),
+    "clean": ("runs:clean", "Remove runs, and with --library the saved workflows."),
+    "measures": ("measures:measures", "Show how a run's training changed its topologies."),
+    "results": ("results:results", "Compute the tables of pages from the rows that are kept."),
+    "recall": ("recall:recall", "Show how often the search finds what questions need."),
+    "insights": ("insights:build", "List, export or import what a workflow has learned."),
 }
-"""Commands by name, in the order of the help text."""
+"""Commands by name, in the order of the help text: the function (or that of a group) in this room, and one line."""
+GROUPS = {"insights"}
+
+
+class LazyCommand(TyperCommand):
+    """A command whose module is imported when it is called; its name and one line are known before."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """As of the command that it stands for."""
+        return load_command(str(self.name)).make_context(*args, **options)
+
+
+class GuardedGroup(TyperGroup):
+    """Runs commands; an error of ours becomes one line and exit code 2, Ctrl-C becomes 130."""
+
+    def __init__(self, *, commands: dict[str, Any], **attrs: Any) -> None:
+        lazy = {name: LazyCommand(name, short_help=line) for name, (_, line) in COMMANDS.items()}
+        super().__init__(commands={**lazy, **commands}, **attrs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context names."""
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            from selfwire.cli.error_handling import exit_on
+
+            exit_on(error, traceback=bool(ctx.params.get("traceback")))
+            raise
 
 
 def build() -> typer.Typer:
@@ -65,15 +67,36 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_options)
-    for name, command in COMMANDS.items():
-        app.command(name)(expand_option_groups(command))
-    app.add_typer(insights.build(), name="insights")
+    app.command("version")(show_version)
     return app
+
+
+def load_command(name: str) -> Any:
+    """Import a command."""
+    from selfwire.cli.option_groups import expand_option_groups
+
+    module, _, function = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"{__package__}.{module}"), function)
+    holder = typer.Typer(rich_markup_mode=None)
+    if name in GROUPS:
+        holder.add_typer(found(), name=name)
+    else:
+        holder.command(name)(expand_option_groups(found))
+    return typer.main.get_group(holder).commands[name]
+
+
+def show_version() -> None:
+    """Print the version."""
+    from selfwire.runs.run_record import get_version
+
+    typer.echo(f"selfwire {get_version()}")
 
 
 def _options(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
 ) -> None:
     """Hold the options before a command, for `GuardedGroup`; switch tracing off without a LangSmith address or key."""
+    from selfwire.evals.langsmith.connection import silence_tracing
+
     if silence_tracing():
         typer.echo("nothing is traced: there is neither LANGSMITH_API_KEY nor LANGSMITH_ENDPOINT", err=True)

@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import typer
 from pydantic import ValidationError
-from typer.core import TyperGroup
 
 from selfwire.cli.exit_codes import INTERRUPTED, STOPPED, WRONG
 from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, format_validation_error
@@ -15,21 +13,19 @@ from selfwire.core.secrets import mask_secrets
 from selfwire.core.values import mask_controls
 
 
-class GuardedGroup(TyperGroup):
-    """Runs commands; an error of ours becomes one line and exit code 2, Ctrl-C becomes 130."""
+def exit_on(error: BaseException, *, traceback: bool) -> None:
+    """Exit with one line and code 2 on an error of ours, with 130 on Ctrl-C; any other error is left to the caller.
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that the context names."""
-        try:
-            return super().invoke(ctx)
-        except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
-            typer.echo("stopped", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-        except (SelfwireError, ValueError) as error:
-            if ctx.params.get("traceback"):
-                raise
-            typer.echo(f"error: {format_in_one_line(error)}", err=True)
-            raise typer.Exit(WRONG) from None
+    Args:
+        error: that ended a command.
+        traceback: whether errors are left as they are, so that one sees where they were raised.
+    """
+    if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
+        typer.echo("stopped", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    if isinstance(error, SelfwireError | ValueError) and not traceback:
+        typer.echo(f"error: {format_in_one_line(error)}", err=True)
+        raise typer.Exit(WRONG) from None
 
 
 @contextmanager

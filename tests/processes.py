@@ -26,11 +26,12 @@ from typing import Any, NoReturn, TextIO
 from langsmith.utils import get_env_var
 
 from selfwire.cli import main as selfwire_main
+from selfwire.cli.app import COMMANDS, load_command
 from selfwire.graphs import method_names, method_registry
 
 ROOT = Path(__file__).parents[1]
 POLL = 0.005
-PRELOADED = ("langchain_openai", "bm25s", "scipy.stats", "selfwire.cli.app")
+PRELOADED = ("langchain_openai", "bm25s", "scipy.stats")
 
 
 @dataclass
@@ -220,5 +221,7 @@ def _run(function: Callable[[], None]) -> NoReturn:
 if __name__ == "__main__":
     for name in PRELOADED:
         import_module(name)
+    for name in COMMANDS:
+        load_command(name)
     if (forked := _serve(sys.stdin, sys.stdout)) is not None:
         _run(forked)

@@ -6,11 +6,20 @@ import sys
 import pytest
 
 PROGRAM = """
-import asyncio, importlib, pkgutil, sys
+import sys
 
 def report(*names):
     print(*sorted(set(names) & set(sys.modules)))
 
+import contextlib, io
+from selfwire.cli.app import COMMANDS, build, load_command
+with contextlib.redirect_stdout(io.StringIO()) as help:
+    build()(["--help"], standalone_mode=False)
+assert all(f"  {name} " in help.getvalue() for name in COMMANDS), help.getvalue()
+print(*sorted(name for name in sys.modules if name.startswith("selfwire.")))
+report("asyncio", "langchain_core", "langgraph", "langsmith", "numpy", "pydantic", "rich")
+
+import asyncio, importlib, pkgutil
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 hiva.build(model="offline").compile().invoke({"question": "What am I?"})
@@ -20,7 +29,8 @@ from selfwire.evals.benchmarks.catalogue import load_benchmark
 for name in ("gsm8k", "bbh", "math500", "deepresearcher", "workbench"): load_benchmark(name)
 report("torch", "sympy", "math_verify", "pandas", "plancraft")
 
-import selfwire.graphs, selfwire.evolvers.evomas, selfwire.cli.app
+import selfwire.graphs, selfwire.evolvers.evomas
+for name in COMMANDS: load_command(name)
 for package in (selfwire.graphs, selfwire.evolvers.evomas):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if module.name != "selfwire.evolvers.trained_router.head":
@@ -44,6 +54,8 @@ for adapter in ("random", "fixed", "learned"):  # the last one builds a head
     report("torch")
 """
 EXPECTED = {  # heavy modules after each step
+    "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.exit_codes",
+    "help is shown": "",
     "hiva is built and asked": "",
     "benchmarks are named": "",
     "all of graphs, choosers and commands is imported": "",

@@ -93,6 +93,11 @@ async def test_a_reference_that_cannot_be_compared_is_a_grading_error(name: str,
         await load_grader(name).grade(task(reference), "3", scope=SCOPE)
 
 
+def test_a_reference_without_a_number_is_no_number() -> None:
+    with pytest.raises(GradingError, match="needs a reference with a number, not 'Ada'"):
+        numeric("3", "Ada")
+
+
 OWN = """
 from selfwire.core.task import Feedback
 

@@ -103,6 +103,11 @@ def test_a_comment_that_cannot_be_used_is_an_error_in_words(page: Path, comment:
         check_pages([page])
 
 
+def test_a_page_that_is_not_there_is_an_error_in_words(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the page .*none\.md cannot be read"):
+        check_pages([tmp_path / "none.md"])
+
+
 def test_an_ablation_is_kept_with_its_study(page: Path) -> None:
     study = Study(method="tacomas", seeds=2, variants=("full", "fixed"))
     shared = {
@@ -146,6 +151,8 @@ def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
     )  # fmt: skip
     results, kept = tmp_path / "results.jsonl", tmp_path / "kept.jsonl"
     results.write_text("\n".join(one.model_dump_json() for one in (header, *rows)))
+    with pytest.raises(ConfigError, match="cannot be written"):
+        keep_scores(results, tmp_path)
     keep_scores(results, kept)
     assert "secret" not in kept.read_text()
     head, lines = read_kept_scores(kept)

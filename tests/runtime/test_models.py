@@ -29,6 +29,7 @@ def test_a_ready_model_is_taken_as_it_is() -> None:
         ("gpt-4o", "unknown model 'gpt-4o'"),
         ("openai:", "unknown model 'openai:'"),
         ("nobody:model", "'nobody:model' cannot be used"),
+        ("offline:mute", "unknown model 'offline:mute'; the offline model's voices are "),
         ("openai:gpt-4o-mini", "set OPENAI_API_KEY"),
         ("fireworks:some", "'fireworks:some' needs a package"),
     ],

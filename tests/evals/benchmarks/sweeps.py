@@ -78,7 +78,7 @@ class SharedStart(CallsNothing):
             counted = len(self._asked)
             await asyncio.sleep(0.01)
         asked, self._asked, self._running = self._asked, [], None
-        room = limits.replace(seconds=600, output=64 * MEBIBYTE, files=512 * MEBIBYTE)
+        room = limits.replace(seconds=600, output=64 * MEBIBYTE, files=512 * MEBIBYTE, processes=256)
         done = await self._sandbox.run(FORKS, json.dumps(asked), limits=room)
         assert done.exit_status == 0, done
         found = json.loads(done.stdout)

@@ -10,8 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of
 
 help:
 	@echo "make demo    evolve HiVA on Plancraft with the offline stand-in (no key needed)"
-	@echo "make test    run all tests; those that go over whole data sets on a sample"
-	@echo "make test-slow  run these on everything"
+	@echo "make test    run all tests; of those with very many cases a sample"
+	@echo "make test-slow  run all cases of these"
 	@echo "make check   lint, types, import rules, licences, known vulnerabilities"
 	@echo "make fault-coverage  run all tests, and list branches that handle faults and are never run"
 	@echo "make lock    choose the versions anew that CI installs (constraints.txt)"
@@ -41,9 +41,9 @@ test: setup
 	@$(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs --durations=20 $(ARGS)
 
 test-slow: setup
-	@echo "==> running tests that go over whole data sets on everything"
-	@SELFWIRE_SWEEP=1 $(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs -m sweep \
-		$$(grep -rl --include='test_*.py' 'pytest.mark.sweep' tests) $(ARGS)
+	@echo "==> running all cases of tests with very many"
+	@SELFWIRE_SWEEP=1 $(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs -m "sweep or every" \
+		$$(grep -rl --include='test_*.py' -e 'pytest.mark.sweep' -e 'pytest.mark.every' tests) $(ARGS)
 
 check: setup
 	@echo "==> lint"

@@ -2,6 +2,7 @@ import gc
 import itertools
 import os
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -13,6 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch's
 from selfwire.runtime import structured_modes, throttle
 from tests import benchmark_data
 from tests.runtime import postgres
+from tests.samples import SWEEP
 from tests.wire.langsmith_server import LangSmithServer
 from tests.wire.server import WireServer, text
 
@@ -43,6 +45,20 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave every nth case of a test that carries `pytest.mark.every(n)`; all of them in `make test-slow`."""
+    if SWEEP:
+        return
+    counts, left, dropped = Counter[str](), list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        mark = item.get_closest_marker("every")
+        test, _, case = item.nodeid.partition("[")
+        (dropped if mark and case and counts[test] % mark.args[0] else left).append(item)
+        counts[test] += 1
+    items[:] = left
+    config.hook.pytest_deselected(items=dropped)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,8 @@
 """How much of the sweeps is run: a sample in `make test`, everything in `make test-slow`.
 
 A sweep does the same with each task of a whole data set, or with thousands of random cases. It carries
-`pytest.mark.sweep` and takes what it goes over through `sample`.
+`pytest.mark.sweep` and takes what it goes over through `sample`. A test with many cases that differ in little carries
+`pytest.mark.every(n)`.
 """
 
 import os

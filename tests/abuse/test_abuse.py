@@ -59,6 +59,7 @@ def say_end(done: Execution) -> str:
     return "full" if done.truncated else f"{done.stderr[-2000:]}\n{done.exit_status}"
 
 
+@pytest.mark.every(3)  # not 2, as sandboxes alternate
 @every_sandbox
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
 async def test_a_program_does_no_harm_and_ends(
@@ -86,6 +87,7 @@ MAY_TRACE = not YAMA.exists() or int(YAMA.read_text()) < 2
 HARMFUL = [one for one in PROGRAMS if one.harm and (MAY_TRACE or not one.traces)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("program", HARMFUL, ids=lambda one: one.name)
 def test_without_a_sandbox_it_does_its_harm(program: Program, world: World) -> None:
     assert program.harm in world.do_harm(program)

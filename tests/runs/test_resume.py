@@ -77,6 +77,7 @@ def test_killed_evolutions_end_as_if_nobody_had_killed_them(
         assert 0 <= found.extra - requests <= sum(found.open_calls)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.5, 0.7, 0.95])
 def test_an_outage_in_whatever_phase_teaches_nothing_and_loses_nothing(
     server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path, share: float

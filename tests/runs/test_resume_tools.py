@@ -24,6 +24,7 @@ def finish(run: EvolutionRun) -> Workflow:
 
 @needs_sandbox
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("calls", [25, 60])
 def test_an_evolution_of_tools_goes_on_where_it_stopped(tmp_path: Path, calls: int) -> None:
     with start_evolution(REQUEST, tmp_path / "whole", run="r") as run:

@@ -86,6 +86,7 @@ def differs(name: str, seed: int) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", sorted({*describe_method("hiva").variants} - {FULL, "no-kabb"}))
 def test_every_switch_changes_what_the_teams_do(name: str) -> None:
     # not at every seed: a gate that rejects nothing changes nothing in three iterations
@@ -122,6 +123,7 @@ def full_hera(seed: int) -> EvolutionRow:
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation", RANDOM])
 def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
     def differs(seed: int) -> bool:
@@ -297,6 +299,7 @@ MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("method", "name"),
     [

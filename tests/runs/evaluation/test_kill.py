@@ -22,6 +22,7 @@ def beginning(server: WireServer) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("share", [0.4, 0.8])
 def test_killed_and_resumed_it_repeats_nothing_and_ends_with_the_same_numbers(share: float, tmp_path: Path) -> None:
     with WireServer(served(make_chat_model("offline"))) as server:

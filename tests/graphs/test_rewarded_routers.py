@@ -348,7 +348,7 @@ def test_a_question_that_no_agent_answers_is_an_error() -> None:
         def _call(self, *_: Any, **__: Any) -> str:
             raise RuntimeError("nobody is in")
 
-    with pytest.raises(TaskError, match="nobody is in.*; ask again"):
+    with pytest.raises(TaskError, match=r"nobody is in.*; ask again"):
         RoutedTeam(team(), Mute(responses=["-"])).ask("where to?")
 
 

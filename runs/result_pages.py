@@ -14,7 +14,8 @@ A table of a Markdown page stands between two comments; paths are relative to th
 
 Every number with a decimal point in a section's text must come from the tables of the section, or of any page if it
 has none; numbers that are no results (sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`, and
-a section whose rows are not kept says why, in `<!-- not recomputed: why -->`.
+a section whose rows are not kept says why, in `<!-- not recomputed: why -->`. A page without a table is looked at if it
+names such numbers.
 """
 
 import difflib
@@ -49,7 +50,7 @@ _TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END
 _CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _GIVEN = re.compile(r"<!-- given: ([^>]*?) ?-->")
 _EXEMPT = re.compile(r"<!-- not recomputed: ([^>]*?) ?-->")
-_NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})", re.DOTALL)
+_NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})|arXiv [\d.]+", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\d)")
 _LEFT_OUT = ("s/task", "S")
 """Columns of an evaluation that stand on no page: times differ from machine to machine."""
@@ -108,7 +109,7 @@ def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
         if text != filled:
             lines = difflib.unified_diff(text.splitlines(), filled.splitlines(), "page", "rows", lineterm="", n=0)
             found.append(Mismatch(page, "tables", "\n".join(lines)))
-        if _TABLE.search(_drop_code(text)):
+        if _TABLE.search(_drop_code(text)) or re.search("^<!-- given:", text, re.MULTILINE):
             found += _check_text(page, _drop_code(filled), known)
     return found
 

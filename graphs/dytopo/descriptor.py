@@ -59,6 +59,7 @@ DESCRIPTOR = MethodDescriptor(
     rounds="rounds",
     format_notes=format_notes,
     seeds=NamedSeeds(tuple(DOMAINS), "domain", Dytopo.make_initial_workflow),
-    paper="Lu et al., *DyTopo*",
+    paper="Lu et al., *DyTopo: Dynamic Topology Routing for Multi-Agent Reasoning via Semantic Matching*, "
+    "arXiv 2602.06039",
     departures="D1-D16",
 )

@@ -90,6 +90,6 @@ DESCRIPTOR = MethodDescriptor(
         errands=True,
     ),
     extend_tools=with_pages,
-    paper="Xu et al., *EvoMAS*",
+    paper="Xu et al., *EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems*, arXiv 2605.08769",
     departures="D1-D25",
 )

@@ -47,6 +47,7 @@ DESCRIPTOR = MethodDescriptor(
     },
     random_edits=RandomHera.of,
     learns_insights=True,
-    paper="Li and Ramakrishnan, *Experience as a Compass*",
+    paper="Li and Ramakrishnan, *Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent "
+    "Prompts*, arXiv 2604.00901",
     departures="D1-D21",
 )

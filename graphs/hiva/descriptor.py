@@ -81,6 +81,7 @@ DESCRIPTOR = MethodDescriptor(
     random_edits=RandomHiva.of,
     router=RouterTraining(plan_router, config={"router": "learned"}),
     fit_config=with_room,
-    paper="Tang et al., *HiVA*",
+    paper="Tang et al., *HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological "
+    "Evolution*, arXiv 2509.00189",
     departures="D1-D31",
 )

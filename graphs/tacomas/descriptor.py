@@ -45,6 +45,7 @@ DESCRIPTOR = MethodDescriptor(
     evolves=False,
     rounds="rounds",
     format_notes=format_notes,
-    paper="Xu et al., *Test-Time Co-Evolution of Topology and Capability*",
+    paper="Xu et al., *TacoMAS: Test-Time Co-Evolution of Topology and Capability in LLM-based Multi-Agent Systems*, "
+    "arXiv 2605.09539",
     departures="D1-D21",
 )

@@ -64,6 +64,7 @@ lock: setup
 	@echo "==> choosing versions"
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --no-annotate \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o constraints.txt pyproject.toml
+	@$(BIN)/python -m tests.light_requirements
 
 fault-coverage: setup
 	@echo "==> running all tests and counting lines; about twice as long as make test"

@@ -12,8 +12,13 @@ from selfwire.graphs.own_tools import find_missing_tools, give_tools, refuse_unu
 
 
 def make_seed(method: Method, bench: Benchmark) -> Workflow:
-    """The workflow that a method starts from on a benchmark, with the tools of its own that the benchmark gives."""
+    """The workflow that a method starts from on a benchmark, with the tools of its own that the benchmark gives.
+
+    Raises:
+        ConfigError: something that the method needs is not installed.
+    """
     seed = method.make_initial_workflow(bench.tools)
+    method.check_learned(seed)
     return method.prepare_workflow(give_tools(seed, bench.own_tools)) if bench.own_tools else seed
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.optional_packages import refuse_missing
 from selfwire.core.protocols import Embedder
 
 HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
@@ -90,6 +91,7 @@ class MiniLMEmbedder(_Cached):
     dimensions = 384
 
     def __init__(self, source: str | None = None) -> None:
+        refuse_missing("sentence-transformers", "the embedder minilm")
         super().__init__()
         self.source = source
         self._model: Any = None

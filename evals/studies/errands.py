@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from selfwire.core.optional_packages import refuse_missing
 from selfwire.core.values import FrozenModel
 from selfwire.evals.benchmarks.errands import RIGHT, Errand, generate_errands
 from selfwire.evals.statistics import IntervalEstimate, compute_student_interval
@@ -89,6 +90,7 @@ def run_study(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> Gen
 
 def run_seed(study: ErrandStudy, seed: int) -> SeedResult:
     """All systems on one seed's tasks."""
+    refuse_missing("torch", "the world errands")
     import torch
 
     torch.set_num_threads(1)

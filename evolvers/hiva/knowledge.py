@@ -7,13 +7,16 @@ role and prompt name. Concepts form a tree under the root "Task".
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import networkx as nx
 from pydantic import Field
 
 from selfwire.core.agent import Agent
 from selfwire.core.values import FrozenMap, FrozenModel, Id
 from selfwire.core.workflow_tool import WorkflowTool
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 ROOT = "Task"
 NAME_LENGTH = 60
@@ -57,8 +60,10 @@ class Knowledge(FrozenModel):
     has_tool: tuple[_Pair, ...] = ()
 
     @cached_property
-    def graph(self) -> nx.DiGraph:
+    def graph(self) -> "nx.DiGraph":
         """The typed, directed graph; each edge carries its `kind`."""
+        import networkx as nx
+
         graph = nx.DiGraph()
         graph.add_node(ROOT)
         for kind in ("is_a", "requires_skill", "has_tool"):
@@ -130,6 +135,8 @@ class Knowledge(FrozenModel):
 
         Direction is ignored; a path leads neither through the root nor through other agents (D15).
         """
+        import networkx as nx
+
         if _concept(main) not in self._between_concepts:
             return None
         steps = nx.single_source_shortest_path_length(self._between_concepts, _concept(main))
@@ -137,7 +144,7 @@ class Knowledge(FrozenModel):
         return 1 + min(known) if known else None
 
     @cached_property
-    def _between_concepts(self) -> nx.Graph:
+    def _between_concepts(self) -> "nx.Graph":
         concepts = [node for node in self.graph if node.startswith("concept:")]
         return self.graph.subgraph(concepts).to_undirected()
 

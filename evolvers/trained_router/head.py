@@ -12,11 +12,14 @@ L layers, N agents, d dimensions; all layers of all decisions are one batch, as 
 import math
 from typing import NamedTuple
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
-
+from selfwire.core.optional_packages import refuse_missing
 from selfwire.evolvers.trained_router.config import HeadConfig
+
+refuse_missing("torch", "the trained router")
+
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 
 class EncodedInputs(NamedTuple):

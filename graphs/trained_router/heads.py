@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from selfwire.core.errors import ConfigError, format_first_fault
+from selfwire.core.optional_packages import refuse_missing
 from selfwire.core.protocols import Embedder
 from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
@@ -103,9 +104,13 @@ def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> 
     """Check that a pool's weights, if it has any and runs will use them, can route it; imports no torch.
 
     Raises:
-        ConfigError, LibraryError: they are corrupt, of another pool or embedder, or have not been loaded.
+        ConfigError, LibraryError: torch is not installed, or the weights are corrupt, of another pool or embedder, or
+            have not been loaded.
     """
-    weights = load_weights(workflow) if config.learned else None
+    if not config.learned:
+        return
+    refuse_missing("torch", "the trained router")
+    weights = load_weights(workflow)
     if weights is not None:
         refuse_other_pool(weights.card, workflow.agents, embedder, transfer=config.transfer)
 

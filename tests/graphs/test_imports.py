@@ -1,4 +1,5 @@
-"""Heavy packages are imported only by what needs them: one process shows it all, as LangGraph is slow to start."""
+"""Heavy packages are imported only by what needs them, and may be absent: one process shows it all, as LangGraph is
+slow to start."""
 
 import subprocess
 import sys
@@ -20,10 +21,30 @@ print(*sorted(name for name in sys.modules if name.startswith("selfwire.")))
 report("asyncio", "langchain_core", "langgraph", "langsmith", "numpy", "pydantic", "rich")
 
 import asyncio, importlib, pkgutil
-from selfwire.evolvers.hiva.config import HivaConfig
+from importlib.machinery import PathFinder
+
+class WithoutTorch(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *place):
+        large = ("torch", "sentence_transformers", "transformers")
+        return None if name.partition(".")[0] in large else super().find_spec(name, *place)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTorch
 from selfwire.graphs import hiva
 hiva.build(model="offline").compile().invoke({"question": "What am I?"})
-report("torch", "sentence_transformers", "plancraft", "openai", "selfwire.graphs.evomas")
+report("sentence_transformers", "plancraft", "openai", "networkx", "scipy", "selfwire.graphs.evomas")
+
+from selfwire.core.errors import ConfigError
+from selfwire.graphs import dytopo, evomas, hera, tacomas
+from selfwire.runtime.embeddings import MiniLMEmbedder
+def ask(method, **options):
+    return method.build("offline", **options).compile().invoke({"question": "What am I?"})
+print(*(method.__name__[16:] for method in (hera, tacomas, dytopo) if ask(method)["answer"]))
+for needs_more in (MiniLMEmbedder, lambda: ask(evomas)):
+    try:
+        needs_more()
+    except ConfigError as error:
+        print(error)
 
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 for name in ("gsm8k", "bbh", "math500", "deepresearcher", "workbench"): load_benchmark(name)
@@ -44,12 +65,13 @@ for chooser in (RandomChooser(SamplingConfig()), FixedChooser([["a"]])):
     asyncio.run(chooser(["row"], pool, masked=frozenset(), scope=Scope()))
 report("torch")
 
-from selfwire.graphs import evomas
 from selfwire.evolvers.evomas.config import EvomasConfig
 for adapter in ("random", "fixed", "learned"):  # the last one builds a head
     graph = evomas.build("offline", config=EvomasConfig(adapter=adapter, stages=1), embedder="hashing").compile()
     graph.get_graph(xray=True)
     report("torch")
+    if adapter == "learned":
+        sys.meta_path[sys.meta_path.index(WithoutTorch)] = PathFinder
     graph.invoke({"question": "What am I?"})
     report("torch")
 """
@@ -57,6 +79,11 @@ EXPECTED = {  # heavy modules after each step
     "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.exit_codes",
     "help is shown": "",
     "hiva is built and asked": "",
+    "others are asked": "hera tacomas dytopo",
+    "MiniLM is loaded": (
+        "the embedder minilm needs sentence-transformers, which is not installed: pip install sentence-transformers"
+    ),
+    "evomas is asked": "the trained router needs torch, which is not installed: pip install torch",
     "benchmarks are named": "",
     "all of graphs, choosers and commands is imported": "",
     "a random adapter is built": "",

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from selfwire.core.optional_packages import refuse_missing
 from selfwire.core.protocols import Embedder
 from selfwire.evals.studies.errand_runs import (
     Choose,
@@ -144,6 +145,7 @@ async def make_world(study: RelayStudy, seed: int, embedder: Embedder) -> RelayW
 
 def run_seed(study: RelayStudy, seed: int) -> WorldResult:
     """All systems on one seed's tasks."""
+    refuse_missing("torch", "the world relays")
     import torch
 
     torch.set_num_threads(1)

@@ -1,0 +1,93 @@
+"""What an installation gets: the wheel and its page, the light requirements, and what runs without torch."""
+
+import email
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import setuptools
+
+from tests.light_requirements import LARGE, PAGE, make_light_requirements
+from tests.test_house import ROOMS, ROOT
+
+BUILD = """
+import os, sys
+from setuptools import build_meta
+build_meta.build_sdist("dist") if sys.argv[1] == "sdist" else build_meta.build_wheel("dist")
+"""
+
+
+def build(kind: str, folder: Path) -> Path:
+    """Build an sdist or a wheel in a folder; returns the file."""
+    subprocess.run([sys.executable, "-c", BUILD, kind], cwd=folder, check=True, capture_output=True)
+    [built] = (folder / "dist").iterdir()
+    return built
+
+
+@pytest.mark.slow
+def test_the_wheel_of_the_sdist_holds_every_file_of_every_room(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, clone / room, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    shutil.copytree(ROOT / "src" / "selfwire", clone / "src" / "selfwire", symlinks=True)
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", PAGE.name):
+        shutil.copy(ROOT / name, clone)
+    with tarfile.open(build("sdist", clone)) as sdist:
+        sdist.extractall(tmp_path / "sdist", filter="data")
+    [unpacked] = (tmp_path / "sdist").iterdir()
+    assert (unpacked / PAGE.name).read_text() == PAGE.read_text()
+    with zipfile.ZipFile(build("wheel", unpacked)) as wheel:
+        inside = {name for name in wheel.namelist() if name.startswith("selfwire/")}
+        [metadata] = [wheel.read(name) for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file()]
+    wanted = {f"selfwire/{path.relative_to(ROOT)}" for path in files if "__pycache__" not in path.parts}
+    assert wanted == inside
+    assert {f"selfwire/{room}/py.typed" for room in ROOMS} <= inside
+    page = email.message_from_bytes(metadata)
+    assert page["Description-Content-Type"] == "text/markdown"
+    assert "Typing :: Typed" in page.get_all("Classifier", [])
+    assert "langgraph" in page["Keywords"]
+    assert str(page.get_payload()).lstrip().startswith("# selfwire")
+
+
+@pytest.fixture
+def make_long_description(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(setuptools, "setup", lambda **options: None)
+    made: Callable[[str, str], str] = runpy.run_path("setup.py")["make_long_description"]
+    return made
+
+
+def test_links_of_the_page_are_absolute(make_long_description: Callable[[str, str], str]) -> None:
+    text = "[![picture](docs/a.png)](docs/a.md#b) [up](#top) [paper](https://arxiv.org/abs/1)"
+    at = "https://example.org/selfwire"
+    picture, page, top = f"{at}/raw/main/docs/a.png", f"{at}/blob/main/docs/a.md#b", f"{at}/blob/main/README.md#top"
+    paper = "[paper](https://arxiv.org/abs/1)"
+    assert make_long_description(text, at) == f"[![picture]({picture})]({page}) [up]({top}) {paper}"
+
+
+def test_without_a_repository_no_link_of_the_page_leads_nowhere(
+    make_long_description: Callable[[str, str], str],
+) -> None:
+    assert (
+        make_long_description("[![picture](a.png)](a.md) [page](b.md#c) [url](https://d)", "")
+        == " page [url](https://d)"
+    )
+    text = make_long_description((ROOT / "README.md").read_text(), "")
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
+    assert "docs/models.md" in text
+
+
+def test_the_light_requirements_are_all_but_the_large_ones() -> None:
+    assert PAGE.read_text() == make_light_requirements(), "run `python -m tests.light_requirements`"
+    given: list[Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert len(given) - len(PAGE.read_text().splitlines()) + 2 == len(LARGE)

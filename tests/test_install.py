@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import setuptools
 
 from tests.light_requirements import LARGE, PAGE, make_light_requirements
 from tests.test_house import ROOMS, ROOT
@@ -62,7 +61,7 @@ def test_the_wheel_of_the_sdist_holds_every_file_of_every_room(tmp_path: Path) -
 @pytest.fixture
 def make_long_description(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(setuptools, "setup", lambda **options: None)
+    monkeypatch.setattr("setuptools.setup", lambda **options: None)
     made: Callable[[str, str], str] = runpy.run_path("setup.py")["make_long_description"]
     return made
 

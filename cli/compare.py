@@ -18,8 +18,9 @@ from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.evaluation.request import Evolving, SystemSpec
 from selfwire.runs.evaluation.worker_processes import MANY, WORKERS
+from selfwire.runs.targets import GROUPS
 
-ALL = {"methods": tuple(method_names()), "baselines": tuple(BASELINES), "all": (*method_names(), *BASELINES)}
+ALL = dict(zip(GROUPS, (method_names(), tuple(BASELINES), (*method_names(), *BASELINES)), strict=True))
 REFERENCE = "single"
 """The default for --against: one agent with the same tools and calls."""
 LEARN = "learning"

@@ -32,6 +32,7 @@ from selfwire.runs.evaluation.standings import build_results_table
 from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
 from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.run_record import shorten_name
+from selfwire.runs.targets import require_saved
 from selfwire.runs.training import describe_router
 from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.sync import run_sync
@@ -81,7 +82,7 @@ def get_router_config(
         LibraryError: there is no such workflow.
     """
     router = describe_router(method)
-    found = options.with_library(home, lambda library: library.load(ref))
+    found = options.with_library(home, lambda library: library.load(require_saved(ref)))
     refuse_other_method(found, method, f"workflow {ref!r}")
     if ROUTER not in found.memory:
         raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
@@ -160,8 +161,8 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
     names = ", ".join(asked.targets)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
     with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
-        for notice in run.notices:
-            out.print(notice)
+        for line in (*run.origins, *run.notices):
+            out.print(line)
         if evolving := asked.evolving:
             out.print(
                 f"evolved first, on other tasks: {', '.join(evolving.names)}; "

@@ -41,6 +41,7 @@ from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolut
 from selfwire.runs.report import STAMP, Report, make_report
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
+from selfwire.runs.targets import to_team_reference
 from selfwire.runtime.addresses import ADDRESS
 from selfwire.runtime.model_names import is_offline
 from selfwire.runtime.sync import run_sync
@@ -185,7 +186,7 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
     out, context, there = output.make_console(), run.context, output.format_home_option(home)
     output.print_summary(run, home, finished=finished)
     where, name = Path(context.library.where), context.config.name
-    look = f"look at it with `selfwire show {name}{there}`"
+    look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
     out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name))
 

@@ -10,6 +10,7 @@ import typer
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.catalogue import is_file
+from selfwire.runs.targets import require_saved
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 T = TypeVar("T")
@@ -33,7 +34,10 @@ Home = Annotated[
 ]
 Ref = Annotated[
     str,
-    typer.Argument(help="A name, name@version, a fingerprint (6 digits or more) or an exported .json file."),
+    typer.Argument(
+        help="A saved team: name, name@version, team:name, a fingerprint (6 digits or more) or an exported .json file.",
+        callback=require_saved,
+    ),
 ]
 ConfigFields = Annotated[
     list[str] | None,
@@ -44,7 +48,11 @@ RouterName = Annotated[
     typer.Option("--router", help="Of HiVA's team: kabb; learned, as `train hiva` trains it; auto, as trained."),
 ]
 Target = Annotated[
-    str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")
+    str | None,
+    typer.Argument(
+        help="Method, baseline, or saved team (name, name@version, fingerprint, .json); "
+        "team:NAME where a method is called NAME too."
+    ),
 ]
 Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
 Resume = Annotated[

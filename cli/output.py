@@ -109,10 +109,10 @@ def format_resume_line(command: str, run: str, home: str | Path | None) -> str:
     return f"go on with: selfwire {command} --resume {run}{format_home_option(home)}"
 
 
-def show_workflow(workflow: Workflow, version: Version | None) -> None:
-    """Print a workflow with its drawing, agents, lineage and score."""
+def show_workflow(workflow: Workflow, version: Version | None, title: str = "") -> None:
+    """Print a workflow with its drawing, agents, lineage and score; `title` stands above one without a version."""
     out = make_console()
-    title = version.ref if version else "workflow"
+    title = version.ref if version else title or "workflow"
     out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
     if version:
         facts, saved = version.facts, f"saved {format_time(version.saved)}"

@@ -7,6 +7,7 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
+from selfwire.cli.first_question import explain_offline, warn_of_many_calls
 from selfwire.cli.option_groups import Models
 from selfwire.cli.options import ConfigFields, Home, RouterName, parse_config_fields
 from selfwire.cli.output import format_spend, print_answer
@@ -27,6 +28,7 @@ from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.ready_tools import FORMS, load_tools
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
+from selfwire.runs.targets import describe_clashes, find_kind, load_saved, require_saved
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.embedding_cache import CachedEmbedder
@@ -41,9 +43,14 @@ from selfwire.tools.search import SearchTool, make_retriever, read_documents
 
 def run(
     *,
-    method: Annotated[str, typer.Argument(help=f"{', '.join(method_names())}.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help=f"Method ({', '.join(method_names())}), or saved team: name, name@version, team:name, .json."
+        ),
+    ],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
-    workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
+    workflow: Annotated[str | None, typer.Option(help="Saved team or .json file; else the method's seed.")] = None,
     models: Models,
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
     tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
@@ -61,17 +68,25 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     names = models.names
+    method, saved, origin = _find_team(target, workflow, home)
     embeds, notices = load_models_embedder(names)
-    for notice in notices:
-        typer.echo(notice, err=True)
     toolbox, held = _lend_tools(benchmark, tools, corpus, retriever, embeds)
     ledger = Ledger(Budget(calls=budget_calls))
     chat = make_metered_model(names, journal=Journal.memory(), ledger=ledger, probe=True).with_labels(method=method)
     fields = parse_config_fields(config or [], router)
     solver = make_method(method, model=chat, toolbox=toolbox, embedder=embeds, config=fields)
-    team = _load_team(solver, workflow, toolbox, home) if workflow else solver.make_initial_workflow(held)
-    scope = Scope(run="run", seed=seed, phase="run")
+    team = _check_team(solver, saved, toolbox, origin) if saved else solver.make_initial_workflow(held)
+    hints = explain_offline(target, text, benchmark) if names.calls_no_server and corpus is None else ()
+    for line in (origin, *notices, *hints, *warn_of_many_calls(method, fields, team)):
+        typer.echo(line, err=True)
     asked = Question(id=fingerprint(text), input=text)
+    _print_answer(solver, team, asked, Scope(run="run", seed=seed, phase="run"), ledger, show, names.is_offline)
+
+
+def _print_answer(
+    solver: Method, team: Workflow, asked: Question, scope: Scope, ledger: Ledger, show: bool, offline: bool
+) -> None:
+    """Ask the team; print the answer, and the cost whether there is one or not."""
     try:
         done: Trajectory = run_sync(solver.solve(team, asked, scope=scope))
     except (StoppedError, ModelError) as error:
@@ -82,12 +97,12 @@ def run(
         best = "; the answer is the best until then" if reached else ", before there was any answer"
         why = str(error).replace(" and resume the run", "").replace(", then resume", ", then try again")
         typer.echo(f"stopped{best}: {why}", err=True)
-        _print_spend(ledger, offline=names.is_offline)
+        _print_spend(ledger, offline=offline)
         raise typer.Exit(STOPPED) from None
     _show(solver, team, done, show)
     if done.answer is not None:
         print_answer(done.answer)
-    _print_spend(ledger, offline=names.is_offline)
+    _print_spend(ledger, offline=offline)
     if done.answer is None:
         why = (done.error or "there is no answer").replace(", then resume", "")
         raise TaskError(f"{why}; look at the steps with --show, then try again")
@@ -108,14 +123,35 @@ def _show(method: Method, team: Workflow, done: Trajectory, wanted: bool) -> Non
         typer.echo(f"{UNTRAINED}\n")
 
 
-def _load_team(method: Method, workflow: str, toolbox: Toolbox, home: str | None) -> Workflow:
+def _find_team(target: str, workflow: str | None, home: str | None) -> tuple[str, Workflow | None, str]:
+    """The method's name, its saved team unless the seed is meant, and a line that says which it is.
+
+    Raises:
+        ConfigError: both name a saved team, or the team belongs to another method.
+        LibraryError: there is no such method or team.
+    """
     with open_library(home, create=False) as library:
-        loaded = run_sync(library.load(workflow))
-    refuse_other_method(loaded, method.name, f"workflow {workflow!r}")
-    refuse_unreadable_memory(method, loaded, f"workflow {workflow!r}")
-    advice = "; lend the tools with --benchmark, --tools or --corpus"
-    refuse_missing_tools(loaded, toolbox, f"workflow {workflow!r}", advice)
-    return loaded
+        kind = find_kind(target)
+        if kind and workflow is None:
+            clashes = describe_clashes([target], run_sync(library.names()))
+            return target, None, "; ".join([f"{kind} {target}, its seed team", *clashes])
+        if not kind and workflow is not None:
+            raise ConfigError(f"{target!r} names a saved team, and --workflow {workflow} another; leave one out")
+        ref = require_saved(workflow or target)
+        team, version = run_sync(load_saved(ref, library))
+    if kind:
+        refuse_other_method(team, target, f"workflow {ref!r}")
+    return (
+        team.method,
+        team,
+        f"saved team {version.ref if version else ref} of method {team.method} ({team.fingerprint})",
+    )
+
+
+def _check_team(method: Method, team: Workflow, toolbox: Toolbox, what: str) -> Workflow:
+    refuse_unreadable_memory(method, team, what)
+    refuse_missing_tools(team, toolbox, what, "; lend the tools with --benchmark, --tools or --corpus")
+    return team
 
 
 def _lend_tools(

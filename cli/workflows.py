@@ -12,6 +12,8 @@ from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_diff import diff_workflows
+from selfwire.runs.evaluation.systems import make_seed_team
+from selfwire.runs.targets import describe_clashes, find_kind, load_saved
 from selfwire.runtime.blobs import find_blob_references
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.versions import Version
@@ -20,23 +22,32 @@ from selfwire.runtime.workflow_library import WorkflowLibrary
 
 def show(
     ctx: typer.Context,
-    ref: Ref,
+    ref: Annotated[
+        str,
+        typer.Argument(help="A run, a saved team (name, name@version, team:name, fingerprint, .json), or a method."),
+    ],
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print only a Mermaid flowchart.")] = False,
     task: Annotated[str | None, typer.Option(help="Of a run: this task's messages and routing.")] = None,
     at: Annotated[str | None, typer.Option(help="Of a run: where, such as 2/gate/candidate.")] = None,
     home: Home = None,
 ) -> None:
-    """Show a workflow, or the tasks of a run, or one task of a run."""
+    """Show a saved team, or the seed team of a method, or the tasks of a run, or one task of a run."""
     if is_run(home, ref):
         refuse_unused(ctx, ["mermaid"], f"{ref} is a run; name a workflow")
         show_run(home, ref, task, at)
         return
-    workflow, version = with_library(home, lambda library: find_workflow(library, ref))
-    refuse_unused(ctx, ["task", "at"], f"{ref} is a workflow; name a run, as `selfwire runs` lists them")
+    refuse_unused(ctx, ["task", "at"], f"{ref} is no run; name one, as `selfwire runs` lists them")
+    title, version = "", None
+    if kind := find_kind(ref):
+        for line in describe_clashes([ref], with_library(home, lambda library: library.names())):
+            typer.echo(line, err=True)
+        workflow, title = make_seed_team(ref), f"{kind} {ref}, its seed team"
+    else:
+        workflow, version = with_library(home, lambda library: load_saved(ref, library))
     if mermaid:
         typer.echo(drawing.to_mermaid(workflow.topology))
         return
-    output.show_workflow(workflow, version)
+    output.show_workflow(workflow, version, title)
 
 
 def diff(before: Ref, after: Ref, home: Home = None) -> None:
@@ -82,7 +93,7 @@ def export(
     home: Home = None,
 ) -> None:
     """Write a workflow to a JSON file that every command takes in place of a name."""
-    workflow, _ = with_library(home, lambda library: find_workflow(library, ref))
+    workflow, _ = with_library(home, lambda library: load_saved(ref, library))
     if str(file) == "-":
         typer.echo(workflow.model_dump_json(indent=2))
         if find_blob_references(workflow.memory):
@@ -93,9 +104,3 @@ def export(
     output.refuse_existing(file, force)
     beside = write_workflow(workflow, file)
     typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
-
-
-async def find_workflow(library: WorkflowLibrary, ref: str) -> tuple[Workflow, Version | None]:
-    """A workflow and, unless it comes from a file, its version."""
-    workflow = await library.load(ref)
-    return workflow, None if ref.endswith(".json") else await library.find(ref)

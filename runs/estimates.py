@@ -142,6 +142,15 @@ def estimate_evolution_calls(request: EvolveRequest, team: Workflow) -> Calls:
     )
 
 
+def estimate_question_calls(method: str, config: Mapping[str, Any], team: Workflow) -> float:
+    """About how many calls a method makes for one question.
+
+    Raises:
+        ConfigError: the method's estimate fails.
+    """
+    return sum(_estimate_method(method, config, team).question.values())
+
+
 def _estimate_evolution(request: EvolveRequest, home: Path | None, team: Workflow) -> CostEstimate:
     calls = estimate_evolution_calls(request, team)
     return _price(scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR), request.models, home)

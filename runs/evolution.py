@@ -27,6 +27,7 @@ from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_s
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import load_request, with_changes
+from selfwire.runs.targets import describe_clashes, require_saved
 from selfwire.runs.workflow_checks import make_seed, refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
@@ -213,6 +214,7 @@ def validate_request(request: EvolveRequest, home: Path | None) -> ValidatedEvol
         )
         with open_library(home, create=False) as library:
             seed = _seed(method, request, bench, library)
+        notices = (*notices, *describe_clashes([request.evolution.name], [request.evolution.name]))
         return ValidatedEvolution(request, home, embedder, notices, method, seed)
 
 
@@ -244,7 +246,7 @@ def splits(request: EvolveRequest) -> Splits:
 def _seed(method: Method, request: EvolveRequest, bench: Benchmark, library: WorkflowLibrary) -> Workflow:
     if request.seed_team is None:
         return make_seed(method, bench)
-    workflow = run_sync(library.load(request.seed_team))
+    workflow = run_sync(library.load(require_saved(request.seed_team)))
     what = f"seed team {request.seed_team!r}"
     refuse_other_method(workflow, method.name, what)
     workflow = method.prepare_workflow(workflow)

@@ -33,6 +33,8 @@ from selfwire.runtime.storage import SCHEMA, ThreadedStore, home_folder, open_po
 from selfwire.runtime.versions import History, Rollback, Version
 
 LIBRARY_FILE = "library.sqlite"
+TEAM = "team:"
+"""May begin a reference, to say that a saved team is meant where something else has the same name."""
 _ROOT = "selfwire"
 _PAGE = 500
 _ID: TypeAdapter[str] = TypeAdapter(Id)
@@ -132,6 +134,7 @@ class WorkflowLibrary:
 
     async def head(self, name: str) -> Version:
         """The version that `load(name)` gives; raises LibraryError if there is no such workflow."""
+        name = name.removeprefix(TEAM)
         item = await self._get(("heads",), name)
         if item is None:
             raise await self._missing_error(name)
@@ -139,6 +142,7 @@ class WorkflowLibrary:
 
     async def version(self, name: str, version: str) -> Version:
         """The version called `run.step`, a tag, or a step or run; raises LibraryError if none or several match."""
+        name = name.removeprefix(TEAM)
         if _is_id(name):
             item = await self._get(("versions", name), version)
             if item is not None:
@@ -153,7 +157,10 @@ class WorkflowLibrary:
         raise LibraryError(f"version {version!r} of workflow {name!r} {trouble}; choose among {known}")
 
     async def load(self, ref: str) -> Workflow:
-        """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file."""
+        """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
+
+        `team:name` means the same as `name`, here and wherever the library takes a name.
+        """
         if ref.endswith(".json"):
             return await asyncio.to_thread(read_workflow, Path(ref))
         version = await self.find(ref)
@@ -170,15 +177,15 @@ class WorkflowLibrary:
 
     async def find(self, ref: str) -> Version:
         """The version of a name, `name@version` or fingerprint; raises LibraryError if none or several match."""
-        name, at, version = ref.partition("@")
+        name, at, version = ref.removeprefix(TEAM).partition("@")
         if at:
             return await self.version(name, version)
         if await self._get(("heads",), name) is not None:
             return await self.head(name)
-        if not re.fullmatch(r"[0-9a-f]{6,16}", ref):
+        if not re.fullmatch(r"[0-9a-f]{6,16}", name):
             raise await self._missing_error(ref)
         versions = [self._version(item) for item in await self._all(("versions",))]
-        matches = sorted((v for v in versions if v.fingerprint.startswith(ref)), key=lambda v: v.age)
+        matches = sorted((v for v in versions if v.fingerprint.startswith(name)), key=lambda v: v.age)
         prints = {v.fingerprint for v in matches}
         if len(prints) > 1:
             raise LibraryError(f"fingerprint {ref!r} is ambiguous; it begins {', '.join(sorted(prints))}")
@@ -188,6 +195,7 @@ class WorkflowLibrary:
 
     async def history(self, name: str) -> History:
         """All versions of a workflow, with head, rollbacks and tags; raises LibraryError if there is none."""
+        name = name.removeprefix(TEAM)
         head = await self._get(("heads",), name)
         if head is None:
             raise await self._missing_error(name)
@@ -207,6 +215,7 @@ class WorkflowLibrary:
 
     async def rollback(self, name: str, version: str) -> Version:
         """Move the head to a version, named and checked as by `version`; nothing is deleted, the move is recorded."""
+        name = name.removeprefix(TEAM)
         head, target = await self.head(name), await self.version(name, version)
         if head.version == target.version:
             return target
@@ -217,7 +226,7 @@ class WorkflowLibrary:
 
     async def tag(self, name: str, version: str, tag: str) -> None:
         """Tag a version, as by `version`; a tag that exists moves. Raises ValueError if the tag is no `Id`."""
-        target = await self.version(name, version)
+        name, target = name.removeprefix(TEAM), await self.version(name, version)
         await self.store.abatch([_put(("tags", name), _ID.validate_python(tag), {"version": target.version})])
 
     async def tags(self, name: str) -> dict[str, str]:
@@ -264,7 +273,7 @@ class WorkflowLibrary:
 
     async def _missing_error(self, ref: str) -> LibraryError:
         names = await self.names()
-        close = get_close_matches(ref.partition("@")[0], names, n=5, cutoff=0.4) or list(names[:12])
+        close = get_close_matches(ref.removeprefix(TEAM).partition("@")[0], names, n=5, cutoff=0.4) or list(names[:12])
         hint = f"did you mean {', '.join(close)}?" if close else "nothing has been saved there yet"
         return LibraryError(f"there is no workflow {ref!r} in library {self.where}; {hint}")
 

@@ -69,6 +69,7 @@ class SystemInfo(FrozenModel):
     Args:
         name, target, config: as in the request.
         workflow: fingerprint; "" for a rule that needs no workflow.
+        version: of a saved workflow, `name@run.step`; "" for others.
         learned: whether the workflow was evolved on graded tasks of other splits.
         evolution: the cost of its evolution; None without one, or where it is not known.
     """
@@ -80,6 +81,7 @@ class SystemInfo(FrozenModel):
     config: FrozenJson = Field(default_factory=FrozenMap)
     learned: bool = False
     evolution: Usage | None = None
+    version: str = ""
 
 
 class Header(FrozenModel):

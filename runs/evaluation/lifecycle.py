@@ -29,6 +29,7 @@ from selfwire.runs.folders import JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.run_record import load_request, with_changes
+from selfwire.runs.targets import describe_clashes
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
@@ -211,6 +212,7 @@ def validate_request(request: EvaluationRequest, home: Path | None) -> Evaluatio
             workflows = {
                 entry.name: run_sync(load_system_workflow(entry, factory, bench, library)) for entry in request.entries
             }
+            clashes = describe_clashes((entry.target for entry in request.entries), run_sync(library.names()))
         untrained = [
             entry.name
             for entry in request.entries
@@ -220,7 +222,7 @@ def validate_request(request: EvaluationRequest, home: Path | None) -> Evaluatio
         ]
     known = find_contaminated_tasks(workflows.values(), request, home)
     bench, tasks = load_request_tasks(request, known)
-    notices = (*notices, *(f"{name}: {UNTRAINED}" for name in untrained), *_cautions(request, tasks, known))
+    notices = (*notices, *clashes, *(f"{name}: {UNTRAINED}" for name in untrained), *_cautions(request, tasks, known))
     return EvaluationPlan(request, home, embedder, notices, bench, tasks, workflows, known)
 
 

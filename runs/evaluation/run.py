@@ -23,7 +23,7 @@ from selfwire.graphs.rollout_context import RolloutContext
 from selfwire.graphs.rollouts import JUDGE_NODE, RolloutRunner, freeze_gc, run_together, stream_rollouts
 from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.evaluation.systems import LoadedWorkflow, System, make_trivial_system
+from selfwire.runs.evaluation.systems import LoadedWorkflow, System, describe_origin, make_trivial_system
 from selfwire.runs.lifecycle import note_status, to_stop_status, track_status
 from selfwire.runs.run_record import compute_code_hash, get_version
 from selfwire.runtime.journal import Journal
@@ -100,6 +100,14 @@ class Evaluation:
     def spent(self) -> Usage:
         """The cost so far, that of evolutions included."""
         return self.ledger.spent
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """What is measured, a line per contestant."""
+        evolved = {one.entry.name for one in self.evolutions}
+        return tuple(
+            describe_origin(one, self.workflows[one.name], evolves=one.name in evolved) for one in self.request.entries
+        )
 
     @property
     def systems(self) -> list[System]:

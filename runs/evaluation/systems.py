@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from selfwire.core.errors import LibraryError, TaskBudgetError
+from selfwire.core.errors import TaskBudgetError
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -17,12 +17,16 @@ from selfwire.evals.baselines.single import CUT, make_single_workflow
 from selfwire.evals.baselines.table import BASELINES, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method, Solver
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.runs.evaluation.request import SystemSpec
+from selfwire.runs.models import load_models_embedder, make_metered_model
+from selfwire.runs.requests import ModelNames
+from selfwire.runs.targets import find_kind, load_saved
 from selfwire.runs.workflow_checks import make_seed, refuse_missing_tools, refuse_unreadable_memory
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
 TRIVIAL = "trivial"
@@ -36,12 +40,14 @@ class LoadedWorkflow(FrozenModel):
         learned: whether it was evolved on graded tasks.
         evolution: the cost of its evolution; None without one, or where it is not known.
         run: that evolved it; "" if none did.
+        version: its reference in the library, `name@run.step`; "" for a seed or a file.
     """
 
     workflow: Workflow
     learned: bool = False
     evolution: Usage | None = None
     run: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,18 @@ class SolverFactory:
         return make_method(name, model=self.model, toolbox=self.toolbox, embedder=self.embedder, config=config)
 
 
+def make_seed_team(name: str) -> Workflow:
+    """The team that a method or a baseline starts from, without tools.
+
+    Raises:
+        ConfigError: there is neither of this name.
+    """
+    names = ModelNames()
+    embedder, _ = load_models_embedder(names)
+    model = make_metered_model(names, journal=Journal.memory(), ledger=Ledger())
+    return SolverFactory(model, {}, embedder, None).solver(name, {}).make_initial_workflow(())
+
+
 async def load_system_workflow(
     entry: SystemSpec, factory: SolverFactory, bench: Benchmark, library: WorkflowLibrary
 ) -> LoadedWorkflow:
@@ -86,19 +104,12 @@ async def load_system_workflow(
     Raises:
         ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
     """
-    if entry.target in method_names() or entry.target in BASELINES:
+    if find_kind(entry.target):
         solver = factory.solver(entry.target, entry.config)
         if isinstance(solver, Method):
             return LoadedWorkflow(workflow=make_seed(solver, bench))
         return LoadedWorkflow(workflow=solver.make_initial_workflow(bench.tools))
-    try:
-        saved = await _saved(entry.target, library)
-    except LibraryError as error:
-        if entry.target.endswith(".json") or entry.target.partition("@")[0] in await library.names():
-            raise
-        raise LibraryError(
-            f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
-        ) from None
+    saved = await _saved(entry.target, library)
     solver = factory.solver(saved.workflow.method, entry.config)
     if isinstance(solver, Method):
         refuse_unreadable_memory(solver, saved.workflow, f"workflow {entry.target!r}")
@@ -108,17 +119,31 @@ async def load_system_workflow(
 
 
 async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
-    workflow = await library.load(ref)
-    if ref.endswith(".json"):
+    workflow, version = await load_saved(ref, library)
+    if version is None:
         return LoadedWorkflow(workflow=workflow, learned=workflow.lineage.parent is not None)
-    version = await library.find(ref)
     spend = version.facts.get("spend")
     return LoadedWorkflow(
         workflow=workflow,
         learned=version.step > 0,
         evolution=Usage.model_validate(spend) if spend else None,
         run=version.run,
+        version=version.ref,
     )
+
+
+def describe_origin(entry: SystemSpec, one: LoadedWorkflow, *, evolves: bool) -> str:
+    """What is measured under an entry's name: a seed, a baseline, or a saved version.
+
+    Args:
+        evolves: whether it is evolved first.
+    """
+    kind, print_of = find_kind(entry.target), one.workflow.fingerprint
+    if kind == "method":
+        return f"{entry.name}: method {entry.target}, its seed team {print_of}{', evolved first' if evolves else ''}"
+    if kind:
+        return f"{entry.name}: {kind} {entry.target}"
+    return f"{entry.name}: saved team {one.version or entry.target} of method {one.workflow.method} ({print_of})"
 
 
 def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) -> System:
@@ -132,6 +157,7 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) 
         config=entry.config,
         learned=one.learned,
         evolution=one.evolution,
+        version=one.version,
     )
     return System(contestant, one.workflow, _capped(solver))
 

@@ -88,7 +88,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("evolve", "tacomas", *EVOLVE[2:], "--set", "fast.speed=1"), "fast.speed: Extra inputs are not permitted"),
         (("run", "tacomas", "Who?", "--set", "fast.rate=11"), "config of tacomas: fast.rate: Input should be less"),
         (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
-        (("run", "hvia", "Who?"), "unknown method 'hvia'; methods are dytopo, evomas, hera, hiva"),
+        (("run", "hvia", "Who?"), "; methods are dytopo, evomas, hera, hiva"),
         ((*EVOLVE, "--gate", "maybe"), "EvolutionConfig.gate"),
         ((*EVOLVE, "--gate-tasks", "0"), "EvolutionConfig.gate_tasks"),
         ((*EVOLVE, "--gate-size", "0"), "the paired gate needs gate tasks"),

@@ -82,7 +82,7 @@ def test_options_of_runs_are_refused_of_a_workflow_and_the_other_way_round(
     home, said = evolved
     workflow = invoked(home, "show", "mine", *option)
     assert (workflow.exit_code, workflow.stdout) == (2, "")
-    assert f"{option[0]} would do nothing: mine is a workflow; name a run" in workflow.stderr
+    assert f"{option[0]} would do nothing: mine is no run; name one" in workflow.stderr
     run = invoked(home, "show", said.split("run ")[1].split(":")[0], "--mermaid")
     assert (run.exit_code, run.stdout) == (2, "")
     assert "--mermaid would do nothing: " in run.stderr
@@ -235,7 +235,8 @@ def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path:
 def test_run_knows_its_methods(tmp_path: Path) -> None:
     result = invoked(tmp_path, "run", "hora", "Who?")
     assert result.exit_code == 2
-    assert "unknown method 'hora'; methods are dytopo, evomas, hera, hiva, tacomas" in result.stderr
+    assert "there is no workflow 'hora'" in result.stderr
+    assert "; methods are dytopo, evomas, hera, hiva, tacomas; baselines are direct" in result.stderr
 
 
 @pytest.mark.slow

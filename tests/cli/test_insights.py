@@ -163,7 +163,7 @@ def test_other_methods_have_no_insights(tmp_path: Path) -> None:
     saved(tmp_path, "mine", learned())
     file = tmp_path / "insights.json"
     called(tmp_path, "export", "mine", str(file))
-    for arguments in (("list", "hiva"), ("import", "hiva", str(file))):
+    for arguments in (("list", "team:hiva"), ("import", "hiva", str(file))):
         result = called(tmp_path, *arguments)
         assert result.exit_code == 2
         assert "belongs to hiva" in result.stderr

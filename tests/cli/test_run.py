@@ -1,6 +1,7 @@
 """`selfwire run`: what a budget stops is not lost."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: P
     result = ran(tmp_path, method, QUESTION, "--budget-calls", str(calls))
     assert result.exit_code == STOPPED
     assert result.stdout.strip()
-    assert result.stderr.startswith("stopped; the answer is the best until then: budget exhausted")
+    assert "\nstopped; the answer is the best until then: budget exhausted" in result.stderr
     assert "resume" not in result.stderr
 
 
@@ -33,7 +34,7 @@ def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: P
 def test_a_run_that_is_stopped_before_there_is_an_answer_says_so(tmp_path: Path, method: str) -> None:
     result = ran(tmp_path, method, QUESTION, "--budget-calls", "1")
     assert (result.exit_code, result.stdout) == (STOPPED, "")
-    assert result.stderr.startswith("stopped, before there was any answer: budget exhausted")
+    assert "\nstopped, before there was any answer: budget exhausted" in result.stderr
 
 
 def test_show_tells_the_rounds_of_a_run_that_is_stopped(tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_a_server_that_cannot_be_reached_stops_a_run_and_is_named(
     address = ("--model", "openai:mine", "--base-url", "http://me:secret@127.0.0.1:9/v1")
     result = ran(tmp_path, method, QUESTION, *address, "--embedder", "hashing")
     assert (result.exit_code, result.stdout) == (STOPPED, "")
-    assert result.stderr.startswith("stopped, before there was any answer: openai:mine at http://127.0.0.1:9 failed")
+    assert "\nstopped, before there was any answer: openai:mine at http://127.0.0.1:9 failed" in result.stderr
     assert "it does not answer anything else either" in result.stderr
     assert "then try again" in result.stderr
     assert "secret" not in result.stderr
@@ -99,7 +100,25 @@ def test_an_agent_that_fails_leaves_no_answer_and_says_why(tmp_path: Path, wire_
     address = ("--model", "openai:mine", "--base-url", wire_server.url, "--embedder", "hashing")
     result = ran(tmp_path, "hiva", QUESTION, *address)
     assert (result.exit_code, result.stdout) == (WRONG, "")
-    spent, error = result.stderr.splitlines()
+    asked, spent, error = result.stderr.splitlines()
+    assert asked == "method hiva, its seed team"
     assert spent.startswith("1 calls, ")
     assert error.startswith("error: sink 'aggregator' received nothing: 'source' failed: ModelError: openai:mine at ")
     assert error.endswith("the provider's state; look at the steps with --show, then try again")
+
+
+def test_the_offline_model_says_which_questions_it_knows_and_its_example_works(tmp_path: Path) -> None:
+    result = ran(tmp_path, "hiva", "What is the capital of France?")
+    assert result.exit_code == 0
+    told = result.stderr
+    assert "selfwire run hiva 'What is the capital of France?' --model openai:gpt-4o-mini" in told
+    [example] = re.findall(r'generated benchmarks: selfwire (run hiva ".*" --benchmark archive)$', told, re.M)
+    example = ran(tmp_path, *shlex.split(example)[1:])
+    assert "Answer: Paula Boubrur" in example.stdout
+    assert "offline model answers only" not in example.stderr
+
+
+def test_a_method_that_asks_often_says_so_first(tmp_path: Path) -> None:
+    told = ran(tmp_path, "tacomas", QUESTION, "--budget-calls", "2").stderr
+    assert re.search(r"^tacomas makes about \d\d model calls for one question; --budget-calls N", told, re.M)
+    assert "model calls for one question" not in ran(tmp_path, "hiva", QUESTION, "--budget-calls", "2").stderr

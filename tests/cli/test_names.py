@@ -1,0 +1,96 @@
+"""One name, one meaning: a method's bare name is the method, and `team:` or `@` mean a saved team."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.core.agent import Agent
+from selfwire.core.topology import make_chain
+from selfwire.core.workflow import Workflow
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
+
+OWN = Workflow(method="hiva", agents=(Agent(id="mine", prompt="Answer."),), topology=make_chain("mine"))
+CLASH = "hiva is a method; the team that is saved under the same name is team:hiva"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    with open_library(tmp_path) as library:
+        run_sync(library.save("hiva", OWN, run="r", step=1))
+        run_sync(library.save("own", OWN, run="r", step=2))
+    return tmp_path
+
+
+def call(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), arguments, env={"SELFWIRE_HOME": str(home)})
+
+
+def test_a_bare_name_of_a_method_is_the_method(home: Path) -> None:
+    shown = call(home, "show", "hiva")
+    assert shown.stdout.startswith("method hiva, its seed team  hiva  ")
+    assert CLASH in shown.stderr
+    asked = call(home, "run", "hiva", "Who?")
+    assert f"method hiva, its seed team; {CLASH}\n" in asked.stderr
+
+
+@pytest.mark.parametrize("name", ["team:hiva", "hiva@1", "hiva@r.1"])
+def test_team_and_at_mean_the_saved_team(home: Path, name: str) -> None:
+    assert call(home, "show", name).stdout.startswith(f"hiva@r.1  hiva  {OWN.fingerprint}")
+    asked = call(home, "run", name, "Who?")
+    assert f"saved team hiva@r.1 of method hiva ({OWN.fingerprint})" in asked.stderr
+    assert call(home, "diff", name, "own").stdout == "no difference\n"
+
+
+def test_every_command_says_what_it_measures(home: Path) -> None:
+    compared = call(
+        home,
+        "compare",
+        "hiva",
+        "team:hiva",
+        "own",
+        "single",
+        "--evolve",
+        "none",
+        "--benchmark",
+        "archive",
+        "--tasks",
+        "1",
+    )
+    assert compared.exit_code == 0, compared.output
+    lines = compared.stdout.splitlines()[1:6]
+    assert lines[0].startswith("hiva: method hiva, its seed team ")
+    assert lines[1:] == [
+        f"team-hiva: saved team hiva@r.1 of method hiva ({OWN.fingerprint})",
+        f"own: saved team own@r.2 of method hiva ({OWN.fingerprint})",
+        "single: baseline single",
+        CLASH,
+    ]
+    header = json.loads(next((home / "runs").glob("*/results.jsonl")).read_text().splitlines()[0])
+    assert [one["version"] for one in header["contestants"]] == ["", "", "hiva@r.1", "own@r.2", ""]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("diff", "hiva", "own"),
+        ("export", "single", "x.json"),
+        ("run", "hiva", "Who?", "--workflow", "all"),
+        ("evolve", "hiva", "--benchmark", "archive", "--seed-team", "hiva"),
+    ],
+)
+def test_where_a_saved_team_is_wanted_a_method_is_refused(home: Path, arguments: tuple[str, ...]) -> None:
+    result = call(home, *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "and a saved team is wanted here; a saved team of that name is team:" in result.stderr
+
+
+def test_a_team_that_is_saved_under_a_methods_name_is_told_how_it_is_called(home: Path) -> None:
+    sizes = [option for name in ("train", "gate-size", "test", "batch") for option in (f"--{name}", "1")]
+    result = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", "hiva", "--iterations", "1", *sizes)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(CLASH)
+    assert "look at it with `selfwire show team:hiva`" in result.stdout

@@ -91,6 +91,7 @@ def keep_world(results: Sequence[WorldResult], out: Path) -> None:
 
 def _keep(lines: Sequence[FrozenModel], out: Path) -> None:
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text("".join(f"{line.model_dump_json()}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"rows cannot be written to {out}: {error.strerror}; name another file") from None

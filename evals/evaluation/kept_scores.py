@@ -85,6 +85,7 @@ def keep_scores(results: Path, out: Path) -> None:
     )
     lines: list[FrozenModel] = [head, *(_keep(one, by_system[one.name]) for one in header.contestants)]
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text("".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"scores cannot be written to {out}: {error.strerror}; name another file") from None

@@ -1,0 +1,184 @@
+"""Every command and every block of Python on the pages of this repository works."""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
+
+from selfwire.cli.app import COMMANDS, GROUPS, load_command
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddEdge, Rewiring
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.workflow import Workflow
+from selfwire.nodes.agent import make_agent_runner
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.models import make_chat_model
+from tests.docs.blocks import BLOCKS, PAGES, ROOT, SHELL, Block, find_spans
+from tests.docs.world import World
+from tests.graphs.teams import topology
+from tests.wire.langsmith_server import LangSmithServer
+from tests.wire.server import WireServer, served
+
+RUN_ELSEWHERE = {
+    ("docs/evaluation.md", "python"): "tests/evals/langsmith/test_documented.py",
+    ("docs/method.md", "python"): "tests/graphs/test_outside_method.py",
+    ("docs/method.md", "sh"): "tests/graphs/test_outside_method.py",
+}
+"""Blocks, by page and language, that another test takes from the page and runs."""
+
+NOT_RUN = {
+    "source .venv/bin/activate": "changes the reader's shell",
+    "make": "installs and runs everything; .ci/run does, and the targets are looked up",
+}
+"""Beginnings of commands that no test runs, and why."""
+
+MARKUP: Mapping[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "mermaid": lambda text: text.split()[0] in {"flowchart", "graph"},
+    "markdown": str,
+    "text": str,
+}
+"""Languages that are not run, with what can be checked."""
+
+
+OTHERS = {"--rooms", "--calls", "--tokens", "--jinja"}
+"""Options in the text that are those of programs in the room `bench`, and of `llama-server`."""
+
+
+class Ticket(TypedDict, total=False):
+    question: str
+
+
+@tool
+def my_langchain_tool(text: str) -> str:
+    """Repeats a text."""
+    return text
+
+
+def make_team() -> Workflow:
+    ids = ("plan", "solve", "check", "answer")
+    agents = tuple(Agent(id=name, role=name, prompt=name) for name in ids)
+    edges = "plan>solve plan>check solve>answer check>answer"
+    return Workflow(method="mine", agents=agents, topology=topology(edges, "plan", "answer"))
+
+
+def make_desks() -> Any:
+    graph = StateGraph(Ticket)
+    graph.add_node("triage", lambda state: {})
+    graph.add_edge(START, "triage")
+    for name in ("billing", "tech"):
+        graph.add_node(name, lambda state: {})
+        graph.add_edge(name, END)
+    return graph
+
+
+def names_that_pages_presume() -> Mapping[str, Any]:
+    """What the reader has already where a page's Python begins."""
+    team, model = make_team(), MeteredModel(make_chat_model("offline"))
+    return {
+        "my_langchain_tool": my_langchain_tool,
+        "workflow": team,
+        "team": team,
+        "another": Rewiring(AddEdge("solve", "check"), why="to be checked"),
+        "question": Question(id="q", input="Who am I?"),
+        "questions": ["Who am I?", "Who are you?"],
+        "score": lambda run: 0.5,
+        "scope": Scope(),
+        "make_agent_runner": make_agent_runner,
+        "model": model,
+        "toolbox": {},
+        "embedder": HashingEmbedder(),
+        "graph": make_desks(),
+    }
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with WireServer(served(make_chat_model("offline"))) as server:
+        yield World(tmp_path, server, monkeypatch)
+
+
+def is_run_here(block: Block) -> bool:
+    if (block.page, block.language) in RUN_ELSEWHERE or block.file:
+        return False
+    if block.language == "python":
+        return True
+    return block.language in SHELL and any(not reason_not_to_run(one.text) for one in block.commands)
+
+
+def reason_not_to_run(command: str) -> str:
+    return next((why for start, why in NOT_RUN.items() if f"{command} ".startswith(f"{start} ")), "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [one for one in BLOCKS if is_run_here(one)], ids=str)
+def test_the_commands_of_a_block_work(world: World, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = sum(os.times()[:4])
+    world.fill()
+    if block.language == "python":
+        world.execute(block, names_that_pages_presume())
+    with LangSmithServer() as langsmith:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", langsmith.url)
+        for command in block.commands if block.language in SHELL else ():
+            if not reason_not_to_run(command.text):
+                world.run(command)
+    sys.stdout.write(f"{sum(os.times()[:4]) - began:.1f} CPU-s\n")
+
+
+@pytest.mark.parametrize("block", [one for one in BLOCKS if one.language not in (*SHELL, "python")], ids=str)
+def test_what_is_not_run_is_of_a_known_language_and_well_formed(block: Block) -> None:
+    assert MARKUP[block.language](block.text)
+
+
+@pytest.mark.parametrize(("page", "language"), RUN_ELSEWHERE)
+def test_what_is_run_elsewhere_is_there_and_that_test_names_the_page(page: str, language: str) -> None:
+    assert any((one.page, one.language) == (page, language) for one in BLOCKS)
+    assert Path(page).name in (ROOT / RUN_ELSEWHERE[page, language]).read_text()
+
+
+def test_what_is_not_run_occurs() -> None:
+    lines = [one.text for block in BLOCKS if block.language in SHELL for one in block.commands]
+    assert {start for start in NOT_RUN if not any(f"{line} ".startswith(f"{start} ") for line in lines)} == set()
+
+
+def test_targets_of_make_exist() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    shown = [one.text for block in BLOCKS if block.language in SHELL for one in block.commands]
+    said = [span for page in PAGES for span in find_spans(page)]
+    named = {name for line in said + shown for name in re.findall(r"^make ([\w-]+)", line)}
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_and_options_in_the_text_exist(page: Path) -> None:
+    for span in find_spans(page):
+        options = set(re.findall(r"(?<!\S)--[a-z-]+", span))
+        if span.startswith("selfwire "):
+            assert options <= find_options(span.split()[1].strip(",;")), span
+        elif span.startswith("--"):
+            assert options <= set().union(OTHERS, *map(find_options, COMMANDS)), span
+        elif module := re.match(r"python -m ((?:selfwire|tests)[\w.]+)", span):
+            assert importlib.util.find_spec(module[1]), span
+
+
+def find_options(name: str) -> set[str]:
+    """The long options of a command, those of the commands in a group among them."""
+    if name == "version":
+        return set()
+    assert name in COMMANDS, f"there is no command {name!r}"
+    command = load_command(name)
+    parts = command.commands.values() if name in GROUPS else [command]
+    return {option for part in parts for one in part.params for option in one.opts}

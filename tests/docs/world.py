@@ -1,0 +1,140 @@
+"""Where the commands of a page are run: a scratch folder, and a server on this machine in place of any model's."""
+
+import ast
+import doctest
+import inspect
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from selfwire.cli.app import build
+from selfwire.graphs.method_registry import make_method
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.models import make_chat_model
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
+from tests.docs.blocks import Block, Command
+from tests.wire.server import WireServer
+
+OFFLINE = MeteredModel(make_chat_model("offline"))
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/v1")
+"""Of a model's server on a page."""
+
+LEARN = "--iterations 1 --batch 1 --train 2 --gate-size 2 --gate-tasks 2"
+CUT = {
+    "run": "--embedder hashing",
+    "evolve": f"--test 2 --embedder hashing {LEARN}",
+    "eval": "--tasks 2 --embedder hashing",
+    "compare": f"--tasks 1 --workers 1 --embedder hashing {LEARN}",
+    "ablate": f"--variants full,random --seeds 1 --test 1 --workers 1 --embedder hashing {LEARN}",
+    "train": "--train 4 --batch 4 --updates 1 --test 2 --embedder hashing",
+}
+"""Options that a command gets in place of those of the page, so that it takes a second."""
+
+USELESS = {"--gate off": ("--gate-tasks",), "--evolve none": LEARN.split()[::2]}
+"""Options that a command refuses beside others."""
+
+REPLACED: Mapping[str, str] = {
+    "--seed s+100": "--seed 101",
+    "--seed s": "--seed 1",
+    "lib-s": "lib-1",
+    "COMPARE-RUN": "{run}",
+    "RUN": "{run}",
+    "TASK": "{task}",
+}
+"""Words of a page that stand for something: a seed, the last run, its first task."""
+
+TASKS = [{"input": f"What is {n} + {n}?", "reference": f"{2 * n}"} for n in range(1, 31)]
+SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class World:
+    """A folder with a home in it; `cut` says whether commands get small sizes."""
+
+    def __init__(self, folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, *, cut: bool = True) -> None:
+        self.folder, self.home, self.server, self.cut = folder, folder / ".selfwire", server, cut
+        self.setenv = monkeypatch.setenv
+        monkeypatch.chdir(folder)
+        monkeypatch.delenv("SELFWIRE_HOME", raising=False)
+        monkeypatch.setenv("HOME", str(folder))
+        monkeypatch.setenv("OPENAI_API_KEY", "a key")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+
+    def fill(self) -> None:
+        """Make what pages take for granted: tasks in `my.jsonl`, and `hiva-archive` with twelve versions."""
+        (self.folder / "my.jsonl").write_text("\n".join(map(json.dumps, TASKS)))
+        with open_library(self.home) as library:
+            team = make_method("hiva", model=OFFLINE, toolbox={}, embedder=HashingEmbedder()).make_initial_workflow()
+            for step in range(1, 13):
+                run_sync(library.save("hiva-archive", team.with_memory(step=step), run="evolved", step=step))
+
+    def execute(self, block: Block, known: Mapping[str, Any]) -> None:
+        """Execute a block of Python, which may await at its top level."""
+        code = ADDRESS.sub(self.server.url, block.text)
+        compiled = compile(code, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        if inspect.iscoroutine(running := eval(compiled, dict(known))):
+            run_sync(running)
+
+    def run(self, command: Command) -> str:
+        """Run a command, which must end with 0 and print what the page shows; returns what it has printed."""
+        name, *arguments = self.replace(command.words)
+        if name == "export":
+            self.setenv(*arguments[0].split("=", 1))
+            return ""
+        assert name == "selfwire", f"no way to run {command.text!r} here"
+        done = CliRunner().invoke(build(), arguments)
+        assert done.exit_code == 0, f"{shlex.join([name, *arguments])}\n{done.output}"
+        check_shown(command, done.output)
+        return done.output
+
+    def replace(self, words: list[str]) -> list[str]:
+        """A command with a server of ours, small sizes, and something in place of words that stand for it."""
+        text = ADDRESS.sub(self.server.url, shlex.join(words))
+        for word, value in REPLACED.items():
+            place = rf"(?<![\w-]){re.escape(word)}(?![\w-])"
+            if re.search(place, text):
+                text = re.sub(place, value.format(**self.find_run()), text)
+        words = shlex.split(text)
+        return cut_options(words) if self.cut and words[0] == "selfwire" else words
+
+    def find_run(self) -> dict[str, str]:
+        """The last run, and its first task."""
+        folders = sorted((self.home / "runs").glob("*"), key=os.path.getmtime)
+        if not folders:
+            self.run(Command("selfwire eval single --benchmark archive --tasks 1"))
+            return self.find_run()
+        results = folders[-1] / "results.jsonl"
+        rows = results.read_text().splitlines() if results.exists() else []
+        return {"run": folders[-1].name, "task": json.loads(rows[1])["task"] if rows else ""}
+
+
+def cut_options(words: list[str]) -> list[str]:
+    """A command with the options of `CUT`, in place of its own."""
+    given = CUT.get(words[1], "").split()
+    if "--dry-run" in words:
+        return words
+    line = f"{shlex.join(words)} "
+    useless = {option for beside, options in USELESS.items() if f"{beside} " in line for option in options}
+    kept = list(words)
+    for option, value in zip(given[::2], given[1::2], strict=True):
+        if option in kept:
+            kept[kept.index(option) + 1] = value
+        elif option not in useless:
+            kept += [option, value]
+    return kept
+
+
+def check_shown(command: Command, printed: str) -> None:
+    """Compare what is printed with what the page shows of it, in which `...` stands for anything."""
+    if command.shown.strip():
+        checker, example = doctest.OutputChecker(), doctest.Example(command.text, f"...{command.shown}...\n")
+        told = checker.output_difference(example, printed, SHOWN)
+        assert checker.check_output(example.want, printed, SHOWN), f"$ {command.text}\n{told}"

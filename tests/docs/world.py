@@ -52,7 +52,7 @@ REPLACED: Mapping[str, str] = {
 }
 """Words of a page that stand for something: a seed, the last run, its first task."""
 
-TASKS = [{"input": f"What is {n} + {n}?", "reference": f"{2 * n}"} for n in range(1, 31)]
+TASKS = [{"input": f"What is {n} + {n}?", "reference": f"{2 * n}"} for n in range(1, 201)]
 SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

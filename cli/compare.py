@@ -14,13 +14,14 @@ from selfwire.cli.options import ConfigFields, Home, parse_config_fields
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import to_plain_json
 from selfwire.evals.baselines.table import BASELINES
-from selfwire.graphs.method_names import method_names
+from selfwire.graphs.method_names import CONTESTANTS, method_names
 from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.evaluation.request import Evolving, SystemSpec
 from selfwire.runs.evaluation.worker_processes import MANY, WORKERS
 from selfwire.runs.targets import GROUPS
 
-ALL = dict(zip(GROUPS, (method_names(), tuple(BASELINES), (*method_names(), *BASELINES)), strict=True))
+METHODS = tuple(name for name in method_names() if name not in CONTESTANTS)
+ALL = dict(zip(GROUPS, (METHODS, tuple(BASELINES), (*METHODS, *BASELINES)), strict=True))
 REFERENCE = "single"
 """The default for --against: one agent with the same tools and calls."""
 LEARN = "learning"

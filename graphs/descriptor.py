@@ -96,6 +96,7 @@ class MethodDescriptor(Generic[MethodT, Config]):
         variants: its ablations and controls by name; `full` is the method itself.
         evolves: whether variants are evolved before they are measured; False for a method whose team changes only
             within a question.
+        one_batch: whether it learns from all train tasks in one iteration; `compare` evolves it so.
         rounds: config field with the most rounds or stages of a question; "" where there is none.
         random_edits: makes the control with random edits, from their kinds in each iteration and texts to draw from.
         router: how its router is trained, if it learns one.
@@ -117,6 +118,7 @@ class MethodDescriptor(Generic[MethodT, Config]):
     estimate_calls: EstimateCalls = estimate_single_run
     variants: Mapping[str, Variant] = field(default_factory=lambda: {FULL: Variant(title=FULL)})
     evolves: bool = True
+    one_batch: bool = False
     rounds: str = ""
     random_edits: Callable[[MethodT, Sequence[Sequence[str]], Sequence[str]], Method] | None = None
     router: RouterTraining[MethodT] | None = None

@@ -7,6 +7,11 @@ from importlib.resources import files
 GROUP = "selfwire.methods"
 """Entry points of this group name a `MethodDescriptor` each: `prune = "prune_method:DESCRIPTOR"`."""
 PACKAGE = "selfwire.graphs"
+CONTESTANTS = {"gepa": "selfwire.evals.baselines.gepa.method"}
+"""Methods of others to compare with, by the module of their descriptor; the extra of its name brings its library.
+
+They are looked up as an entry point is, since they are made of baselines, in a room above this one.
+"""
 DEFAULT_METHOD = "hiva"
 """The method of requests and studies that name none."""
 
@@ -14,13 +19,15 @@ DEFAULT_METHOD = "hiva"
 @cache
 def method_names() -> tuple[str, ...]:
     """All names, those of this package first."""
-    return (*own_methods(), *sorted(outside_methods()))
+    return (*own_methods(), *CONTESTANTS, *sorted(outside_methods()))
 
 
 def format_import(name: str) -> str:
     """The line that imports a method as `format_identifier(name)`, to call its `build`."""
     if name in own_methods():
         return f"from {PACKAGE} import {name}"
+    if name in CONTESTANTS:
+        return f"from {CONTESTANTS[name]} import DESCRIPTOR as {format_identifier(name)}"
     point = outside_methods()[name][0]
     return f"from {point.module} import {point.attr} as {format_identifier(name)}"
 
@@ -39,9 +46,9 @@ def own_methods() -> tuple[str, ...]:
 
 @cache
 def outside_methods() -> dict[str, tuple[EntryPoint, ...]]:
-    """Entry points of other packages by name; one with the name of an own method is left out."""
+    """Entry points of other packages by name; one with the name of a method here is left out."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=GROUP):
-        if point.name not in own_methods():
+        if point.name not in own_methods() and point.name not in CONTESTANTS:
             found[point.name] = (*found.get(point.name, ()), point)
     return found

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from selfwire.core.errors import ConfigError
@@ -11,7 +12,7 @@ from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.values import FrozenMap, is_id
 from selfwire.graphs.configs import parse_config
 from selfwire.graphs.descriptor import MethodDescriptor
-from selfwire.graphs.method_names import GROUP, PACKAGE, method_names, outside_methods, own_methods
+from selfwire.graphs.method_names import CONTESTANTS, GROUP, PACKAGE, method_names, outside_methods, own_methods
 from selfwire.graphs.method_protocol import Method
 
 Descriptor = MethodDescriptor[Any, Any]
@@ -26,6 +27,8 @@ def describe_method(name: str) -> Descriptor:
     if name in own_methods():
         found: Descriptor = import_module(f"{PACKAGE}.{name}.descriptor").DESCRIPTOR
         return found
+    if name in CONTESTANTS:
+        return _load_contestant(name)
     if name in outside_methods():
         return _load_outside(name)
     raise ConfigError(f"unknown method {name!r}; methods are {', '.join(method_names())}")
@@ -33,9 +36,11 @@ def describe_method(name: str) -> Descriptor:
 
 @cache
 def installed_methods() -> tuple[Descriptor, ...]:
-    """All descriptors; an outside package that cannot be used is left out with a warning."""
+    """All descriptors; an outside package that cannot be used is left out with a warning, a missing extra without."""
     found = []
     for name in method_names():
+        if name in CONTESTANTS and find_spec(name) is None:
+            continue
         try:
             found.append(describe_method(name))
         except ConfigError as error:
@@ -65,6 +70,13 @@ def make_method(
     if made.name != name:
         raise ConfigError(f"method {name!r} calls itself {made.name!r}; give class and descriptor one name")
     return made
+
+
+def _load_contestant(name: str) -> Descriptor:
+    if find_spec(name) is None:
+        raise ConfigError(f"method {name!r} needs the package {name}: pip install 'selfwire[{name}]'")
+    found: Descriptor = import_module(CONTESTANTS[name]).DESCRIPTOR
+    return found
 
 
 @cache

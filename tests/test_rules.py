@@ -36,6 +36,7 @@ HOOKS = {
     "_identifying_params": "LangChain's chat models",
     "_stream": "LangChain's chat models",
     "_astream": "LangChain's chat models",
+    "make_reflective_dataset": "GEPA's adapters",
     "aget_tuple": "LangGraph's checkpointers",
     "aput": "LangGraph's checkpointers",
     "aput_writes": "LangGraph's checkpointers",

@@ -12,6 +12,7 @@ from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import Event
 from selfwire.graphs.evolution.nodes import ELAPSED
 from selfwire.graphs.method_names import method_names
+from selfwire.graphs.method_registry import describe_method
 from selfwire.runs import evolution
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow
@@ -49,6 +50,7 @@ class Evolution:
         """The request of the evolution; its test tasks are the tasks of the evaluation."""
         asked, sizes = self.request, self.sizes
         prices = find_price_file(asked.models, self.users)
+        whole = describe_method(self.entry.target).one_batch
         return EvolveRequest(
             method=self.entry.target,
             benchmark=asked.benchmark,
@@ -57,8 +59,8 @@ class Evolution:
             sizes=Sizes(train=sizes.train, gate=sizes.gate, test=asked.tasks),
             evolution=EvolutionConfig(
                 name=self.entry.name,
-                iterations=sizes.iterations,
-                batch=sizes.batch,
+                iterations=min(sizes.iterations, 1) if whole else sizes.iterations,
+                batch=sizes.train if whole else sizes.batch,
                 gate_tasks=sizes.gate_tasks,
                 concurrency=asked.concurrency,
                 seed=asked.seed,

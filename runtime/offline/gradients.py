@@ -51,7 +51,7 @@ def task_profile(brief: CriticInput) -> dict[str, Any]:
 
 def global_gradient(brief: CriticInput) -> dict[str, Any]:
     """Name the steps that the trace does not show."""
-    if _score(brief["feedback"]) >= 1:
+    if read_score(brief["feedback"]) >= 1:
         return {"feedback": "The answer was accepted; keep working this way.", "sentiment": "positive"}
     missing = brief.missing[:PLACES]
     if not missing:
@@ -158,7 +158,8 @@ def _without_tool_uses(lines: list[str]) -> list[str]:
     return rest[next((i for i, line in enumerate(rest) if line.startswith("- ")), 0) :]
 
 
-def _score(feedback: str) -> float:
+def read_score(feedback: str) -> float:
+    """The score that a feedback states; 0 if it states none."""
     found = re.search(r"score\D{0,5}([01](?:\.\d+)?)", feedback, re.IGNORECASE)
     return float(found[1]) if found else 0.0
 

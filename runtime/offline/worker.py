@@ -9,6 +9,7 @@ from typing import Any
 from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.general import FAMILY as GENERAL
 from selfwire.runtime.offline.instructions import PART, Voice, find_instructions, join_instructions
+from selfwire.runtime.offline.proposals import propose_instruction
 from selfwire.runtime.offline.skills import PLACES, Family, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills, family_of, skill
 
@@ -55,6 +56,9 @@ def work_on(
         error_rate: share of wrong steps.
         critic_error_rate: share of wrong advice, where the system message asks for criticism or direction.
     """
+    last = _find_request(messages)
+    if last >= 0 and (proposed := propose_instruction(messages[last].text, random, critic_error_rate)) is not None:
+        return Turn(proposed, (), ())
     system = "\n".join(message.text for message in messages if message.role == "system")
     work = parse_request(messages, tools)
     skills = active_skills(join_instructions(system, find_instructions(_read_head(messages), work.peers), voice))

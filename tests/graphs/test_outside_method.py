@@ -92,7 +92,7 @@ def test_the_page_is_short() -> None:
 def test_its_name_is_listed_without_importing_it(package: Path) -> None:
     code = "import sys; from selfwire.graphs.method_names import method_names; print(method_names(), *sys.modules)"
     printed = run_python(package, code)
-    assert "'tacomas', 'prune')" in printed
+    assert "'gepa', 'prune')" in printed
     assert "prune_method" not in printed
     assert "langgraph" not in printed
 
@@ -181,7 +181,7 @@ def test_a_package_that_cannot_be_used(install: Any, points: list[tuple[str, str
         method_registry.describe_method(name)
     with pytest.warns(RuntimeWarning, match=complaint):
         installed = method_registry.installed_methods()
-    assert [one.name for one in installed] == list(method_names.own_methods())
+    assert [one.name for one in installed] == [*method_names.own_methods(), *method_names.CONTESTANTS]
 
 
 def test_a_descriptor_that_says_another_name(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,14 +197,15 @@ def test_a_descriptor_that_says_another_name(install: Any, monkeypatch: pytest.M
 
 
 def test_own_methods_cannot_be_replaced(install: Any) -> None:
-    install(("hiva", "json:dumps"))
-    assert method_names.method_names() == method_names.own_methods()
+    install(("hiva", "json:dumps"), ("gepa", "json:dumps"))
+    assert method_names.method_names() == (*method_names.own_methods(), *method_names.CONTESTANTS)
     assert method_registry.describe_method("hiva").name == "hiva"
+    assert method_registry.describe_method("gepa").name == "gepa"
 
 
 def test_an_unknown_method_is_told_the_others(install: Any) -> None:
     install(("other", "json:dumps"))
-    with pytest.raises(ConfigError, match=r"unknown method 'hivva'; methods are dytopo, .*, tacomas, other"):
+    with pytest.raises(ConfigError, match=r"unknown method 'hivva'; methods are dytopo, .*, gepa, other"):
         method_registry.describe_method("hivva")
 
 

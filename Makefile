@@ -5,7 +5,7 @@ BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
-.PHONY: help setup demo test test-slow check fault-coverage lock bench chaos fuzz weak clean
+.PHONY: help setup demo test test-slow check fault-coverage lock bench chaos fuzz weak images clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make chaos   disturb runs of every kind for 15 minutes (MINUTES=, SEED=)"
 	@echo "make fuzz    parse a million odd replies and read damaged files, about 15 minutes on 2 cores"
 	@echo "make weak    run all methods with a weak real model; compiles llama.cpp once, in 10 to 45 minutes"
+	@echo "make images  build the images of Dockerfile, ask in one without a network, start compose.yaml"
 	@echo "make clean   remove .venv and .venv-weak"
 
 # what pip reads of pyproject.toml; the settings of tools come after it
@@ -48,6 +49,8 @@ test-slow: setup
 check: setup
 	@echo "==> lint"
 	@$(BIN)/ruff check .
+	@$(BIN)/hadolint Dockerfile
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec compose.yaml
 	@echo "==> types"
 	@$(BIN)/mypy -p selfwire -p tests
 	@echo "==> import rules"
@@ -101,6 +104,15 @@ fuzz: setup
 weak: setup .venv-weak/.installed
 	@echo "==> running all methods with SmolLM2 of 135M parameters; an hour or more"
 	@$(BIN)/python -m selfwire.bench.weak --python .venv-weak/bin/python $(ARGS)
+
+images:
+	@echo "==> building the images"
+	@docker build --quiet --target selfwire -t selfwire .
+	@docker build --quiet --target studio -t selfwire-studio .
+	@echo "==> asking without a network, then serving with PostgreSQL"
+	@docker run --rm --network none --cap-drop ALL selfwire run hiva "What is 3 plus 4?"
+	@docker compose --project-name selfwire-images up --detach --wait studio
+	@docker compose --project-name selfwire-images down --volumes
 
 clean:
 	rm -rf .venv .venv-weak build *.egg-info src/*.egg-info

@@ -4,6 +4,7 @@ The server calls a method's factory for every drawing, schema and run, so a team
 and run next. Settings come from the environment:
 
     SELFWIRE_HOME    folder of the library; without a library there, the server's own store is it
+    SELFWIRE_LIBRARY postgres:// address of the library in place of the folder
     SELFWIRE_MODEL   chat model of runs that name none (offline)
     SELFWIRE_TOOLS   tools that agents may hold, such as "calculator,sql:sales.sqlite,package.module:name"
 """
@@ -106,7 +107,8 @@ class Service(Generic[MethodT, Config]):
     def _load_settings(self) -> tuple[MethodFactory[MethodT, Config], WorkflowLibrary | None]:
         """The current settings of the environment; blocks."""
         path = home_folder() / LIBRARY_FILE
-        own = _opened(path, path.stat().st_ino) if path.exists() else None
+        shared = os.environ.get("SELFWIRE_LIBRARY")
+        own = _opened(path, shared or path.stat().st_ino) if shared or path.exists() else None
         settings = os.environ.get("SELFWIRE_MODEL") or "offline", os.environ.get("SELFWIRE_TOOLS") or ""
         if settings not in self._factories:
             model, tools = settings
@@ -115,8 +117,8 @@ class Service(Generic[MethodT, Config]):
 
 
 @lru_cache(maxsize=4)
-def _opened(path: Path, inode: int) -> WorkflowLibrary:
-    """An open library; a file that replaced it has another inode and is opened again."""
+def _opened(path: Path, kept_as: int | str) -> WorkflowLibrary:
+    """An open library; a file that replaced it has another inode, and a server another address: it is opened again."""
     return open_library(path.parent)
 
 

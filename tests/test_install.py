@@ -10,10 +10,13 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from tests.light_requirements import LARGE, PAGE, make_light_requirements
 from tests.test_house import ROOMS, ROOT
@@ -90,3 +93,48 @@ def test_the_light_requirements_are_all_but_the_large_ones() -> None:
     assert PAGE.read_text() == make_light_requirements(), "run `python -m tests.light_requirements`"
     given: list[Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert len(given) - len(PAGE.read_text().splitlines()) + 2 == len(LARGE)
+
+
+def read_stages() -> dict[str, list[str]]:
+    """The instructions of every stage of the Dockerfile, by its name."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    stages = re.split(r"^FROM (?=.* AS )", text, flags=re.MULTILINE)[1:]
+    return {one.splitlines()[0].rpartition(" AS ")[2]: one.splitlines() for one in stages}
+
+
+def test_images_are_of_the_python_that_is_tried_and_run_without_rights() -> None:
+    stages = read_stages()
+    bases = {lines[0].partition(" ")[0] for lines in stages.values()} - stages.keys()
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
+    assert bases == {f"python:{oldest}-slim-bookworm"}
+    for name in ("selfwire", "studio"):
+        assert "USER 1000" in stages[name]
+    assert any("2024/ok" in line for line in stages["studio"] if line.startswith("HEALTHCHECK"))
+    assert "HF_HUB_OFFLINE=1" in next(line for line in stages["base"] if line.startswith("ENV "))
+
+
+def test_images_have_what_the_extra_for_postgres_brings() -> None:
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["postgres"]
+    [install] = [line for line in read_stages()["build"] if line.startswith("RUN pip install -r")]
+    names = {one.strip("'") for one in install.split()[5:] if not one.startswith("$")}
+    assert names == {re.split(r"[<>=]", one)[0] for one in extra}
+
+
+def test_everything_that_is_installed_gets_into_the_images() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    needed = [*ROOMS, "src", "setup.py", "pyproject.toml", "README.md", "LICENSE", "langgraph.json", PAGE.name]
+    assert not [name for name in needed if any(fnmatch(name, pattern) for pattern in ignored)]
+    assert {"tests", ".*"} <= set(ignored)  # .venv and .selfwire among them
+
+
+def test_compose_keeps_teams_in_its_postgres_and_is_open_to_this_machine_alone() -> None:
+    given = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    services = given["services"]
+    assert {services[name]["build"]["target"] for name in ("studio", "selfwire")} <= read_stages().keys()
+    for name in ("studio", "selfwire"):
+        address = urlsplit(services[name]["environment"]["SELFWIRE_LIBRARY"].replace(":-selfwire}", "}"))
+        assert address.hostname in services[name]["depends_on"]
+        assert address.path == "/" + services["postgres"]["environment"]["POSTGRES_DB"]
+    assert "healthcheck" in services["postgres"]
+    ports = [port for one in services.values() for port in one.get("ports", [])]
+    assert ports == ["127.0.0.1:2024:2024"]

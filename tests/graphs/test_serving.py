@@ -105,6 +105,15 @@ async def test_what_another_process_saves_is_served_next(home: Path) -> None:
     assert Workflow.model_validate((await made.ainvoke(ASKED))["workflow"]) == trio()
 
 
+async def test_a_team_that_is_saved_in_postgres_is_served(
+    home: Path, postgres_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELFWIRE_LIBRARY", postgres_address)
+    with open_library() as library:
+        await library.save("hiva", trio(), run="elsewhere", step=1)
+    assert drawn(await served()) == {"source", "checker", "aggregator"}
+
+
 async def test_a_team_larger_than_a_fresh_one_may_become_is_served(home: Path) -> None:
     names = [f"n{i}" for i in range(14)]
     large = Workflow(

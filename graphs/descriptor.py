@@ -27,7 +27,7 @@ from selfwire.graphs.run_start import AnswerGrader, RunStart
 from selfwire.graphs.serving import Current, Served, Service
 from selfwire.graphs.single_run import build_single_run_graph
 from selfwire.graphs.variants import FULL, Variant
-from selfwire.graphs.version_saver import make_saver
+from selfwire.graphs.version_saver import make_saver, make_studio_saver
 from selfwire.runtime.workflow_library import WorkflowLibrary
 from selfwire.tools.langchain import make_toolbox
 from selfwire.tools.search import Document, SearchTool, read_documents
@@ -231,15 +231,15 @@ class MethodDescriptor(Generic[MethodT, Config]):
         toolbox = self.extend_tools(tools)
         return MethodFactory(self.name, self.make, config, model, meta, judge, toolbox, budget, embeds)
 
-    def _compile_served(self, factory: MethodFactory[MethodT, Config], current: Current) -> Served:
-        saved, library, name = current
+    def _compile_served(self, factory: MethodFactory[MethodT, Config], current: Current, runs: bool) -> Served:
+        saved, library, name, _ = current
         factory = replace(factory, config=self.fit_config(factory.config, saved))
-        workflow = factory.check(saved)
+        workflow = factory.check(saved) if runs else factory.prepare(saved)
 
         async def choose(context: RunContext, thread_workflow: Workflow | None) -> Workflow:
             return workflow  # the drawn one runs, whatever the thread had
 
-        save = make_saver(library, name, self.name, factory.embedder_name)
+        save = make_studio_saver(library, name, self.name, factory.embedder_name)
         start = RunStart(workflow, choose, self.context, save=save)
         return self.build_graph(factory.config, start, factory).compile(name=self.name)
 

@@ -91,16 +91,23 @@ class MethodFactory(Generic[MethodT, Config]):
         config = self.config.replace(**chosen) if chosen else self.config
         return self.make(model.with_ledger(ledger), self.toolbox, embeds, config), ledger
 
+    def prepare(self, workflow: Workflow) -> Workflow:
+        """The workflow as the method draws it.
+
+        Raises:
+            ConfigError: it belongs to another method, or the config does not allow it.
+        """
+        if workflow.method != self.name:
+            raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
+        return self.method.prepare_workflow(workflow)
+
     def check(self, workflow: Workflow) -> Workflow:
         """The workflow as the method can run it.
 
         Raises:
-            ConfigError: it belongs to another method, the config does not allow it, its agents hold tools that are not
-                given, or its own tools cannot be called here.
+            ConfigError: as `prepare`; or its agents hold tools that are not given, or its own cannot be called here.
         """
-        if workflow.method != self.name:
-            raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
-        workflow = self.method.prepare_workflow(workflow)
+        workflow = self.prepare(workflow)
         refuse_unusable_tools(workflow, self.toolbox)
         refuse_missing_tools(workflow, self.toolbox)
         return workflow

@@ -1,6 +1,7 @@
 """Builds a method's graph: nodes that read typed state, edges that decide by it, and the drawn team."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -8,8 +9,10 @@ from langgraph.graph import END, START, StateGraph
 
 from selfwire.core.topology import Topology
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenMap
+from selfwire.core.values import FrozenMap, is_id
 from selfwire.core.workflow import Workflow
+from selfwire.graphs.chat import append_answer, take_question
+from selfwire.graphs.interrupts import MethodStateGraph
 from selfwire.graphs.node_wrappers import Choice, make_node
 from selfwire.graphs.run_context import RunContext, context_schema
 from selfwire.graphs.team import compile_team, make_team_node
@@ -42,7 +45,8 @@ class MethodGraph(Generic[Nodes, StateT]):
     ) -> None:
         self._state, self._provide = state, provide
         schema = context_schema(context, workflow, agent_nodes) if context and workflow else context
-        self.graph: Graph = StateGraph(state, context_schema=schema, input_schema=Input if schema else state)
+        self.graph = MethodStateGraph(state, context_schema=schema, input_schema=Input if schema else state)
+        self._agent_nodes = agent_nodes
 
     def node(
         self,
@@ -56,7 +60,7 @@ class MethodGraph(Generic[Nodes, StateT]):
         """Add a node.
 
         Args:
-            first: it takes a new question, which has a budget of its own.
+            first: it takes a new question, which has a budget of its own; a chat client's message becomes one.
             charge: write what the nodes' `ledger` has spent to the state after the step.
             nodes: takes the step without asking `provide`, for one that calls no model.
         """
@@ -65,6 +69,8 @@ class MethodGraph(Generic[Nodes, StateT]):
     def team(self, name: str, step: Step[Nodes, StateT], drawn: Topology | Any, *, charge: bool = False) -> None:
         """Add the node in which a team runs; the topology, or a compiled graph, is drawn inside it."""
         compiled = compile_team(drawn) if isinstance(drawn, Topology) else drawn
+        self.graph.inner.update(node for node in compiled.nodes if is_id(node))  # no relay
+        self.graph.inner.update(agent for agent, node in self._agent_nodes.items() if node == name)
         run = self._bind(step, False, charge, None)
 
         async def run_in_team(channels: Any, _: Any) -> Update:
@@ -89,14 +95,16 @@ class MethodGraph(Generic[Nodes, StateT]):
         self, step: Step[Nodes, StateT], first: bool, charge: bool, nodes: Nodes | None
     ) -> Callable[[Any], Coroutine[Any, Any, Update]]:
         async def run(channels: Any) -> Update:
+            asked = take_question(channels) if first else {}
+            channels = {**channels, **asked}
             state = self._state(channels)
             chosen = await self._provide(Usage() if first else state.usage) if nodes is None else nodes
             ledger: Ledger | None = getattr(chosen, "ledger", None)
-            if ledger is None:
-                return await step(chosen, state)
-            async with enforce_deadline(ledger):
+            async with enforce_deadline(ledger) if ledger else nullcontext():
                 update = await step(chosen, state)
-            return {**update, **state.update(usage=ledger.spent)} if charge else update
+            if ledger and charge:
+                update = {**update, **state.update(usage=ledger.spent)}
+            return {**asked, **update, **append_answer(channels, update)}
 
         return run
 

@@ -31,8 +31,14 @@ READY: Mapping[str, Callable[[], Tool]] = {
 }
 """Tools that need nothing but their name."""
 
-FORMS = f"{', '.join(READY)}, sql:FILE, or package.module:name of a tool, or of a list or dict of tools"
+FORMS = (
+    f"{', '.join(READY)}, sql:FILE, benchmark:NAME for the tools of a benchmark, or package.module:name of a tool, "
+    "or of a list or dict of tools"
+)
 """What a list of tools may name."""
+
+BENCHMARK = "benchmark"
+BENCHMARK_TOOLS = "selfwire.evals.benchmarks.toolboxes"
 
 
 def load_tools(names: str) -> dict[str, Tool]:
@@ -66,7 +72,7 @@ def _load(name: str, several: bool) -> list[Any]:
         return [SqlTool(place, f"sql_{_make_plain(Path(place).stem)}" if several else "sql")]
     if not colon or name == "sql:":
         raise ConfigError(f"there is no tool {name!r}; name {FORMS}")
-    return _import(kind, place)
+    return _import(BENCHMARK_TOOLS if kind == BENCHMARK else kind, place)
 
 
 def _make_plain(name: str) -> str:

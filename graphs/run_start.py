@@ -70,7 +70,10 @@ def new_question(channels: Mapping[str, Any]) -> Question:
     """
     text = channels.get("question")
     if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
+        raise ConfigError(
+            'the input is {"question": "..."} or {"messages": [{"role": "user", "content": "..."}]} with a text that '
+            f"is not blank, not {text!r}"
+        )
     return Question(id=fingerprint(text), input=text)
 
 

@@ -6,32 +6,30 @@ and run next. Settings come from the environment:
     SELFWIRE_HOME    folder of the library; without a library there, the server's own store is it
     SELFWIRE_LIBRARY postgres:// address of the library in place of the folder
     SELFWIRE_MODEL   chat model of runs that name none (offline)
-    SELFWIRE_TOOLS   tools that agents may hold, such as "calculator,sql:sales.sqlite,package.module:name"
+    SELFWIRE_TOOLS   tools that agents may hold, such as "calculator,benchmark:archive,package.module:name"
 """
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph_sdk.runtime import ServerRuntime
+from pydantic import BaseModel
 
-from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Tool, Toolbox
-from selfwire.core.scope import Scope
 from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_factory import MethodFactory
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.own_tools import find_missing_tools
-from selfwire.graphs.ready_tools import load_tools
+from selfwire.graphs.ready_tools import FORMS, READY, load_tools
 from selfwire.runtime.storage import home_folder
 from selfwire.runtime.workflow_library import LIBRARY_FILE, WorkflowLibrary, open_library
 
@@ -39,15 +37,17 @@ MethodT = TypeVar("MethodT", bound=Method)
 Config = TypeVar("Config", bound=FrozenModel)
 Served = CompiledStateGraph[Any, Any, Any, Any]
 
-_log = logging.getLogger(__name__)
+SERVER_KEYS = ("thread_id", "run_id", "graph_id", "assistant_id", "user_id", "checkpoint_")
+"""What clients of older servers send among the choices."""
 
 
 class Current(NamedTuple):
-    """The served workflow, and the library and name under which evolved versions of it are kept."""
+    """The served workflow, the library and name under which evolved versions are kept, and its reference if saved."""
 
     workflow: Workflow
     library: WorkflowLibrary
     name: str
+    ref: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Service(Generic[MethodT, Config]):
 
     Attributes:
         make_factory: makes the factory for the model and the tools of the settings; kept until the settings change.
-        compile: builds the graph around the served workflow. The factory holds every tool that its agents hold.
+        compile: builds the graph around the served workflow, to be run or, if the last argument is False, drawn.
         make_seed: makes the initial workflow if none is saved.
         seeded_by: settings of an assistant that choose among initial workflows; they override a saved one.
     """
 
     name: str
     make_factory: Callable[[str, Toolbox], MethodFactory[MethodT, Config]]
-    compile: Callable[[MethodFactory[MethodT, Config], Current], Served]
+    compile: Callable[[MethodFactory[MethodT, Config], Current, bool], Served]
     make_seed: Callable[[MethodFactory[MethodT, Config], RunnableConfig], Workflow]
     seeded_by: frozenset[str] = frozenset()
     _factories: dict[tuple[str, str], MethodFactory[MethodT, Config]] = field(default_factory=dict, repr=False)
@@ -71,21 +71,27 @@ class Service(Generic[MethodT, Config]):
     async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
         """The graph around the workflow that the assistant names, or the method's head, or its initial workflow.
 
-        Every run starts from the drawn workflow, whatever its thread ran before; a workflow that a run evolves is
-        saved, so it is drawn next.
+        Every run starts from the drawn workflow, whatever its thread ran before. A team is drawn even if the server
+        lacks its tools; runs are refused then.
 
         Args:
             config: `configurable["workflow"]` names a workflow of the library: name, name@version or fingerprint.
             runtime: of the server; its store is the library where SELFWIRE_HOME has none.
 
         Raises:
-            ConfigError: a setting cannot be used.
+            ConfigError: a setting cannot be used, a run's context has an unknown key, or a run lacks tools.
             LibraryError: there is no such workflow.
         """
+        run = runtime.execution_runtime
         factory, own = await asyncio.to_thread(self._load_settings)
         libraries = [*([own] if own else []), WorkflowLibrary(runtime.store, "of the server")]
         current = await self._current(config, libraries, factory)
-        return await asyncio.to_thread(lambda: self.compile(_with_stand_ins(factory, current.workflow), current))
+        if run is not None:
+            await _refuse_missing_tools(factory, current)
+        served = await asyncio.to_thread(self.compile, factory, current, run is not None)
+        if run is not None:
+            _refuse_unknown_choices(run.context, served)
+        return served
 
     async def _current(
         self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], factory: MethodFactory[MethodT, Config]
@@ -98,11 +104,11 @@ class Service(Generic[MethodT, Config]):
         if settings.get("workflow") or not any(settings.get(one) for one in self.seeded_by):
             for library in libraries:
                 if name in await library.names():
-                    return Current(await library.load(wanted), library, name)
+                    return Current(await library.load(wanted), library, name, wanted)
         if wanted == self.name:
             seed = await asyncio.to_thread(self.make_seed, factory, config)
             return Current(seed, libraries[0], self.name)
-        return Current(await libraries[0].load(wanted), libraries[0], self.name)
+        return Current(await libraries[0].load(wanted), libraries[0], self.name, wanted)
 
     def _load_settings(self) -> tuple[MethodFactory[MethodT, Config], WorkflowLibrary | None]:
         """The current settings of the environment; blocks."""
@@ -129,28 +135,36 @@ def _load_tools(setting: str) -> dict[str, Tool]:
         raise ConfigError(f"SELFWIRE_TOOLS={setting!r}: {error}") from None
 
 
-@dataclass(frozen=True)
-class _MissingTool:
-    name: str
+async def _refuse_missing_tools(factory: MethodFactory[MethodT, Config], current: Current) -> None:
+    """Check that the server has the tools of the served team.
 
-    @property
-    def spec(self) -> ToolSpec:
-        parameters = {"type": "object", "properties": {}}
-        return ToolSpec(name=self.name, description="Not available here.", parameters=parameters)
-
-    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        raise ToolError(f"{self.name} is not available here; set SELFWIRE_TOOLS to a list that has it")
-
-
-def _with_stand_ins(factory: MethodFactory[MethodT, Config], workflow: Workflow) -> MethodFactory[MethodT, Config]:
-    missing = tuple(find_missing_tools(workflow, factory.toolbox))
+    Raises:
+        ConfigError: it lacks one; the message has the setting that brings it, if the version or the name tells it.
+    """
+    missing = find_missing_tools(current.workflow, factory.toolbox)
     if not missing:
-        return factory
-    _warn(missing)
-    stand_ins: dict[str, Tool] = {name: _MissingTool(name) for name in missing}
-    return replace(factory, toolbox={**factory.toolbox, **stand_ins})
+        return
+    wanted = str((await current.library.find(current.ref)).facts.get("tools", "")) if current.ref else ""
+    if not wanted and READY.keys() >= set(missing):
+        wanted = ",".join(missing)
+    given = os.environ.get("SELFWIRE_TOOLS", "")
+    line = ",".join(filter(None, [*given.split(","), *wanted.split(",")])) if wanted else ""
+    raise ConfigError(
+        f"the team's agents hold {', '.join(missing)}, and this server lends "
+        f"{', '.join(factory.toolbox) or 'no tools'}; start it with SELFWIRE_TOOLS"
+        + (f"={line}" if line else f" that names {FORMS}")
+    )
 
 
-@cache  # once per process, not at every drawing
-def _warn(missing: tuple[str, ...]) -> None:
-    _log.warning("the team holds %s, which SELFWIRE_TOOLS does not name; it runs without", ", ".join(missing))
+def _refuse_unknown_choices(context: object, served: Served) -> None:
+    """Check a run's context before the server drops what the schema does not name.
+
+    Raises:
+        ConfigError: it has an unknown key.
+    """
+    schema = served.context_schema
+    known = schema.model_fields if isinstance(schema, type) and issubclass(schema, BaseModel) else {}
+    given = context if isinstance(context, Mapping) else {}
+    unknown = [name for name in given if name not in known and not name.startswith(("__", "langgraph_", *SERVER_KEYS))]
+    if unknown:
+        raise ConfigError(f"context: there is no {', '.join(unknown)}; choices are {', '.join(known)}")

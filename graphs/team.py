@@ -12,18 +12,20 @@ Agents, prompts and router come at run time as a `TeamContext`, so compiled team
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import merge_configs
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
+from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.errors import ConfigError, TopologyError
 from selfwire.core.topology import ToleratedProblems, Topology, find_reachable
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.graphs.agent_node import TeamContext, run_agent_node
+from selfwire.graphs.interrupts import get_interrupts
 from selfwire.graphs.layout import Layout
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config
@@ -90,13 +92,14 @@ async def run_team(
         BudgetError, ConfigError, ...: errors of agents, except ModelError.
     """
     team, here = compile_team(topology), make_trace_config(run.scope, {"workflow": run.workflow})
-    if len(topology.nodes) == 1 and not is_observed(config):
+    stops = {} if config else get_interrupts()
+    if len(topology.nodes) == 1 and not stops and not is_observed(config):
         return _trajectory(topology, run, [await _alone(topology, run, team_input(carried), config, here)])
     merged = merge_configs(config, here)
     if config and "configurable" in config:  # the surrounding run's config wins over the first that is merged
         merged["configurable"] = {**merged["configurable"], **config["configurable"]}
     while True:
-        done = to_trajectory(topology, run, await team.ainvoke(team_input(carried), merged, context=run))
+        done = to_trajectory(topology, run, await team.ainvoke(team_input(carried), merged, context=run, **stops))
         if done.error is None or run.acted:
             return done  # otherwise the run ended without an answer before it was resumed: run again
 
@@ -192,7 +195,7 @@ def _layout(key: _ByFingerprint) -> Layout:
 @lru_cache(maxsize=CACHED_TEAMS)
 def _compiled(key: _ByFingerprint) -> Team:
     layout = _layout(key)
-    topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamContext)
+    topology, graph = key.topology, StateGraph[TeamState, TeamContext, TeamState, TeamState](TeamState)
     deferred = None if topology.problems() else topology.sink
     for node, agent in topology.agents.items():
         metadata = _describe_turn(node, agent)["metadata"]

@@ -7,8 +7,10 @@ encoder. Checkpoints, streams and traces hold plain JSON.
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Self, get_type_hints
+from typing import Annotated, Any, Self, get_type_hints
 
+from langchain_core.messages import AnyMessage
+from langgraph.graph import add_messages
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
@@ -60,10 +62,11 @@ class _Field:
         return self.adapter.dump_python(self.adapter.validate_python(value), mode="json")
 
 
-class Input(TypedDict):
-    """What a run is given."""
+class Input(TypedDict, total=False):
+    """What a run is given: a question, or messages whose last human one is the question."""
 
     question: str
+    messages: Annotated[list[AnyMessage], add_messages]
 
 
 class State:
@@ -72,11 +75,15 @@ class State:
     Attributes:
         question: the user's question; the graph's input.
         answer: the graph's output; None until there is one.
+        messages: of a chat client's thread; empty where only questions were asked.
+        asked: id of the last human message that a run was asked.
         id, kind: the question's id, and the benchmark's name for its sort; "" for a question that is only a text.
     """
 
     question: str = ""
     answer: str | None = None
+    messages: Annotated[list[AnyMessage], add_messages] = []  # noqa: RUF012
+    asked: str = ""
     id: str = ""
     kind: str = ""
     scope: Scope

@@ -2,26 +2,62 @@
 
 from collections.abc import Awaitable, Callable
 
+from langgraph.config import get_config
+
 from selfwire.core.scope import Scope
 from selfwire.core.values import fingerprint, is_id
 from selfwire.core.workflow import Workflow
+from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
-Saver = Callable[[Workflow, Scope, int], Awaitable[None]]
-"""Keeps an evolved workflow; the number grows from save to save within a thread."""
+Saver = Callable[[Workflow, Scope, int], Awaitable[Version]]
+"""Keeps an evolved workflow as a version; the number grows from save to save within a thread."""
+
+STUDIO = "studio"
+"""Origin of versions that a server saves, and the tag of the newest one."""
+DIGITS = 6
+"""Digits of a thread's id in the names of the versions that it saves."""
 
 
 def make_saver(library: WorkflowLibrary, name: str, method: str, embedder: str) -> Saver:
     """Make a function that saves an evolved workflow as a version of `name`, keyed by thread and step."""
 
-    async def save(workflow: Workflow, scope: Scope, step: int) -> None:
+    async def save(workflow: Workflow, scope: Scope, step: int) -> Version:
         run = scope.run if is_id(scope.run) else fingerprint(scope.run)
-        taken: dict[str, str] = {}
-        if name in await library.names():
-            taken = {v.version: v.fingerprint for v in (await library.history(name)).versions}
+        taken = {v.version: v.fingerprint for v in await _list_versions(library, name)}
         while taken.get(f"{run}.{step}", workflow.fingerprint) != workflow.fingerprint:
             step += 1  # a fork of the thread saved another one there
         facts = {"method": method, "question": scope.task, "embedder": embedder}
-        await library.save(name, workflow, run=run, step=step, facts=facts)
+        return await library.save(name, workflow, run=run, step=step, facts=facts)
 
     return save
+
+
+def make_studio_saver(library: WorkflowLibrary, name: str, method: str, embedder: str) -> Saver:
+    """Make a function that saves what a server's run has evolved on a branch of its own.
+
+    Versions are called after the end of the thread's id and counted from 1, such as `studio-3f2a9c.1`; the newest one
+    has the tag `studio`. The head stays where it is, unless all versions of the name are from a server.
+    """
+
+    async def save(workflow: Workflow, scope: Scope, step: int) -> Version:
+        run = f"{STUDIO}-{scope.run[-DIGITS:] if is_id(scope.run[-DIGITS:]) else fingerprint(scope.run)[:DIGITS]}"
+        versions = await _list_versions(library, name)
+        own = {one.fingerprint: one for one in versions if one.run == run}
+        if saved := own.get(workflow.fingerprint):
+            return saved
+        settings = get_config().get("configurable", {})
+        user = settings.get("langgraph_auth_user_id")
+        facts = {"method": method, "origin": STUDIO, "thread": scope.run, **({"user": user} if user else {})}
+        facts |= {"question": scope.task, "embedder": embedder}
+        beside = any(one.facts.get("origin") != STUDIO for one in versions)
+        number = 1 + max((one.step for one in own.values()), default=0)
+        version = await library.save(name, workflow, run=run, step=number, facts=facts, beside=beside)
+        await library.tag(name, version.version, STUDIO)
+        return version
+
+    return save
+
+
+async def _list_versions(library: WorkflowLibrary, name: str) -> tuple[Version, ...]:
+    return (await library.history(name)).versions if name in await library.names() else ()

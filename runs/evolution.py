@@ -21,6 +21,7 @@ from selfwire.graphs.evolution.graph import Event, run_evolution
 from selfwire.graphs.evolution.nodes import ELAPSED, EvolutionState
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
+from selfwire.graphs.ready_tools import BENCHMARK
 from selfwire.runs.controls import with_random_edits
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_status
@@ -139,6 +140,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
                 library=library,
                 journal=journal,
                 ledger=ledger,
+                tools=request.tools or (f"{BENCHMARK}:{request.benchmark}" if bench.toolbox else ""),
             )
             saver = sqlite_saver(get_runs_folder(self.home) / journal.run / CHECKPOINTS)
             try:

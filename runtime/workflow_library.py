@@ -60,9 +60,18 @@ class WorkflowLibrary:
             self.store.close()
 
     async def save(
-        self, name: str, workflow: Workflow, *, run: str, step: int, facts: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        workflow: Workflow,
+        *,
+        run: str,
+        step: int,
+        facts: Mapping[str, Any] | None = None,
+        beside: bool = False,
     ) -> Version:
-        """Save a version and move the head to it, unless `facts["accepted"]` is False and there is a head.
+        """Save a version and move the head to it.
+
+        A head that is there stays if the version is to stand `beside` it, or `facts["accepted"]` is False.
 
         Saving the same workflow at the same (run, step) again changes nothing and returns the first version.
 
@@ -93,7 +102,7 @@ class WorkflowLibrary:
             _put(("bodies",), version.fingerprint, {"workflow": body}),
             _put(("versions", name), version.version, {"version": version.model_dump(mode="json")}),
         ]
-        if head is None or version.facts.get("accepted") is not False:
+        if head is None or not (beside or version.facts.get("accepted") is False):
             writes.append(_put(("heads",), name, {"version": version.version}))
         await self.store.abatch(writes)
         return version

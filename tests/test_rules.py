@@ -31,6 +31,7 @@ NAMED_ON_PURPOSE = {
 """Texts that name a method, by file; examples of commands in backquotes may stand anywhere."""
 EXAMPLE = re.compile(r"`selfwire [^`]*`")
 HOOKS = {
+    "__getattr__": "Python's modules",
     "_": "singledispatch",
     "_llm_type": "LangChain's chat models",
     "_identifying_params": "LangChain's chat models",

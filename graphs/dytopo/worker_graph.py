@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import or_
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
+from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.errors import SelfwireError
 from selfwire.core.scope import Scope
@@ -22,6 +23,7 @@ from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.team import Team, render_roster
+from selfwire.graphs.interrupts import get_interrupts
 from selfwire.runtime.sync import run_sync
 
 
@@ -80,7 +82,7 @@ Workers = CompiledStateGraph[RoundState, RoundRun, RoundState, RoundState]
 @lru_cache(maxsize=64)
 def compile_workers(names: tuple[Id, ...]) -> Workers:
     """The graph of workers with these ids."""
-    graph = StateGraph(RoundState, context_schema=RoundRun)
+    graph = StateGraph[RoundState, RoundRun, RoundState, RoundState](RoundState)
     for name in names:
         graph.add_node(name, _Worker(name))
         graph.add_edge(START, name)
@@ -95,7 +97,9 @@ async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> li
         BudgetError, OutageError: the run must stop; a resume repeats no finished turn.
     """
     names = tuple(agent.id for agent in get_members(run.workflow))
-    state = await compile_workers(names).ainvoke({"_said": {}}, config, context=run)
+    state = await compile_workers(names).ainvoke(
+        {"_said": {}}, config, context=run, **({} if config else get_interrupts())
+    )
     return [state["_said"][name] for name in names]
 
 

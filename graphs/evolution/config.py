@@ -46,7 +46,7 @@ class EvolutionConfig(FrozenModel):
 
 @dataclass(frozen=True)
 class EvolutionContext:
-    """Live objects of one evolution."""
+    """Live objects of one evolution; `tools` names what it lends, as a list of tools does."""
 
     run: str
     config: EvolutionConfig
@@ -57,6 +57,7 @@ class EvolutionContext:
     library: WorkflowLibrary
     journal: Journal
     ledger: Ledger
+    tools: str = ""
 
     @property
     def rollout_context(self) -> RolloutContext:

@@ -283,7 +283,8 @@ class EvolutionNodes:
         return await self.context.library.fetch(Workflow.model_validate(await self.context.journal.get_body(body)))
 
     async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
-        facts = {"method": self.context.method.name, "seed": self.context.config.seed, **facts}
+        tools = {"tools": self.context.tools} if self.context.tools else {}
+        facts = {"method": self.context.method.name, "seed": self.context.config.seed, **tools, **facts}
         await self.context.library.save(
             self.context.config.name, workflow, run=self.context.run, step=step, facts=facts
         )

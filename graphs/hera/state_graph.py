@@ -56,7 +56,7 @@ def build_state_graph(config: HeraConfig, start: RunStart, provide: MethodFactor
 
     agent_nodes = dict.fromkeys(start.initial_workflow.agents_by_id, "rollout")
     graph = MethodGraph(HeraState, make_nodes, HeraContext, start.initial_workflow, agent_nodes)
-    graph.node("begin", HeraNodes.begin, nodes=HeraNodes(provide.method, start))
+    graph.node("begin", HeraNodes.begin, first=True, nodes=HeraNodes(provide.method, start))
     graph.node("characterize", HeraNodes.characterize, charge=True)
     graph.node("retrieve_insights", HeraNodes.retrieve_insights, charge=True)
     graph.node("sample_topologies", HeraNodes.sample_topologies, charge=True)

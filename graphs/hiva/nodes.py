@@ -47,6 +47,7 @@ class HivaNodes:
             concepts=None,
             overhead=Usage(),
             usage=Usage(),
+            saved="",
             workflow=workflow,
             scope=scope.at(iteration=HivaMemory.of(workflow).iteration + 1, phase="forward"),
         )
@@ -173,9 +174,10 @@ class HivaNodes:
     async def repair(self, state: HivaState) -> Update:
         """RepairTopology, whose changes are recorded as rewirings; then the lineage from the workflow that ran."""
         found = repair(state.workflow, self.hiva.config)
-        now, applied = fit_memory(found.workflow), [*state.applied, *found.rewirings]
+        now, applied, saved = fit_memory(found.workflow), [*state.applied, *found.rewirings], state.saved
         if now.fingerprint != state.ran.fingerprint:
             now = now.with_lineage(state.ran, applied)
             if self.start.save is not None:
-                await self.start.save(now, state.round_scope, int(get_config()["metadata"]["langgraph_step"]))
-        return state.update(workflow=now, applied=applied, iteration=state.iteration + 1)
+                step = int(get_config()["metadata"]["langgraph_step"])
+                saved = (await self.start.save(now, state.round_scope, step)).ref
+        return state.update(workflow=now, applied=applied, iteration=state.iteration + 1, saved=saved)

@@ -35,6 +35,7 @@ class HivaState(State):
         oracle: whether labels were used on this very question.
         concepts: of the task; None where it has not been characterised.
         overhead: cost of characterising it, until a trajectory has it.
+        saved: reference of the version that this question's learning saved last, such as `hiva@studio-3f2a9c.1`.
     """
 
     workflow: Workflow
@@ -50,6 +51,7 @@ class HivaState(State):
     oracle: bool = False
     concepts: TaskConcepts | None = None
     overhead: Usage = Usage()
+    saved: str = ""
 
     @property
     def round_scope(self) -> Scope:

@@ -53,7 +53,7 @@ def build_state_graph(config: HivaConfig, start: RunStart, provide: MethodFactor
 
     unpaid = HivaNodes(provide.method, start)
     graph = MethodGraph(HivaState, make_nodes, HivaContext, start.initial_workflow)
-    graph.node("begin", HivaNodes.begin, nodes=unpaid)
+    graph.node("begin", HivaNodes.begin, first=True, nodes=unpaid)
     graph.team("forward", HivaNodes.forward, start.initial_workflow.topology)
     graph.node("environment", HivaNodes.environment, nodes=unpaid)
     graph.node("characterize", HivaNodes.characterize, charge=True)

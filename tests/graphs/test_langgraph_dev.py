@@ -14,7 +14,7 @@ from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.graphs.dev_server import dev_server
 from tests.graphs.scripted import trio
-from tests.graphs.test_serving import ASKED, REWIRING, SEEDS, renamed, team
+from tests.graphs.test_serving import ASKED, REWIRING, SEEDS, renamed, sawing, team
 
 
 class Server(NamedTuple):
@@ -52,7 +52,7 @@ def streamed(client: SyncLangGraphClient, assistant: str = "hiva", **context: An
 def prompts(client: SyncLangGraphClient, method: str) -> dict[str, Any]:
     [assistant] = client.assistants.search(graph_id=method, metadata={"created_by": "system"})
     schemas: Any = client.assistants.get_schemas(assistant["assistant_id"])
-    assert list(schemas["input_schema"]["properties"]) == ["question"]
+    assert list(schemas["input_schema"]["properties"]) == ["question", "messages"]
     found: dict[str, Any] = schemas["context_schema"]["properties"]
     return found
 
@@ -71,12 +71,14 @@ def test_langgraph_dev_draws_streams_and_takes_up_what_is_saved(server: Server) 
     assert {"source", "checker", "aggregator"} <= set(streamed(client))
     assert prompts(client, "hiva")["prompt_checker"]["langgraph_type"] == "prompt"
 
-    evolved = streamed(client, evolve=True, iterations=2)
-    assert "repair" in evolved
+    evolved = streamed(client, evolve=True, iterations=2)["repair"]
     with open_library(home) as library:
-        saved = run_sync(library.load("hiva"))
-    assert saved == Workflow.model_validate(evolved["repair"]["workflow"])
-    assert nodes(client) == set(saved.topology.agents)
+        assert run_sync(library.load("hiva")) == trio(), "Studio moves no head that something else has saved"
+        saved = run_sync(library.load(evolved["saved"]))
+    assert saved == Workflow.model_validate(evolved["workflow"])
+    newest = client.assistants.create("hiva", context={"workflow": "hiva@studio"}, name="newest")
+    assert nodes(client, newest["assistant_id"]) == set(saved.topology.agents)
+    assert nodes(client) == {"source", "checker", "aggregator"}
 
     assert "iterations" in streamed(client, iterations=0)["error"]["message"]
     assert "BlockingError" not in log.read_text()
@@ -130,3 +132,41 @@ def test_an_assistant_for_a_domain_is_drawn_with_its_team(server: Server) -> Non
     maths = client.assistants.create("dytopo", context={"domain": "math", "rounds": 1}, name="maths")
     assert nodes(client, maths["assistant_id"]) == {"ProblemParser", "Solver", "Verifier"}
     assert {"ProblemParser", "Solver", "Verifier"} <= set(streamed(client, maths["assistant_id"]))
+
+
+def ask(client: SyncLangGraphClient, thread: str, given: Any, **options: Any) -> Any:
+    """A run's final state, or its error; by default of hiva."""
+    assistant = options.pop("assistant", "hiva")
+    return client.runs.wait(thread, assistant, input=given, raise_error=False, **options)
+
+
+@pytest.mark.slow
+def test_a_run_that_cannot_be_as_asked_is_refused(server: Server) -> None:
+    client, home, _ = server
+    thread = client.threads.create()["thread_id"]
+    unknown = ask(client, thread, ASKED, context={"iteration": 2})
+    assert "context: there is no iteration; choices are seed, " in unknown["__error__"]["message"]
+    nobody = ask(client, thread, ASKED, interrupt_before=["nobody"])
+    assert "there is no node 'nobody' to interrupt at" in nobody["__error__"]["message"]
+    with open_library(home) as library:
+        run_sync(library.save("sawing", sawing(), run="r", step=1, facts={"tools": "benchmark:archive"}))
+    lacking = client.assistants.create("hiva", context={"workflow": "sawing"}, name="lacking")["assistant_id"]
+    assert nodes(client, lacking) == {"source", "checker", "aggregator"}
+    refused = ask(client, thread, ASKED, assistant=lacking)
+    assert refused["__error__"]["message"].endswith("start it with SELFWIRE_TOOLS=benchmark:archive")
+
+
+@pytest.mark.slow
+def test_a_chat_client_is_answered_and_an_agent_inside_the_team_can_be_waited_for(server: Server) -> None:
+    client = server.client
+    for assistant in client.assistants.search(metadata={"created_by": "system"}):
+        assert len(client.assistants.get_subgraphs(assistant["assistant_id"])) == 1
+    thread = client.threads.create()["thread_id"]
+    said = {"messages": [{"role": "user", "content": "What am I?"}]}
+    assert not ask(client, thread, said, interrupt_before=["aggregator"]).get("answer")
+    state: Any = client.threads.get_state(thread, subgraphs=True)
+    assert state["next"] == ["forward"]
+    assert state["tasks"][0]["state"]["next"] == ["aggregator"]
+    result = ask(client, thread, None)
+    assert [one["type"] for one in result["messages"]] == ["human", "ai"]
+    assert result["messages"][1]["content"] == result["answer"] == ask(client, thread, ASKED)["answer"]

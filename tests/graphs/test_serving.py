@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -21,7 +20,6 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs import dytopo, tacomas
 from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.method_registry import describe_method
-from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 from tests.core.generators import make_tool
 from tests.graphs.dev_server import ROOT
@@ -69,9 +67,14 @@ def test_the_readme_describes_every_method_as_its_descriptor_does() -> None:
 
 
 async def served(
-    workflow: str | None = None, store: BaseStore | None = None, method: str = "hiva", **settings: str
+    workflow: str | None = None,
+    store: BaseStore | None = None,
+    method: str = "hiva",
+    runs: bool = True,
+    **settings: str,
 ) -> Any:
-    runtime: Any = SimpleNamespace(store=store or InMemoryStore())
+    run = SimpleNamespace(context={}) if runs else None
+    runtime: Any = SimpleNamespace(store=store or InMemoryStore(), execution_runtime=run)
     configurable = {**settings, **({"workflow": workflow} if workflow else {})}
     return await FACTORIES[method]({"configurable": configurable}, runtime)
 
@@ -125,18 +128,17 @@ async def test_a_team_larger_than_a_fresh_one_may_become_is_served(home: Path) -
 
 
 @needs_sandbox
-async def test_a_team_with_tools_of_its_own_is_served_with_them(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_team_with_tools_of_its_own_is_served_with_them(home: Path) -> None:
     team = sawing().replace(tools=(make_tool("saw"),))
     with open_library(home) as library:
         await library.save("hiva", team, run="r", step=1)
     with blockbuster_ctx():
         made = await served()
         assert (await made.ainvoke(ASKED))["answer"]
-    assert "SELFWIRE_TOOLS does not name" not in caplog.text
 
 
 async def test_a_library_that_was_replaced_is_opened_anew(home: Path) -> None:
-    for workflow in (trio(), sawing()):
+    for workflow in (trio(), renamed(trio(), "checker", "reader")):
         with open_library(home) as library:
             await library.save("hiva", workflow, run="r", step=1)
         assert Workflow.model_validate((await (await served()).ainvoke(ASKED))["workflow"]) == workflow
@@ -144,10 +146,11 @@ async def test_a_library_that_was_replaced_is_opened_anew(home: Path) -> None:
     assert drawn(await served()) == {"source", "aggregator"}
 
 
-async def test_an_assistant_may_name_a_version(home: Path) -> None:
+async def test_an_assistant_may_name_a_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_library(home) as library:
         await library.save("hiva", trio(), run="r", step=1)
         await library.save("hiva", sawing(), run="r", step=2)
+    monkeypatch.setenv("SELFWIRE_TOOLS", f"{__name__}:OWN_TOOLS")
     for workflow in ("hiva@r.1", trio().fingerprint):
         assert Workflow.model_validate((await (await served(workflow)).ainvoke(ASKED))["workflow"]) == trio()
     with pytest.raises(LibraryError, match="there is no workflow 'other'"):
@@ -183,12 +186,51 @@ async def test_every_agents_prompt_can_be_edited(home: Path) -> None:
     assert {"evolve", "iterations", "seed", "model", "calls", "tokens", "workflow", "prompt_aggregator"} <= set(fields)
 
 
-async def test_a_team_runs_without_the_tools_that_the_server_lacks(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("held", "facts", "line"),
+    [
+        ("recipe_search", {"tools": "benchmark:plancraft"}, "benchmark:plancraft"),
+        ("algebra", {}, "algebra"),
+        ("saw", {"tools": f"{__name__}:OWN_TOOLS"}, f"{__name__}:OWN_TOOLS"),
+    ],
+)
+async def test_a_team_whose_tools_the_server_lacks_is_drawn_and_refused_with_the_line_that_brings_them(
+    home: Path, monkeypatch: pytest.MonkeyPatch, held: str, facts: Any, line: str
+) -> None:
+    monkeypatch.setenv("SELFWIRE_TOOLS", "calculator")
+    lacking = trio().replace(agents=[agent.replace(tools=[held]) for agent in trio().agents])
+    with open_library(home) as library:
+        await library.save("hiva", lacking, run="r", step=1, facts=facts)
+    assert drawn(await served(runs=False)) == {"source", "checker", "aggregator"}
+    with pytest.raises(ConfigError, match=f"hold {held}, and this server lends calculator; ") as refused:
+        await served()
+    wanted = str(refused.value).rpartition("SELFWIRE_TOOLS=")[2]
+    assert wanted == f"calculator,{line}"
+    monkeypatch.setenv("SELFWIRE_TOOLS", wanted)
+    assert (await (await served()).ainvoke(ASKED))["answer"]
+
+
+async def test_what_brings_a_tool_may_be_unknown(home: Path) -> None:
     with open_library(home) as library:
         await library.save("hiva", sawing(), run="r", step=1)
-    result = await (await served()).ainvoke(ASKED)
-    assert result["answer"]
-    assert Workflow.model_validate(result["workflow"]) == sawing()
+    with pytest.raises(ConfigError, match=r"hold saw, and this server lends no tools; .* that names calc"):
+        await served()
+
+
+async def test_what_is_evolved_stands_beside_a_head_that_is_not_studios(home: Path) -> None:
+    config: Any = {"configurable": {"thread_id": "the-thread-3f2a9c"}}
+    with open_library(home) as library:
+        await library.save("hiva", trio(), run="r", step=1, facts={"accepted": True})
+        first = await (await served()).ainvoke(ASKED, config, context={"evolve": True})
+        assert first["saved"] == "hiva@studio-3f2a9c.1"
+        assert await library.load("hiva") == trio()
+        again = await (await served("hiva@studio")).ainvoke({"question": "And I?"}, config, context={"evolve": True})
+        assert again["saved"] == "hiva@studio-3f2a9c.2"
+        assert again["ran"] == first["workflow"]
+        history = await library.history("hiva")
+    assert (history.head, history.tags) == ("r.1", {"studio": "studio-3f2a9c.2"})
+    facts = history.versions[-1].facts
+    assert (facts["origin"], facts["thread"]) == ("studio", "the-thread-3f2a9c")
 
 
 @pytest.mark.parametrize("name", ["OWN_TOOLS", "TOOLBOX.tools"])
@@ -271,26 +313,3 @@ async def test_an_assistant_may_choose_a_domain(home: Path) -> None:
     assert "Writer" in drawn(await served("dytopo", method="dytopo", domain="math"))  # a workflow goes first
     with pytest.raises(ConfigError, match="unknown domain 'law'"):
         await served(method="dytopo", domain="law")
-
-
-async def test_an_agent_that_calls_a_tool_that_the_server_lacks_is_told_so(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = list[str]()
-
-    def call_saw(self: OfflineChat, messages: Any, stop: Any, kwargs: Any) -> AIMessage:
-        results = [str(one.content) for one in messages if isinstance(one, ToolMessage)]
-        told.extend(results)
-        if results or "saw" not in [one["function"]["name"] for one in kwargs.get("tools", ())]:
-            return answer(self, messages, stop, kwargs)
-        call = {"id": "c", "name": "saw", "args": {}}
-        usage = answer(self, messages, stop, kwargs).usage_metadata
-        return AIMessage(content="", tool_calls=[call], usage_metadata=usage)
-
-    answer = OfflineChat._reply
-    monkeypatch.setattr(OfflineChat, "_reply", call_saw)
-    with open_library(home) as library:
-        await library.save("hiva", sawing(), run="r", step=1)
-    assert (await (await served()).ainvoke(ASKED))["answer"]
-    assert told
-    assert all("saw is not available here; set SELFWIRE_TOOLS to a list that has it" in one for one in told)

@@ -35,16 +35,19 @@ RUN_ELSEWHERE = {
     ("docs/evaluation.md", "python"): "tests/evals/langsmith/test_documented.py",
     ("docs/method.md", "python"): "tests/graphs/test_outside_method.py",
     ("docs/method.md", "sh"): "tests/graphs/test_outside_method.py",
+    ("docs/first-hour.md", "console"): "tests/docs/test_first_hour.py",
 }
 """Blocks, by page and language, that another test takes from the page and runs."""
 
 NOT_RUN = {
+    "source .venv/bin/activate": "changes the reader's shell",
     "make": "installs and runs everything; .ci/run does, and the targets are looked up",
 }
 """Beginnings of commands that no test runs, and why."""
 
 MARKUP: Mapping[str, Callable[[str], object]] = {
     "json": json.loads,
+    "jsonl": lambda text: [json.loads(line) for line in text.splitlines()],
     "toml": tomllib.loads,
     "mermaid": lambda text: text.split()[0] in {"flowchart", "graph"},
     "markdown": str,

@@ -1,13 +1,13 @@
 """Where the commands of a page are run: a scratch folder, and a server on this machine in place of any model's."""
 
 import ast
-import doctest
 import inspect
 import json
 import os
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,15 @@ from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.docs.blocks import Block, Command
+from tests.graphs.dev_server import dev_server
+from tests.processes import start, wait_for
 from tests.wire.server import WireServer
 
 OFFLINE = MeteredModel(make_chat_model("offline"))
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/v1")
 """Of a model's server on a page."""
+STUDIO = "http://127.0.0.1:2024"
+"""Of `langgraph dev` on a page."""
 
 LEARN = "--iterations 1 --batch 1 --train 2 --gate-size 2 --gate-tasks 2"
 CUT = {
@@ -53,7 +57,6 @@ REPLACED: Mapping[str, str] = {
 """Words of a page that stand for something: a seed, the last run, its first task."""
 
 TASKS = [{"input": f"What is {n} + {n}?", "reference": f"{2 * n}"} for n in range(1, 201)]
-SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 class World:
@@ -61,7 +64,7 @@ class World:
 
     def __init__(self, folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, *, cut: bool = True) -> None:
         self.folder, self.home, self.server, self.cut = folder, folder / ".selfwire", server, cut
-        self.setenv = monkeypatch.setenv
+        self.setenv, self.studio, self.stack = monkeypatch.setenv, STUDIO, ExitStack()
         monkeypatch.chdir(folder)
         monkeypatch.delenv("SELFWIRE_HOME", raising=False)
         monkeypatch.setenv("HOME", str(folder))
@@ -76,9 +79,17 @@ class World:
             for step in range(1, 13):
                 run_sync(library.save("hiva-archive", team.with_memory(step=step), run="evolved", step=step))
 
+    def point_at_servers(self, text: str) -> str:
+        """A text of a page with the addresses of the servers that stand in for the reader's."""
+        return ADDRESS.sub(self.server.url, text).replace(STUDIO, self.studio)
+
+    def write(self, block: Block) -> None:
+        """Write the file that a block is."""
+        (self.folder / block.file).write_text(self.point_at_servers(block.text))
+
     def execute(self, block: Block, known: Mapping[str, Any]) -> None:
         """Execute a block of Python, which may await at its top level."""
-        code = ADDRESS.sub(self.server.url, block.text)
+        code = self.point_at_servers(block.text)
         compiled = compile(code, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         if inspect.iscoroutine(running := eval(compiled, dict(known))):
             run_sync(running)
@@ -89,15 +100,22 @@ class World:
         if name == "export":
             self.setenv(*arguments[0].split("=", 1))
             return ""
-        assert name == "selfwire", f"no way to run {command.text!r} here"
-        done = CliRunner().invoke(build(), arguments)
-        assert done.exit_code == 0, f"{shlex.join([name, *arguments])}\n{done.output}"
-        check_shown(command, done.output)
-        return done.output
+        if name == "langgraph":
+            self.studio = self.stack.enter_context(dev_server(self.folder / "studio", self.home))
+            return ""
+        if name == "python":
+            printed, _ = wait_for(start("tests.processes:run_python", *arguments, cwd=self.folder))
+        else:
+            assert name == "selfwire", f"no way to run {command.text!r} here"
+            done = CliRunner().invoke(build(), arguments)
+            assert done.exit_code == 0, f"{shlex.join([name, *arguments])}\n{done.output}"
+            printed = done.output
+        check_shown(command, printed)
+        return printed
 
     def replace(self, words: list[str]) -> list[str]:
         """A command with a server of ours, small sizes, and something in place of words that stand for it."""
-        text = ADDRESS.sub(self.server.url, shlex.join(words))
+        text = self.point_at_servers(shlex.join(words))
         for word, value in REPLACED.items():
             place = rf"(?<![\w-]){re.escape(word)}(?![\w-])"
             if re.search(place, text):
@@ -133,8 +151,10 @@ def cut_options(words: list[str]) -> list[str]:
 
 
 def check_shown(command: Command, printed: str) -> None:
-    """Compare what is printed with what the page shows of it, in which `...` stands for anything."""
-    if command.shown.strip():
-        checker, example = doctest.OutputChecker(), doctest.Example(command.text, f"...{command.shown}...\n")
-        told = checker.output_difference(example, printed, SHOWN)
-        assert checker.check_output(example.want, printed, SHOWN), f"$ {command.text}\n{told}"
+    """Look in what was printed for what the page shows of it, in its order; `...` stands for anything, as do breaks."""
+    place, whole = 0, " ".join(printed.split())
+    for part in command.shown.split("..."):
+        words = " ".join(part.split())
+        found = whole.find(words, place)
+        assert found >= 0, f"$ {command.text}\nshows: {words}\nwhich is not behind: {whole[:place]}\nin:\n{printed}"
+        place = found + len(words)

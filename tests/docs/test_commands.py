@@ -41,6 +41,9 @@ RUN_ELSEWHERE = {
 
 NOT_RUN = {
     "source .venv/bin/activate": "changes the reader's shell",
+    "pip install": "changes the environment; `make setup` does the same, tests/test_install.py reads the files",
+    "docker build": "needs a container runtime; tests/test_install.py reads Dockerfile and compose.yaml",
+    "docker compose up": "the same",
     "make": "installs and runs everything; .ci/run does, and the targets are looked up",
 }
 """Beginnings of commands that no test runs, and why."""
@@ -56,8 +59,8 @@ MARKUP: Mapping[str, Callable[[str], object]] = {
 """Languages that are not run, with what can be checked."""
 
 
-OTHERS = {"--rooms", "--calls", "--tokens", "--jinja"}
-"""Options in the text that are those of programs in the room `bench`, and of `llama-server`."""
+OTHERS = {"--rooms", "--calls", "--tokens", "--jinja", "--build-arg"}
+"""Options in the text that are those of programs in the room `bench`, of `llama-server` and of docker."""
 
 
 class Ticket(TypedDict, total=False):

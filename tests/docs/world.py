@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from selfwire.cli.app import build
+from selfwire.cli.app import COMMANDS, build
 from selfwire.graphs.method_registry import make_method
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel
@@ -29,6 +29,8 @@ from tests.wire.server import WireServer
 OFFLINE = MeteredModel(make_chat_model("offline"))
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/v1")
 """Of a model's server on a page."""
+CONTAINER = re.compile(rf"^docker (?:compose )?run .*?\bselfwire (?=(?:{'|'.join(COMMANDS)}) )")
+"""What stands before a command that a page runs in a container."""
 STUDIO = "http://127.0.0.1:2024"
 """Of `langgraph dev` on a page."""
 
@@ -115,7 +117,7 @@ class World:
 
     def replace(self, words: list[str]) -> list[str]:
         """A command with a server of ours, small sizes, and something in place of words that stand for it."""
-        text = self.point_at_servers(shlex.join(words))
+        text = CONTAINER.sub("selfwire ", self.point_at_servers(shlex.join(words)))
         for word, value in REPLACED.items():
             place = rf"(?<![\w-]){re.escape(word)}(?![\w-])"
             if re.search(place, text):

@@ -13,9 +13,9 @@ from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.table import build_table
 from selfwire.runs.estimates import estimate_ablation
-from selfwire.runs.requests import Sizes
 from selfwire.runs.result_pages import keep_study, keep_world
 from selfwire.runs.seeds import run_world
+from selfwire.runs.sizes import fit_study
 
 DEFAULTS = Study()
 WORLD_SEEDS = 20
@@ -32,7 +32,7 @@ def ablate(
     ctx: typer.Context,
     *,
     method: Annotated[str, typer.Argument(help=f"Method: {', '.join(method_names())}.")] = DEFAULTS.method,
-    benchmark: Annotated[str, typer.Option(help="Its name, or a .jsonl file of tasks.")] = DEFAULTS.benchmark,
+    benchmark: Annotated[str, typer.Option(help="Its name, or a file of your own tasks.")] = DEFAULTS.benchmark,
     variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
     seeds: Annotated[
         int | None, typer.Option(min=1, help=f"Runs per variant; {DEFAULTS.seeds}, with --world {WORLD_SEEDS}.")
@@ -40,9 +40,15 @@ def ablate(
     iterations: Annotated[int, typer.Option(min=1, help="Rewritings of the workflow.")] = DEFAULTS.iterations,
     batch: Annotated[int, typer.Option(min=1, help="Train tasks per iteration.")] = DEFAULTS.batch,
     gate_tasks: Annotated[int, typer.Option(min=1, help="Gate tasks per comparison.")] = DEFAULTS.gate_tasks,
-    train: Annotated[int, typer.Option(min=1, help="Train tasks.")] = DEFAULTS.sizes.train,
-    gate_size: Annotated[int, typer.Option(min=1, help="Gate tasks.")] = DEFAULTS.sizes.gate,
-    test: Annotated[int, typer.Option(min=1, help="Test tasks.")] = DEFAULTS.sizes.test,
+    train: Annotated[
+        int | None, typer.Option(min=1, help="Train tasks.", show_default=f"{DEFAULTS.sizes.train}, or what there are")
+    ] = None,
+    gate_size: Annotated[
+        int | None, typer.Option(min=1, help="Gate tasks.", show_default=f"{DEFAULTS.sizes.gate}, or what there are")
+    ] = None,
+    test: Annotated[
+        int | None, typer.Option(min=1, help="Test tasks.", show_default=f"{DEFAULTS.sizes.test}, or what there are")
+    ] = None,
     world: Annotated[
         str | None,
         typer.Option(help=f"A world without a language model in place of a benchmark: {format_worlds()}."),
@@ -65,7 +71,6 @@ def ablate(
         method=method,
         benchmark=benchmark,
         models=models.names,
-        sizes=Sizes(train=train, gate=gate_size, test=test),
         variants=tuple(name.strip() for name in variants.split(",") if name.strip()),
         seeds=seeds or DEFAULTS.seeds,
         iterations=iterations,
@@ -74,6 +79,7 @@ def ablate(
     )
     if not study.evolves:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
+    study = options.tell(fit_study(study, options.list_sizes(ctx.params)))
     if dry_run:
         typer.echo(estimate_ablation(study).text)
         return

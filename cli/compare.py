@@ -53,8 +53,8 @@ class Evolutions:
     iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
     gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = DEFAULTS.gate_tasks
-    train: Annotated[int, typer.Option(help="Train tasks of an evolution.")] = DEFAULTS.train
-    gate_size: Annotated[int, typer.Option(help="Gate tasks of an evolution.")] = DEFAULTS.gate
+    train: options.TrainSize = None
+    gate_size: options.GateSize = None
 
     def among(self, entries: tuple[SystemSpec, ...]) -> Evolving | None:
         """The systems that are evolved, as the options say; None for none."""
@@ -69,8 +69,6 @@ class Evolutions:
             return None
         return Evolving(
             names=tuple(dict.fromkeys(names)),
-            train=self.train,
-            gate=self.gate_size,
             iterations=self.iterations,
             batch=self.batch,
             gate_tasks=self.gate_tasks,

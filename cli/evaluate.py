@@ -17,11 +17,9 @@ from selfwire.cli.progress import ContestProgress, EvaluationProgress, Evolution
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, is_id
-from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.evals.langsmith.connection import get_langsmith_address
 from selfwire.evals.studies.variants import switch_off
-from selfwire.evals.tasks import read_tasks
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.runs.estimates import estimate_evaluation
 from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
@@ -32,6 +30,7 @@ from selfwire.runs.evaluation.standings import build_results_table
 from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
 from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.run_record import shorten_name
+from selfwire.runs.sizes import fit_evaluation
 from selfwire.runs.targets import require_saved
 from selfwire.runs.training import describe_router
 from selfwire.runs.workflow_checks import refuse_other_method
@@ -133,26 +132,23 @@ def parse_request(
     """
     if given["split"] not in SPLITS:
         raise ConfigError(f"there is no split {given['split']!r}; splits are train, val and test")
-    tasks, benchmark = given["tasks"], given["benchmark"]
-    if tasks is None:
-        tasks = options.USUAL[command]
-        if is_file(benchmark) and more.get("evolving") is None:  # evolutions need other tasks of the file
-            tasks = min(tasks, len(read_tasks(Path(benchmark))))
-    return EvaluationRequest.model_validate(
+    request = EvaluationRequest.model_validate(
         {
             "command": command,
-            "benchmark": load_from_anywhere(benchmark),
+            "benchmark": load_from_anywhere(given["benchmark"]),
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": select_group(Models, given).names,
             "budget": select_group(Limits, given).budget,
-            "tasks": tasks,
+            "tasks": options.USUAL[command] if given["tasks"] is None else given["tasks"],
             **{name: given[name] for name in ("seed", "concurrency", "calls_per_task", "grading_timeout")},
             **select_group(Grading, given).fields,
             "langsmith": select_group(Results, given).langsmith_setting,
             **more,
         }
     )
+    sizes = {"--train": given.get("train"), "--gate-size": given.get("gate_size"), "--tasks": given["tasks"]}
+    return options.tell(fit_evaluation(request, sizes))
 
 
 def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:

@@ -39,8 +39,9 @@ from selfwire.graphs.method_names import format_identifier, format_import, metho
 from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
 from selfwire.runs.report import STAMP, Report, make_report
-from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import shorten_name
+from selfwire.runs.sizes import fit_evolution
 from selfwire.runs.targets import to_team_reference
 from selfwire.runtime.addresses import ADDRESS
 from selfwire.runtime.model_names import is_offline
@@ -72,9 +73,9 @@ def evolve(
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
     gate: Annotated[str, typer.Option(help="paired, or off as in the papers.")] = "paired",
     gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = 20,
-    train: Annotated[int, typer.Option(help="Train tasks.")] = 60,
-    gate_size: Annotated[int, typer.Option(help="Gate tasks.")] = 60,
-    test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
+    train: options.TrainSize = None,
+    gate_size: options.GateSize = None,
+    test: options.TestSize = None,
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
@@ -119,11 +120,10 @@ def parse_request(
         raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
     names = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
     config = parse_config_fields(given["config"] or [], given["router"])
-    return EvolveRequest(
+    request = EvolveRequest(
         method=method,
         benchmark=load_from_anywhere(benchmark),
         models=models.names,
-        sizes=Sizes(train=given["train"], gate=given["gate_size"], test=given["test"]),
         evolution=EvolutionConfig.model_validate(
             {"name": given["name"] or f"{method}-{shorten_name(benchmark)}", **{name: given[name] for name in names}}
         ),
@@ -133,6 +133,7 @@ def parse_request(
         baselines=given["baselines"],
         **grading.fields,
     )
+    return options.tell(fit_evolution(request, options.list_sizes(given)))
 
 
 def _run_and_report(run: EvolutionRun, home: str | None) -> None:

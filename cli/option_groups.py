@@ -12,6 +12,7 @@ import typer
 from selfwire.cli import options
 from selfwire.core.errors import ConfigError
 from selfwire.evals.judge import read_rubric
+from selfwire.evals.own_data.fields import OwnData
 from selfwire.graphs.ready_tools import absolute_names
 from selfwire.runs.requests import ModelNames
 
@@ -56,9 +57,12 @@ class Models:
 
 @dataclass(frozen=True)
 class Grading:
-    """How answers are graded, and what agents may call to find them."""
+    """Tasks of the user's own: their fields, how answers are graded, and what agents may call to find them."""
 
-    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader, judge or module:function.")] = "exact"
+    input_fields: options.InputFields = None
+    reference_field: options.ReferenceField = None
+    data_split: options.DataSplit = None
+    grader: Annotated[str, typer.Option(help="For your own tasks: a named grader, judge or module:function.")] = "exact"
     rubric: options.Rubric = None
     tools: options.Tools = None
 
@@ -69,6 +73,11 @@ class Grading:
             "grader": self.grader,
             "rubric": None if self.rubric is None else read_rubric(self.rubric),
             "tools": None if self.tools is None else absolute_names(self.tools),
+            "own_data": OwnData(
+                input_fields=tuple(self.input_fields or ()),
+                reference_field=self.reference_field,
+                split=self.data_split,
+            ),
         }
 
 

@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from selfwire.core.errors import ConfigError
-from selfwire.evals.benchmarks.catalogue import is_file
+from selfwire.evals.own_data.tasks import is_own_data, resolve_name
 from selfwire.runs.targets import require_saved
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
@@ -17,10 +17,12 @@ T = TypeVar("T")
 
 ARGUMENTS = ("method", "target", "targets")
 """Parameters of commands that are no options."""
-OTHERWISE = {"config": "--set", "train_size": "--train"}
+OTHERWISE = {"config": "--set", "input_fields": "--input-field", "train_size": "--train"}
 """Options by parameter, where they are not called alike."""
 OF_EVOLUTIONS = ("iterations", "batch", "gate_tasks", "train", "gate_size")
 """Parameters that only an evolution before the measuring heeds."""
+FITTED = "60, or what there are"
+"""The default size of a split, for people."""
 USUAL = {"eval": 100, "compare": 60}
 """Tasks by command, where their number is not given."""
 
@@ -54,18 +56,23 @@ Target = Annotated[
         "team:NAME where a method is called NAME too."
     ),
 ]
-Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
+Benchmark = Annotated[
+    str | None, typer.Option(help="Its name; or tasks of yours: a file (JSONL, CSV, Parquet) or hf:owner/name.")
+]
 Resume = Annotated[
     str | None, typer.Option(help="Go on with this run; only budgets and --structured may be given anew.")
 ]
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="With --resume: ask again for replies that were of no use.")
 ]
+TrainSize = Annotated[int | None, typer.Option(min=1, help="Train tasks.", show_default=FITTED)]
+GateSize = Annotated[int | None, typer.Option(min=0, help="Gate tasks.", show_default=FITTED)]
+TestSize = Annotated[int | None, typer.Option(min=0, help="Test tasks; opened once, at the end.", show_default=FITTED)]
 Tasks = Annotated[
     int | None,
     typer.Option(
         help=f"How many tasks; by default {', '.join(f'{usual} for {command}' for command, usual in USUAL.items())}, "
-        "or all of a .jsonl file with fewer."
+        "or all of your own tasks if they are fewer."
     ),
 ]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
@@ -83,8 +90,14 @@ EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
 Rubric = Annotated[str | None, typer.Option(help="For the judge: what a good answer is, as text or .md file.")]
 Tools = Annotated[
     str | None,
-    typer.Option(help="For .jsonl tasks: calculator, convert_units, algebra, python, sql:FILE, module:x."),
+    typer.Option(help="For your own tasks: calculator, convert_units, algebra, python, sql:FILE, module:x."),
 ]
+InputFields = Annotated[
+    list[str] | None,
+    typer.Option("--input-field", help="Of your own tasks: field with the question; several are joined. Else guessed."),
+]
+ReferenceField = Annotated[str | None, typer.Option(help="Of your own tasks: field with the reference. Else guessed.")]
+DataSplit = Annotated[str | None, typer.Option(help="Of an hf: data set: the split that tasks are drawn from.")]
 GradingTimeout = Annotated[float, typer.Option(help="Seconds until a grader of your own is given up on an answer.")]
 Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
 BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
@@ -103,6 +116,20 @@ def list_given_options(ctx: typer.Context) -> list[str]:
 def to_option(name: str) -> str:
     """A parameter as it is typed."""
     return OTHERWISE.get(name) or (name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}")
+
+
+def list_sizes(given: Mapping[str, Any], gate: bool = True) -> dict[str, int | None]:
+    """Sizes of splits by option, in the order of the splits; None for one that is not given."""
+    names = ("train_size" if "train_size" in given else "train", *(["gate_size"] if gate else []), "test")
+    return {to_option(name): given[name] for name in names}
+
+
+def tell(found: tuple[T, str]) -> T:
+    """The first; the second is told to the user, unless it is empty."""
+    thing, note = found
+    if note:
+        typer.echo(note, err=True)
+    return thing
 
 
 def refuse_unused(ctx: typer.Context, names: Collection[str], why: str) -> None:
@@ -133,8 +160,8 @@ def with_library(home: str | None, act: Callable[[WorkflowLibrary], Awaitable[T]
 
 
 def load_from_anywhere(benchmark: str) -> str:
-    """A benchmark as a run can find it again from any folder: a file by its whole path."""
-    return str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark
+    """A benchmark as a run can find it again from any folder: a file by its whole path, a data set by its commit."""
+    return resolve_name(benchmark) if is_own_data(benchmark) else benchmark
 
 
 def to_local_folder(home: str | None) -> Path | None:

@@ -31,6 +31,7 @@ from selfwire.runs.learning_test import run_learning_test
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
+from selfwire.runs.sizes import fit_evolution
 from selfwire.runs.training import OpenTraining, describe_router, resume_training, start_training
 from selfwire.runtime.sync import run_sync
 
@@ -54,7 +55,7 @@ def train(
     ctx: typer.Context,
     *,
     method: Annotated[str | None, typer.Argument(help="A method with a router; not needed with --resume.")] = None,
-    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a file of your own tasks.")] = None,
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
     resume: options.Resume = None,
     retry_failed: options.RetryFailed = False,
@@ -68,8 +69,10 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = DEFAULTS.device,
     paper: Annotated[bool, typer.Option("--paper", help="Head and REINFORCE as the paper prints them.")] = False,
     process_reward: Annotated[bool, typer.Option("--process-reward", help="The evaluator's rewards count.")] = False,
-    train_size: Annotated[int, typer.Option("--train", help="Train tasks.")] = 60,
-    test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
+    train_size: Annotated[
+        int | None, typer.Option("--train", min=1, help="Train tasks.", show_default=options.FITTED)
+    ] = None,
+    test: options.TestSize = None,
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
@@ -128,11 +131,11 @@ def parse_request(given: dict[str, Any], models: Models, grading: Grading, limit
     method, benchmark = given["method"], given["benchmark"]
     if method is None or benchmark is None:
         raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
-    return EvolveRequest(
+    request = EvolveRequest(
         method=method,
         benchmark=load_from_anywhere(benchmark),
         models=models.names,
-        sizes=Sizes(train=given["train_size"], gate=0, test=given["test"]),
+        sizes=Sizes(gate=0),
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{shorten_name(benchmark)}",
             iterations=0,
@@ -147,6 +150,7 @@ def parse_request(given: dict[str, Any], models: Models, grading: Grading, limit
         baselines=False,
         **grading.fields,
     )
+    return options.tell(fit_evolution(request, options.list_sizes(given, gate=False)))
 
 
 def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:

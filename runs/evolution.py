@@ -216,7 +216,7 @@ def validate_request(request: EvolveRequest, home: Path | None) -> ValidatedEvol
         )
         with open_library(home, create=False) as library:
             seed = _seed(method, request, bench, library)
-        notices = (*notices, *describe_clashes([request.evolution.name], [request.evolution.name]))
+        notices = (*bench.notes, *notices, *describe_clashes([request.evolution.name], [request.evolution.name]))
         return ValidatedEvolution(request, home, embedder, notices, method, seed)
 
 
@@ -230,6 +230,7 @@ def _benchmark(request: EvolveRequest) -> Benchmark:
         grader=request.grader,
         rubric=request.rubric,
         tools=request.tools,
+        own_data=request.own_data,
     )
 
 

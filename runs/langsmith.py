@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.langsmith.connection import Uploads, open_local_client, open_uploads, translate_errors
 from selfwire.evals.langsmith.datasets import TaskSet, make_local_examples, upload_examples
 from selfwire.evals.langsmith.experiment import Experiment
+from selfwire.evals.own_data.tasks import is_own_data
 from selfwire.graphs.rollouts import RolloutRunner, stream_rollouts
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.systems import TRIVIAL, System
@@ -74,7 +74,7 @@ def make_experiment_name(run: Evaluation, contestant: str) -> str:
 def get_benchmark_name(run: Evaluation) -> str:
     """A benchmark's name; of a file of tasks its name without the path."""
     name = run.request.benchmark
-    return shorten_name(name) if is_file(name) else name
+    return shorten_name(name) if is_own_data(name) else name
 
 
 def to_metadata(run: Evaluation, one: System) -> dict[str, Any]:

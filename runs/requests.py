@@ -6,6 +6,7 @@ from pydantic import Field, field_validator
 
 from selfwire.core.budget import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
+from selfwire.evals.own_data.fields import OwnData
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.runtime.addresses import keep_address
@@ -75,10 +76,11 @@ class Request(FrozenModel):
     """What every request has.
 
     Args:
-        benchmark: name of a benchmark, or the path of a JSONL file with tasks.
-        grader: for JSONL tasks, a named grader, `judge` or `module:function`.
+        benchmark: name of a benchmark, or where the user's own tasks are.
+        grader: for own tasks, a named grader, `judge` or `module:function`.
         rubric: for the judge, a description of a good answer.
-        tools: for JSONL tasks, tools that agents may call, as `load_tools` reads them.
+        tools: for own tasks, tools that agents may call, as `load_tools` reads them.
+        own_data: for own tasks, which fields they are in, and which split.
         models: which model plays which role.
     """
 
@@ -86,6 +88,7 @@ class Request(FrozenModel):
     grader: str = "exact"
     rubric: str | None = None
     tools: str | None = None
+    own_data: OwnData = OwnData()
     models: ModelNames = ModelNames()
     budget: Budget = Budget()
 

@@ -102,4 +102,5 @@ def get_version() -> str:
 
 def shorten_name(benchmark: str) -> str:
     """A benchmark's name, or that of its file, as it can stand in names of runs and workflows."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", Path(benchmark).stem).strip("-")[:32] or "tasks"
+    name = benchmark.partition("@")[0] if benchmark.startswith("hf:") else benchmark
+    return re.sub(r"[^A-Za-z0-9]+", "-", Path(name).stem).strip("-")[:32] or "tasks"

@@ -12,6 +12,10 @@ from selfwire.core.values import FrozenMap
 from selfwire.core.workflow_tool import WorkflowTool
 
 
+class TooFewTasksError(ConfigError):
+    """A split is asked for more tasks than there are."""
+
+
 @dataclass(frozen=True)
 class TrivialRule:
     """A baseline without a team: a rule that makes the answer from a task's input."""
@@ -39,6 +43,7 @@ class Benchmark:
         tools: names of the tools that agents of an initial team hold.
         own_tools: tools that belong to the initial team of a method; baselines have none.
         figures: names of the environment's details whose means are printed beside scores, such as em.
+        notes: what the user should know of how tasks were read.
         aside: makes further lines to print that do not depend on a team, such as recall of the search.
     """
 
@@ -51,6 +56,7 @@ class Benchmark:
     tools: tuple[str, ...] = ()
     own_tools: tuple[WorkflowTool, ...] = ()
     figures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
 
     def splits(self, seed: int, *, train: int, gate: int, test: int) -> Splits:
@@ -72,7 +78,7 @@ def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int
     order that mixes kinds evenly. A group that would overfill a split is cut there; its other tasks stay unused.
 
     Raises:
-        ConfigError: there are not enough tasks.
+        TooFewTasksError: there are not enough tasks.
     """
     groups = _shuffle_groups(split_into_components(tasks), random.Random(f"splits {seed}"))
     dealt: dict[str, list[Task]] = {"train": [], "gate": [], "test": []}
@@ -80,7 +86,7 @@ def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int
     for name in sorted(sizes, key=lambda one: -sizes[one]):
         while len(dealt[name]) < sizes[name]:
             if not groups:
-                raise ConfigError(
+                raise TooFewTasksError(
                     f"{len(tasks)} tasks are not enough for train={train}, gate={gate}, test={test} without shared "
                     f"entities: {name} has {len(dealt[name])}; ask for fewer"
                 )
@@ -94,9 +100,9 @@ def make_disjoint_loader(load_tasks: Callable[[], Sequence[Task]]) -> Callable[[
 
 
 def sample_tasks(benchmark: str, split: str, tasks: Sequence[Task], size: int, seed: int) -> tuple[Task, ...]:
-    """The first tasks of a split in the seed's order, so that samples are nested; ConfigError if it has fewer."""
+    """The first tasks of a split in the seed's order, so that samples are nested; TooFewTasksError if it has fewer."""
     if size > len(tasks):
-        raise ConfigError(f"the split {split!r} of {benchmark} has {len(tasks)} tasks, not {size}; ask for fewer")
+        raise TooFewTasksError(f"the split {split!r} of {benchmark} has {len(tasks)} tasks, not {size}; ask for fewer")
     shuffled = list(tasks)
     random.Random(f"{benchmark} {split} {seed}").shuffle(shuffled)
     return tuple(shuffled[:size])

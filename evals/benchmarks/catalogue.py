@@ -1,12 +1,13 @@
 """Benchmarks by name, and benchmarks of the user's own tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.own_data.fields import OwnData
+from selfwire.evals.own_data.tasks import FORMS, is_own_data
 from selfwire.runtime.embedding_cache import CachedEmbedder
 from selfwire.runtime.embeddings import MiniLMEmbedder
 
@@ -39,44 +40,42 @@ def load_benchmark(
     grader: str = "exact",
     rubric: str | None = None,
     tools: str | None = None,
+    own_data: OwnData = OwnData(),
 ) -> Benchmark:
     """A benchmark.
 
     Args:
-        name: one of `NAMES`, or the path of a JSONL file with the user's own tasks; `hotpotqa` and `2wikimultihopqa`
-            search by words, `hotpotqa:dense` and `hotpotqa:hybrid` (likewise the other) by MiniLM embeddings too.
+        name: one of `NAMES`, or the user's own tasks: the path of a JSONL, JSON, CSV or Parquet file, or the name of a
+            data set, `hf:owner/name`; `hotpotqa` and `2wikimultihopqa` search by words, `hotpotqa:dense` and
+            `hotpotqa:hybrid` (likewise the other) by MiniLM embeddings too.
         seed, size: of generated tasks; size is the least number.
         grader: for the user's own tasks: a named grader, `judge` or `module:function`.
         rubric: for the judge: what a good answer is; None for agreement with the reference.
         tools: for the user's own tasks: tools that agents may call, as `load_tools` reads them.
+        own_data: for the user's own tasks: which fields they are in, and which split.
 
     Raises:
         ConfigError: there is no such benchmark, file or grader; the benchmark needs a sandbox and none works here;
-            or there is a rubric and no judge, or a grader or tools for a benchmark that has its own.
+            or there is a rubric and no judge, or a grader, tools or fields for a benchmark that has its own.
     """
-    if rubric is not None and not (is_file(name) and grader == "judge"):
-        raise ConfigError(
-            "a rubric is for tasks of your own and their judge; give it with a .jsonl file, --grader judge"
-        )
-    if grader != "exact" and not is_file(name):
-        raise ConfigError(f"--grader {grader} is for tasks of your own in a .jsonl file; {name} has its own rule")
-    if tools is not None and not is_file(name):
-        raise ConfigError(f"--tools {tools} is for tasks of your own in a .jsonl file; {name} has its own tools")
+    if is_own_data(name):
+        if rubric is not None and grader != "judge":
+            raise ConfigError(f"a rubric is for the judge, not for the grader {grader}; give it with --grader judge")
+        return load_own_tasks(name, grader, rubric, tools, own_data)
+    _refuse_own_options(name, grader, rubric, tools, own_data)
     if name in (generated := _generated()):
         return generated[name](seed=seed) if size is None else generated[name](size, seed=seed)
     if name == "plancraft":
         from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 
         return PLANCRAFT
-    if is_file(name):
-        return load_own_tasks(name, grader, rubric, tools)
     if name in (published := _published()):
         return published[name]()
     if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
         from selfwire.evals.benchmarks.multihop import multihop
 
         return multihop(*parse_retrieval_name(name))
-    raise ConfigError(f"unknown benchmark {name!r}; choose {', '.join(NAMES)}, or give the path of a .jsonl file")
+    raise ConfigError(f"unknown benchmark {name!r}; choose {', '.join(NAMES)}, or give {FORMS}")
 
 
 def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
@@ -86,9 +85,19 @@ def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
     return benchmark, retriever, None if retriever == "bm25" else CachedEmbedder(MiniLMEmbedder())
 
 
-def is_file(name: str) -> bool:
-    """Whether a name means a file of the user's own tasks."""
-    return name.endswith((".jsonl", ".json"))
+def _refuse_own_options(name: str, grader: str, rubric: str | None, tools: str | None, own_data: OwnData) -> None:
+    if rubric is not None:
+        raise ConfigError(
+            "a rubric is for tasks of your own and their judge; give it with --benchmark FILE, --grader judge"
+        )
+    if grader != "exact":
+        raise ConfigError(f"--grader {grader} is for tasks of your own; {name} has its own rule")
+    if tools is not None:
+        raise ConfigError(f"--tools {tools} is for tasks of your own; {name} has its own tools")
+    if own_data != OwnData():
+        raise ConfigError(
+            f"--input-field, --reference-field and --data-split are for tasks of your own; {name} has its own"
+        )
 
 
 def _generated() -> Mapping[str, Callable[..., Benchmark]]:
@@ -130,18 +139,21 @@ def _published() -> Mapping[str, Callable[[], Benchmark]]:
     }
 
 
-def load_own_tasks(path: str, grader: str, rubric: str | None = None, tools: str | None = None) -> Benchmark:
+def load_own_tasks(
+    path: str, grader: str, rubric: str | None = None, tools: str | None = None, own_data: OwnData = OwnData()
+) -> Benchmark:
     """The user's own tasks, with a grader or a judge as the environment and the named tools.
 
     Raises:
-        ConfigError: the file, the grader or a tool cannot be used, or a task lacks the reference that the grader needs.
+        ConfigError: the data, the grader or a tool cannot be used, or a task lacks the reference that the grader needs.
     """
     from selfwire.evals.graders import load_grader
     from selfwire.evals.judge import AGREES, HOLDS, JUDGE, JudgeEnvironment
-    from selfwire.evals.tasks import read_tasks
+    from selfwire.evals.own_data.tasks import read_tasks
     from selfwire.graphs.ready_tools import load_tools
 
-    tasks = read_tasks(Path(path))
+    read = read_tasks(path, own_data)
+    tasks = read.tasks
     _check_references(path, tasks, grader, rubric)
     toolbox = load_tools(tools) if tools else {}
 
@@ -154,6 +166,7 @@ def load_own_tasks(path: str, grader: str, rubric: str | None = None, tools: str
         toolbox=toolbox,
         tools=tuple(sorted(toolbox)),
         figures=(HOLDS, AGREES) if grader == JUDGE else (),
+        notes=read.notes,
     )
 
 
@@ -164,10 +177,10 @@ def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str
     if grader == JUDGE and rubric is None and (bare := [task.id for task in tasks if task.reference is None]):
         raise ConfigError(
             f"{path}: task {bare[0]!r} has no reference that a judge could compare an answer with; "
-            "add it, or say what a good answer is with --rubric"
+            "add it, name its field with --reference-field, or say what a good answer is with --rubric"
         )
     try:
         for task in tasks if grader in NAMED else ():
             validate_references(grader, task)
     except GradingError as error:
-        raise ConfigError(f"{path}: {error}; mend the task, or choose another --grader") from None
+        raise ConfigError(f"{path}: {error}; mend the task, or choose another --grader or --reference-field") from None

@@ -222,7 +222,13 @@ def validate_request(request: EvaluationRequest, home: Path | None) -> Evaluatio
         ]
     known = find_contaminated_tasks(workflows.values(), request, home)
     bench, tasks = load_request_tasks(request, known)
-    notices = (*notices, *clashes, *(f"{name}: {UNTRAINED}" for name in untrained), *_cautions(request, tasks, known))
+    notices = (
+        *bench.notes,
+        *notices,
+        *clashes,
+        *(f"{name}: {UNTRAINED}" for name in untrained),
+        *_cautions(request, tasks, known),
+    )
     return EvaluationPlan(request, home, embedder, notices, bench, tasks, workflows, known)
 
 
@@ -259,6 +265,7 @@ def _tasks(request: EvaluationRequest, known: ContaminatedTasks, more: int) -> t
         grader=request.grader,
         rubric=request.rubric,
         tools=request.tools,
+        own_data=request.own_data,
     )
     tasks: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
     fresh = [task for task in tasks if not known.has_task(task)]

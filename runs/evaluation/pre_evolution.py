@@ -55,6 +55,9 @@ class Evolution:
             method=self.entry.target,
             benchmark=asked.benchmark,
             grader=asked.grader,
+            rubric=asked.rubric,
+            tools=asked.tools,
+            own_data=asked.own_data,
             models=asked.models.replace(prices=None if prices is None else str(prices.resolve())),
             sizes=Sizes(train=sizes.train, gate=sizes.gate, test=asked.tasks),
             evolution=EvolutionConfig(

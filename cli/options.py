@@ -65,9 +65,9 @@ Resume = Annotated[
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="With --resume: ask again for replies that were of no use.")
 ]
-TrainSize = Annotated[int | None, typer.Option(min=1, help="Train tasks.", show_default=FITTED)]
-GateSize = Annotated[int | None, typer.Option(min=0, help="Gate tasks.", show_default=FITTED)]
-TestSize = Annotated[int | None, typer.Option(min=0, help="Test tasks; opened once, at the end.", show_default=FITTED)]
+TrainSize = Annotated[int | None, typer.Option(help="Train tasks.", show_default=FITTED)]
+GateSize = Annotated[int | None, typer.Option(help="Gate tasks.", show_default=FITTED)]
+TestSize = Annotated[int | None, typer.Option(help="Test tasks; opened once, at the end.", show_default=FITTED)]
 Tasks = Annotated[
     int | None,
     typer.Option(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
+from selfwire.evals.benchmarks.catalogue import GENERATED
 from selfwire.evals.statistics import compute_wilson_interval
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.evaluation.contamination import ContaminatedTasks
@@ -16,6 +17,8 @@ LEAST = 4
 """Tasks of a split that a run starts with, unless the user gives its size."""
 Given = Mapping[str, int | None]
 """Sizes by option; None for one that the user does not give."""
+Deal = Callable[[Mapping[str, int]], object]
+"""Deals tasks out in sizes by option."""
 
 
 def fit_evolution(request: EvolveRequest, given: Given) -> tuple[EvolveRequest, str]:
@@ -32,7 +35,9 @@ def fit_evolution(request: EvolveRequest, given: Given) -> tuple[EvolveRequest, 
     def resize(sizes: Mapping[str, int]) -> EvolveRequest:
         return request.replace(sizes=_make_sizes(sizes))
 
-    sizes, note = fit_sizes(given, _list_sizes(request.sizes, given), lambda found: splits(resize(found)))
+    sizes, note = fit_sizes(
+        request.benchmark, given, _list_sizes(request.sizes, given), lambda found: splits(resize(found))
+    )
     return resize(sizes), note
 
 
@@ -50,7 +55,9 @@ def fit_study(study: Study, given: Given) -> tuple[Study, str]:
 
     whole = _list_sizes(study.sizes, given)
     usual = whole if study.evolves else {"--test": whole["--test"]}
-    sizes, note = fit_sizes({name: given[name] for name in usual}, usual, lambda found: deal({**whole, **found}))
+    sizes, note = fit_sizes(
+        study.benchmark, {name: given[name] for name in usual}, usual, lambda found: deal({**whole, **found})
+    )
     return resize({**whole, **sizes}), note
 
 
@@ -72,6 +79,7 @@ def fit_evaluation(request: EvaluationRequest, given: Given) -> tuple[Evaluation
     if evolving is not None:
         usual = {"--train": evolving.train, "--gate-size": evolving.gate, **usual}
     sizes, note = fit_sizes(
+        request.benchmark,
         {name: given.get(name) for name in usual},
         usual,
         lambda found: load_request_tasks(resize(found), ContaminatedTasks()),
@@ -81,11 +89,12 @@ def fit_evaluation(request: EvaluationRequest, given: Given) -> tuple[Evaluation
 
 
 def fit_sizes(
-    given: Given, usual: Mapping[str, int], deal: Callable[[Mapping[str, int]], object], least: int = LEAST
+    benchmark: str, given: Given, usual: Mapping[str, int], deal: Deal, least: int = LEAST
 ) -> tuple[dict[str, int], str]:
     """Sizes by option, and a note if some are smaller than usual.
 
     Args:
+        benchmark: its name.
         given: the last is of the tasks that are measured.
         deal: deals tasks out in these sizes; raises TooFewTasksError if there are not enough.
 
@@ -96,18 +105,12 @@ def fit_sizes(
     def cut(most: int) -> dict[str, int]:
         return {name: min(most, usual[name]) if size is None else size for name, size in given.items()}
 
-    def fits(sizes: Mapping[str, int]) -> bool:
-        try:
-            deal(sizes)
-        except TooFewTasksError:
-            return False
-        return True
-
-    if fits(whole := cut(max(usual.values()))):
+    whole = cut(max(usual.values()))
+    if benchmark in GENERATED or _fits(deal, whole):
         return whole, ""
-    if (most := _find_most(max(usual.values()), lambda size: fits(cut(size)))) >= least:
+    if (most := _find_most(max(usual.values()), lambda size: _fits(deal, cut(size)))) >= least:
         return cut(most), _describe(cut(most), usual, given)
-    raise _explain(given, cut(least), fits)
+    raise _explain(given, cut(least), deal)
 
 
 def _find_most(high: int, fits: Callable[[int], bool]) -> int:
@@ -132,18 +135,28 @@ def _describe(sizes: Mapping[str, int], usual: Mapping[str, int], given: Given) 
     )
 
 
-def _explain(given: Given, least: Mapping[str, int], fits: Callable[[Mapping[str, int]], bool]) -> ConfigError:
+def _fits(deal: Deal, sizes: Mapping[str, int]) -> bool:
+    try:
+        deal(sizes)
+    except TooFewTasksError:
+        return False
+    return True
+
+
+def _explain(given: Given, least: Mapping[str, int], deal: Deal) -> ConfigError:
     asked = {name: size for name, size in given.items() if size}
     for name, size in sorted(asked.items(), key=lambda one: -one[1]):
-        if most := _find_most(size, lambda fewer, name=name: fits({**least, name: fewer})):  # type: ignore[misc]
+        if most := _find_most(size, lambda fewer, name=name: _fits(deal, {**least, name: fewer})):  # type: ignore[misc]
             others = ", ".join(f"{other} {count}" for other, count in least.items() if other != name)
             return ConfigError(
                 f"{name} {size}: there are not so many tasks; it can be {most} at most{others and f' beside {others}'}"
             )
-    return ConfigError(
-        f"there are too few tasks: a run needs at least {', '.join(f'{name} {size}' for name, size in least.items())}; "
-        "add tasks, or give smaller sizes"
-    )
+    listed = ", ".join(f"{name} {size}" for name, size in least.items())
+    try:
+        deal(least)
+    except TooFewTasksError as error:
+        return ConfigError(f"a run needs at least {listed}; {error}")
+    raise AssertionError("tasks that were not enough are enough now")
 
 
 def _make_sizes(sizes: Mapping[str, int]) -> Sizes:

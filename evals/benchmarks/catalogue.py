@@ -31,6 +31,9 @@ NAMES = (
     "hover",
 )
 
+GENERATED = ("archive", "tariffs", "shelfmarks")
+"""Benchmarks that have as many tasks as are asked for."""
+
 
 def load_benchmark(
     name: str,
@@ -63,8 +66,9 @@ def load_benchmark(
             raise ConfigError(f"a rubric is for the judge, not for the grader {grader}; give it with --grader judge")
         return load_own_tasks(name, grader, rubric, tools, own_data)
     _refuse_own_options(name, grader, rubric, tools, own_data)
-    if name in (generated := _generated()):
-        return generated[name](seed=seed) if size is None else generated[name](size, seed=seed)
+    if name in GENERATED:
+        generate = _generated()[name]
+        return generate(seed=seed) if size is None else generate(size, seed=seed)
     if name == "plancraft":
         from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 

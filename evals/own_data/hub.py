@@ -16,6 +16,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.evals.own_data.files import READERS
 from selfwire.evals.own_data.parquet import INSTALL
 from selfwire.evals.own_data.rows import MOST_BYTES, DataRow
+from selfwire.runtime.provider_errors import Caught
 
 PREFIX = "hf:"
 CONVERTED = "refs/convert/parquet"
@@ -29,6 +30,8 @@ USUAL_SPLITS = ("test", "validation", "train")
 """In the order of preference where none is named."""
 _NAME = re.compile(r"hf:(?P<repo>[\w.-]+(?:/[\w.-]+)?)(?::(?P<config>[^@:]+))?(?:@(?P<revision>\S+))?")
 _SHARD = re.compile(r"(?P<split>.+?)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?")
+TIMEOUT = 30.0
+"""Seconds for the list of files."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -156,44 +159,36 @@ def _read_files(name: HubName, files: HubFiles, paths: list[str]) -> Iterator[Da
 
 def _download(name: HubName, commit: str, path: str) -> Path:
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HTTPError
 
-    try:
+    with Caught() as caught:
         return Path(hf_hub_download(name.repo, path, repo_type="dataset", revision=commit))
-    except (OSError, HTTPError) as error:
-        raise _explain_outage(name, error) from None
+    raise _explain(name, caught.error) from caught.error
 
 
 @lru_cache(maxsize=8)
 def _list_files(name: HubName) -> HubFiles:
     """The data files at the revision, else of the Hub's conversion, else of the main branch."""
     try:
-        from huggingface_hub.errors import HFValidationError, HTTPError, RepositoryNotFoundError, RevisionNotFoundError
+        from huggingface_hub.errors import RevisionNotFoundError
     except ImportError:
         raise ConfigError(f"{name}: data sets of the Hugging Face Hub need the extra 'data': {INSTALL}") from None
 
-    try:
-        try:
-            return _ask_hub(name.repo, name.revision or CONVERTED)
-        except RevisionNotFoundError:
-            if name.revision is not None:
-                raise ConfigError(f"{name.repo} has no revision {name.revision!r}") from None
+    with Caught() as caught:  # a client of another's
+        return _ask_hub(name.repo, name.revision or CONVERTED)
+    if isinstance(caught.error, RevisionNotFoundError):
+        if name.revision is not None:
+            raise ConfigError(f"{name.repo} has no revision {name.revision!r}") from None
+        with Caught() as caught:
             return _ask_hub(name.repo, "main")
-    except (RepositoryNotFoundError, HFValidationError):
-        raise ConfigError(
-            f"there is no data set {name.repo!r} on the Hugging Face Hub, or only who may read it sees it: then set "
-            "HF_TOKEN"
-        ) from None
-    except (OSError, HTTPError) as error:
-        if kept := _find_kept_files(name):
-            return kept
-        raise _explain_outage(name, error) from None
+    if kept := _find_kept_files(name):
+        return kept
+    raise _explain(name, caught.error) from caught.error
 
 
 def _ask_hub(repo: str, revision: str) -> HubFiles:
     from huggingface_hub import HfApi
 
-    found = HfApi().dataset_info(repo, revision=revision, files_metadata=True, timeout=30)
+    found = HfApi().dataset_info(repo, revision=revision, files_metadata=True, timeout=TIMEOUT)
     return HubFiles(found.sha or revision, {one.rfilename: one.size or 0 for one in found.siblings or ()})
 
 
@@ -208,9 +203,17 @@ def _find_kept_files(name: HubName) -> HubFiles | None:
     return HubFiles(name.revision, sizes) if sizes else None
 
 
-def _explain_outage(name: HubName, error: Exception) -> ConfigError:
-    why = str(error).partition("\n")[0] or type(error).__name__
+def _explain(name: HubName, error: BaseException | None) -> ConfigError:
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+
+    why = str(error).strip().partition("\n")[0] or type(error).__name__
+    if isinstance(error, GatedRepoError):
+        return ConfigError(f"{name}: its owner lets in who asks; ask on its page, then set HF_TOKEN ({why})")
+    if isinstance(error, RepositoryNotFoundError | HFValidationError):
+        return ConfigError(
+            f"{name}: there is no data set {name.repo!r} on the Hugging Face Hub; if it is private, set HF_TOKEN"
+        )
     return ConfigError(
-        f"{name}: the Hugging Face Hub cannot be reached ({why}); download a file of the data set where there is a "
+        f"{name}: the Hugging Face Hub did not answer ({why}); download a file of the data set where there is a "
         "network, and give its path to --benchmark"
     )

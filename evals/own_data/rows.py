@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from selfwire.core.errors import ConfigError
 MOST_BYTES = 500_000_000
 """Size of the largest file that is read."""
 MOST_ROWS = 100_000
-"""Rows that are read; those after them are left out, and a note says so."""
+"""Rows that are read; a note says so if there are more."""
 _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 """Encodings by the bytes that a file begins with."""
 
@@ -168,9 +167,3 @@ def _require_object(entry: object, where: str) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise ConfigError(f"{where}: a task is a JSON object, not {type(entry).__name__}")
     return entry
-
-
-def take_rows(rows: Iterator[DataRow]) -> tuple[list[DataRow], bool]:
-    """The first `MOST_ROWS` rows, and whether there are more."""
-    found = list(islice(rows, MOST_ROWS))
-    return found, next(rows, None) is not None if len(found) == MOST_ROWS else False

@@ -9,6 +9,8 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.graphs.trajectory_notes import get_trajectories_note
+from selfwire.runs.evaluation.pre_evolution import make_evolutions
+from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
 from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
 from tests import kills
@@ -88,3 +90,49 @@ def test_a_grader_that_grades_nothing_stops_the_run(tmp_path: Path, tasks: Path)
     assert called.exit_code == 3
     assert "OSError('the disk is full')" in called.stderr
     assert f"go on with: selfwire evolve --resume {kills.run_of(tmp_path / 'home')}" in called.stdout
+
+
+def test_a_few_tasks_are_enough_and_what_cannot_be_had_is_said(tmp_path: Path, tasks: Path) -> None:
+    given = ["evolve", "hiva", "--benchmark", str(tasks), "--grader", "numeric", "--iterations", "1", "--no-baselines"]
+    home = ["--home", str(tmp_path / "home")]
+    called = CliRunner().invoke(build(), [*given, *home], catch_exceptions=False)
+    assert called.exit_code == 0, called.output
+    assert "there are fewer tasks than usual: --train 6 (not 60), --gate-size 6 (not 60), --test 6" in called.stderr
+    assert len(errors(tmp_path / "home", "after")) == 6
+    refused = CliRunner().invoke(build(), [*given, *home, "--test", "15"])
+    assert refused.exit_code == 2
+    assert "--test 15: there are not so many tasks; it can be 12 at most beside --train 4, --gate" in refused.stderr
+
+
+def test_fields_are_named_on_the_command_line(tmp_path: Path, tasks: Path) -> None:
+    rows = [json.loads(line) for line in tasks.read_text().splitlines()]
+    named = tmp_path / "sums.csv"
+    named.write_text(
+        "".join(f"{one['input']},{one['reference']}\n" for one in [{"input": "q", "reference": "a"}, *rows])
+    )
+    given = ["eval", "single", "--benchmark", str(named), "--grader", "numeric", "--home", str(tmp_path / "home")]
+    called = CliRunner().invoke(
+        build(), [*given, "--input-field", "q", "--reference-field", "a"], catch_exceptions=False
+    )
+    assert called.exit_code == 0, called.output
+    assert "sums.csv: question from 'q', reference from 'a'" in called.stdout
+    refused = CliRunner().invoke(build(), given)
+    assert refused.exit_code == 2
+    assert "sums.csv, line 2: no field has a usual name for a question" in refused.stderr
+    refused = CliRunner().invoke(build(), ["eval", "single", "--benchmark", "archive", "--input-field", "q"])
+    assert "--input-field, --reference-field and --data-split are for tasks of your own" in refused.stderr
+
+
+def test_an_evolution_in_a_comparison_has_the_rubric_and_the_tools(tmp_path: Path, tasks: Path) -> None:
+    request = EvaluationRequest(
+        benchmark=str(tasks),
+        grader="judge",
+        rubric="A right sum.",
+        tools="calculator",
+        entries=(SystemSpec(name="hiva", target="hiva"),),
+        evolving=Evolving(names=("hiva",), train=5, gate=5),
+        tasks=5,
+    )
+    [evolution] = make_evolutions(request, tmp_path, None)
+    asked = evolution.evolve_request
+    assert (asked.rubric, asked.tools, asked.own_data) == ("A right sum.", "calculator", request.own_data)

@@ -20,7 +20,7 @@ def holding(tasks: int) -> Callable[[Mapping[str, int]], None]:
 
 
 def fit(tasks: int, *sizes: int | None) -> tuple[list[int], str]:
-    found, note = fit_sizes(dict(zip(USUAL, sizes, strict=True)), USUAL, holding(tasks))
+    found, note = fit_sizes("my.csv", dict(zip(USUAL, sizes, strict=True)), USUAL, holding(tasks))
     return list(found.values()), note
 
 
@@ -68,9 +68,9 @@ def test_the_note_says_sizes_and_how_wide_intervals_are() -> None:
         (
             11,
             (None, None, None),
-            "too few tasks: a run needs at least --train 4, --gate-size 4, --test 4; add tasks, or",
+            "a run needs at least --train 4, --gate-size 4, --test 4; 11 tasks are not enough",
         ),
-        (5, (1, None, None), "too few tasks: a run needs at least --train 1, --gate-size 4, --test 4; add tasks, or"),
+        (5, (1, None, None), "a run needs at least --train 1, --gate-size 4, --test 4; 5 tasks are not enough"),
     ],
 )
 def test_what_cannot_be_had_names_the_option(tasks: int, given: tuple[int | None, ...], message: str) -> None:
@@ -83,4 +83,4 @@ def test_another_fault_is_no_lack_of_tasks() -> None:
         raise ConfigError("no such file")
 
     with pytest.raises(ConfigError, match="no such file"):
-        fit_sizes({"--tasks": None}, {"--tasks": 60}, deal)
+        fit_sizes("my.csv", {"--tasks": None}, {"--tasks": 60}, deal)

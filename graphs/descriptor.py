@@ -96,6 +96,7 @@ class MethodDescriptor(Generic[MethodT, Config]):
         variants: its ablations and controls by name; `full` is the method itself.
         evolves: whether variants are evolved before they are measured; False for a method whose team changes only
             within a question.
+        fits_held_out: whether it may fit parameters to runs on gate tasks without a gate too.
         one_batch: whether it learns from all train tasks in one iteration; `compare` evolves it so.
         rounds: config field with the most rounds or stages of a question; "" where there is none.
         random_edits: makes the control with random edits, from their kinds in each iteration and texts to draw from.
@@ -118,6 +119,7 @@ class MethodDescriptor(Generic[MethodT, Config]):
     estimate_calls: EstimateCalls = estimate_single_run
     variants: Mapping[str, Variant] = field(default_factory=lambda: {FULL: Variant(title=FULL)})
     evolves: bool = True
+    fits_held_out: bool = False
     one_batch: bool = False
     rounds: str = ""
     random_edits: Callable[[MethodT, Sequence[Sequence[str]], Sequence[str]], Method] | None = None

@@ -17,6 +17,7 @@ class FastConfig(FrozenModel):
         good: contribution from which an agent is not coached; the sink is coached whenever an item fails. Paper:
             everybody is coached. Ours: 0.7, clear progress that others can build on.
         inbox_length: most characters of the messages that an agent reads, shared by weight. Ours: 12000.
+        refines: off leaves out the coach: weights change, and nobody gets a note.
     """
 
     rate: float = Field(default=0.5, ge=0, le=10)
@@ -25,6 +26,7 @@ class FastConfig(FrozenModel):
     judge_each: bool = False
     good: float = Field(default=0.7, gt=0, le=1.01)
     inbox_length: int = Field(default=12_000, ge=100, le=1_000_000)
+    refines: bool = True
 
 
 class SlowConfig(FrozenModel):
@@ -38,6 +40,7 @@ class SlowConfig(FrozenModel):
         death_below: mean contribution over the last K rounds that marks a candidate for death, as advice to the
             meta-model. Paper and ours: 0.2.
         prompt_length: most characters of a prompt that feedback has lengthened. Ours: 4000.
+        feedback: off leaves out what a slow update says to agents: it changes the team alone.
     """
 
     budgeted: bool = True
@@ -46,6 +49,7 @@ class SlowConfig(FrozenModel):
     nodes: int = Field(default=20, ge=2, le=1000)
     death_below: float = Field(default=0.2, ge=0, le=1)
     prompt_length: int = Field(default=4000, ge=100, le=100_000)
+    feedback: bool = True
 
 
 class TacomasConfig(FrozenModel):
@@ -54,7 +58,7 @@ class TacomasConfig(FrozenModel):
     Args:
         topology: off is "capability only": the slow loop never runs.
         capability: off is "topology only": all of Phi stays as it is, so weights (alone: `fast.rate` 0), refinements
-            and what the slow loop says to agents.
+            (alone: `fast.refines`) and what the slow loop says to agents (alone: `slow.feedback`).
         rounds: R, most rounds per question. Paper and ours: 10.
         interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
         threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.8.

@@ -116,6 +116,8 @@ async def refine_agents(
     Returns:
         Notes by agent, and their cost; an agent without a valid diagnosis gets no note.
     """
+    if not config.refines:
+        return {}, Usage()
     coached = choose_coached(done, workflow, scores, failed=failed, good=config.good)
     groups = [[one] for one in coached] if config.judge_each else [coached]
     goals = [*failed, *([] if done.answer else ["An answer: the last round ended without one."])]

@@ -61,8 +61,9 @@ async def propose_slow_update(
     except ReplyError as error:
         nothing = Refusal(change="slow update", reason=f"no valid reply: {error}")
         return Delta(workflow=workflow, refused=(nothing,), usage=get_error_cost(error))
+    heard = config.capability and config.slow.feedback
     delta = enforce_budgets(
-        workflow, update, config=config.slow, prompts=meta_model.prompts, tools=tuple(tools), feedback=config.capability
+        workflow, update, config=config.slow, prompts=meta_model.prompts, tools=tuple(tools), feedback=heard
     )
     return delta.replace(usage=usage)
 

@@ -27,7 +27,8 @@ class HeadConfig(FrozenModel):
     """The routing head (Sec. 3.2, App. D.1).
 
     Args:
-        design: attention, or linear for a softmax policy: the bilinear form of each row and an agent, averaged.
+        design: attention; additive, which leaves out its softmax over agents; or linear for a softmax policy: the
+            bilinear form of each row and an agent, averaged. Paper and ours: attention.
         reads: everything; state leaves out the agents of earlier layers, and subtask also all rows but the first.
         state: rows embeds one row per field of the task state; paired each of them together with the first; tokens
             one per word. Paper: tokens. Ours: rows.
@@ -36,7 +37,7 @@ class HeadConfig(FrozenModel):
         seed: of the Xavier draw.
     """
 
-    design: Literal["attention", "linear"] = "attention"
+    design: Literal["attention", "additive", "linear"] = "attention"
     reads: Literal["everything", "state", "subtask"] = "everything"
     state: Literal["rows", "paired", "tokens"] = "rows"
     init: Literal["identity", "xavier"] = "identity"

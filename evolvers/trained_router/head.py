@@ -79,12 +79,12 @@ class RoutingHead(nn.Module):
         return functional.normalize(pooled, dim=-1) @ functional.normalize(read.agents, dim=-1).T
 
     def _attention(self, rows: Tensor, keys: Tensor, present: Tensor) -> Tensor:
-        """Of each row to the agents of the pool: (B, rows, N); the products themselves if the head is linear."""
+        """Of each row to the agents of the pool: (B, rows, N); the products themselves without a softmax."""
         normalised, count = self._normalised(rows), rows.shape[0] * rows.shape[1]
         few = count <= len(keys)  # the cheaper order of the products
         scores = (normalised @ self.query) @ keys.T if few else normalised @ (self.query @ keys.T)
-        if self.config.design == "linear":
-            return scores / self.dimensions
+        if self.config.design != "attention":
+            return scores.masked_fill(~present[:, None, :], 0.0) / self.dimensions
         return torch.softmax((scores / math.sqrt(self.dimensions)).masked_fill(~present[:, None, :], -math.inf), dim=-1)
 
     def _normalised(self, rows: Tensor) -> Tensor:

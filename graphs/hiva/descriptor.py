@@ -79,6 +79,7 @@ DESCRIPTOR = MethodDescriptor(
         RANDOM: Variant(title="random edits", random=True),
     },
     random_edits=RandomHiva.of,
+    fits_held_out=True,
     router=RouterTraining(plan_router, config={"router": "learned"}),
     fit_config=with_room,
     paper="Tang et al., *HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological "

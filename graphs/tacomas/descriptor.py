@@ -16,7 +16,8 @@ def estimate_calls(config: TacomasConfig, team: Workflow, batch: int, added_agen
     """Rounds of the team, each judged and coached; the team that questions start with stays as it is."""
     rounds = min(config.rounds, ROUNDS)
     asks = len(team.topology.nodes) if config.fast.judge_each else 1  # of contributions and of the coach, per round
-    judge, meta = 1.2 * rounds + (rounds - 1) * asks, config.capability * asks + config.topology / config.interval
+    coached = asks * (config.capability and config.fast.refines)
+    judge, meta = 1.2 * rounds + (rounds - 1) * asks, coached + config.topology / config.interval
     question = {"agent": rounds * count_turn_calls(team), "judge": judge, "meta": 1 + (rounds - 1) * meta}
     return CallEstimate(question, gate_share=0)
 
@@ -37,6 +38,8 @@ DESCRIPTOR = MethodDescriptor(
         FULL: Variant(title="full"),
         "no-capability": Variant(title="topology only", config={"capability": False}),
         "no-weights": Variant(title="w/o the weights of Eq. 2", config={"fast": {"rate": 0}}),
+        "no-refinements": Variant(title="w/o refinements", config={"fast": {"refines": False}}),
+        "no-feedback": Variant(title="w/o the slow loop's words to agents", config={"slow": {"feedback": False}}),
         "no-topology": Variant(title="capability only", config={"topology": False}),
         "one-scale": Variant(title="K = 1", config={"interval": 1}),
         "no-budget": Variant(title="no edit budget", config={"slow": {"budgeted": False}}),

@@ -140,7 +140,10 @@ def refused(home: Path, *arguments: str) -> str:
         (("compare", "cot", "--benchmark", "archive", "--base-url", NOWHERE), "the offline model calls no server"),
         (("ablate", "hiva", "--base-url", NOWHERE), "the offline model calls no server"),
         (("ablate", "dytopo", "--base-url", NOWHERE), "the offline model calls no server"),
-        ((*EVOLVE, "--gate", "off", "--gate-tasks", "5"), "--gate-tasks would do nothing: with --gate off nothing is"),
+        (
+            ("evolve", "hera", "--benchmark", "archive", "--gate", "off", "--gate-tasks", "5"),
+            "--gate-tasks would do nothing: with --gate off nothing is",
+        ),
         (
             ("compare", "hiva", "--benchmark", "archive", "--evolve", "none", "--iterations", "3", "--train", "9"),
             "--iterations, --train would do nothing: nobody is evolved first; name whom with --evolve",

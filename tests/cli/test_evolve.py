@@ -126,6 +126,11 @@ def test_run_needs_the_tools_that_a_team_holds(evolved: tuple[Path, str]) -> Non
     assert "search" in result.output
 
 
+def test_hiva_takes_gate_tasks_without_a_gate_to_fit_omega_to(tmp_path: Path) -> None:
+    result = invoked(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--dry-run", "--gate", "off", *SMALL)
+    assert result.exit_code == 0, result.output
+
+
 def test_a_dry_run_estimates_and_writes_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"
     result = invoked(home, "evolve", "hiva", "--benchmark", "archive", "--dry-run", *SMALL)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from selfwire.evals.studies.errand_runs import list_sets, run_errand
-from selfwire.evals.studies.evomas import relays
+from selfwire.evals.studies.evomas import heads, relays
 from selfwire.evals.studies.evomas.relay_tasks import (
     KINDS,
     MASTERS,
@@ -29,6 +29,7 @@ from selfwire.evals.studies.evomas.relays import (
     make_oracle,
     make_world,
     measure,
+    run_routers,
     run_seed,
     run_system,
     show,
@@ -113,6 +114,14 @@ def test_every_router_is_trained_and_measured_and_free_decisions_are_counted(
     assert trained["made"] == trained["free"] == 2 * 4 * SMALL.tasks  # two layers, four runs of each task
     assert oracle["free"] == 0
     assert "| linear, subtask row |" in format_gains([first, first], relays.SCALE)
+
+
+def test_heads_are_trained_one_change_after_the_other() -> None:
+    some = {name: heads.SYSTEMS[name] for name in (heads.PAPER, heads.ADDITIVE, heads.LINEAR)}
+    result = run_routers(SMALL, some, 0)
+    assert set(result.figures) == {*some, RANDOM, ORACLE}
+    assert "| the paper's head |" in format_gains([result, result], heads.SCALE)
+    assert {one for claim in heads.WORLD.claims for one in (claim.main, claim.control)} <= set(heads.SYSTEMS)
 
 
 @pytest.mark.slow

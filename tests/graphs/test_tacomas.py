@@ -389,6 +389,7 @@ def trajectories(**fields: Any) -> tuple[Any, ...]:
                 ("searcher", "reflector"), ("calculator", "reflector"), ("verifier", "planner"),
             )
         ],
+        "agent_feedback": [{"agent": "planner", "prompt_delta": "Mind the commas.", "memory_seed": ""}],
     }  # fmt: skip
     model = scripted(SlowUpdate=[slow, NOTHING])
     result = invoked(model, rounds=4, **fields)
@@ -400,11 +401,19 @@ def test_switches_change_the_trajectories() -> None:
     assert edges == (5, 5, 9, 9)
     topology_only = trajectories(capability=False)
     assert topology_only[0] == edges
-    assert not any("Notes from earlier work" in said for said in topology_only[1])
+    assert not any("Notes from earlier work" in said or "Mind the commas" in said for said in topology_only[1])
     assert topology_only[2] == dict.fromkeys(NAMES, 0.2) != weights
     unweighted = trajectories(fast=FastConfig(rate=0))
     assert unweighted[2] == pytest.approx(topology_only[2])
     assert any("Notes from earlier work" in said for said in unweighted[1])
+    unrefined = trajectories(fast=FastConfig(refines=False))
+    assert (unrefined[0], unrefined[2]) == (edges, weights)
+    assert not any("Notes from earlier work" in said for said in unrefined[1])
+    assert any("Mind the commas" in said for said in unrefined[1])
+    unheard = trajectories(slow=SlowConfig(feedback=False))
+    assert (unheard[0], unheard[2]) == (edges, weights)
+    assert not any("Mind the commas" in said for said in unheard[1])
+    assert any("Notes from earlier work" in said for said in unheard[1])
     capability_only = trajectories(topology=False)
     assert capability_only[0] == (5, 5, 5, 5)
     assert capability_only[2] == weights

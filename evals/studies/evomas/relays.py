@@ -5,7 +5,7 @@ combinations of the same wordings.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -128,35 +128,49 @@ class RelayWorld:
         return replace(RULES, settle=settle, stages=STAGES[system.errands], partial=system.training.partial)
 
 
-async def make_world(study: RelayStudy, seed: int, embedder: Embedder) -> RelayWorld:
-    """The world of a seed."""
+async def make_world(
+    study: RelayStudy, seed: int, embedder: Embedder, systems: Iterable[System] = tuple(SYSTEMS.values())
+) -> RelayWorld:
+    """The world of a seed, embedded for the heads of these systems."""
     learn, test = (
         {one: generate_relays(study.tasks, length=one, seed=seed, held_out=held) for one in STAGES}
         for held in (False, True)
     )
     tasks = [task for split in (learn, test) for some in split.values() for task in some]
     seen = [task.replace(view=view) for task in tasks for view in ("all", "objective")]
-    heads = list(
-        {system.head.state: system.head for system in SYSTEMS.values() if system.head.reads != "subtask"}.values()
-    )
+    heads = list({system.head.state: system.head for system in systems if system.head.reads != "subtask"}.values())
     pairs: dict[StandIns, Integers] = {who: draw_pairs(seed, who) for who in ("others", "each other")}
     return RelayWorld(study, seed, learn, test, pairs, await embed_errands(seen, embedder, heads, HELPERS))
 
 
 def run_seed(study: RelayStudy, seed: int) -> WorldResult:
     """All systems on one seed's tasks."""
-    refuse_missing("torch", "the world relays")
+    world = load_world(study, seed, SYSTEMS.values())
+    figures = run_systems(world, SYSTEMS) | run_lookups(world)
+    figures[SPARSE_RANDOM] = measure(world, choose_by_chance, TWO)
+    chances = compute_stage_chances(world.pairs["others"])
+    figures[FIXED] = {"solved": find_best_solved(chances, world.test[1], STAGES[1])}
+    return WorldResult(seed=seed, figures=figures)
+
+
+def run_routers(study: RelayStudy, systems: Mapping[str, System], seed: int) -> WorldResult:
+    """Routers that are trained on one seed's tasks, beside chance and the oracle."""
+    return WorldResult(seed=seed, figures=run_systems(load_world(study, seed, systems.values()), systems))
+
+
+def load_world(study: RelayStudy, seed: int, systems: Iterable[System]) -> RelayWorld:
+    """The world of a seed that nobody had looked at."""
+    refuse_missing("torch", "the worlds of evomas")
     import torch
 
     torch.set_num_threads(1)
-    world = asyncio.run(make_world(study, FIRST_SEED + seed, load_embedder(study.embedder)[0]))
-    figures = {name: run_system(world, system) for name, system in SYSTEMS.items()}
-    figures |= {RANDOM: measure(world, choose_by_chance), SPARSE_RANDOM: measure(world, choose_by_chance, TWO)}
-    figures |= run_lookups(world)
-    chances = compute_stage_chances(world.pairs["others"])
-    figures[FIXED] = {"solved": find_best_solved(chances, world.test[1], STAGES[1])}
-    figures[ORACLE] = measure(world, make_oracle(world))
-    return WorldResult(seed=seed, figures=figures)
+    return asyncio.run(make_world(study, FIRST_SEED + seed, load_embedder(study.embedder)[0], systems))
+
+
+def run_systems(world: RelayWorld, systems: Mapping[str, System]) -> dict[str, dict[str, float]]:
+    """Figures of all systems, of chance and of the oracle."""
+    figures = {name: run_system(world, system) for name, system in systems.items()}
+    return {**figures, RANDOM: measure(world, choose_by_chance), ORACLE: measure(world, make_oracle(world))}
 
 
 def run_system(world: RelayWorld, system: System) -> dict[str, float]:

@@ -260,7 +260,10 @@ def test_a_linear_policy_averages_products_and_reads_what_it_is_told_to() -> Non
     products = functional.layer_norm(torch.cat([rows[0], contexts[0, :1]]), (D,)) @ made.query
     by_row = products @ (functional.layer_norm(agents, (D,)) @ made.key).T / D
     assert torch.allclose(score(made.config)[0], by_row.mean(dim=0), atol=1e-5)
-    for design in ("attention", "linear"):
+    additive = score(HeadConfig(design="additive"))[0]
+    pooled = by_row.mean(dim=0) @ functional.layer_norm(agents, (D,)) @ made.value
+    assert torch.allclose(additive, functional.cosine_similarity(pooled, agents, dim=-1), atol=1e-5)
+    for design in ("attention", "additive", "linear"):
         alone = score(HeadConfig(design=design, reads="state"))
         assert torch.equal(alone[0], alone[1])  # earlier layers change nothing
     assert torch.allclose(score(HeadConfig(design="linear", reads="state"))[0], by_row[:3].mean(dim=0), atol=1e-5)

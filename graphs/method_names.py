@@ -7,11 +7,13 @@ from importlib.resources import files
 GROUP = "selfwire.methods"
 """Entry points of this group name a `MethodDescriptor` each: `prune = "prune_method:DESCRIPTOR"`."""
 PACKAGE = "selfwire.graphs"
-CONTESTANTS = {"gepa": "selfwire.evals.baselines.gepa.method"}
-"""Methods of others to compare with, by the module of their descriptor; the extra of its name brings its library.
+CONTESTANTS = {"aflow": "selfwire.evals.baselines.aflow.method", "gepa": "selfwire.evals.baselines.gepa.method"}
+"""Methods of others to compare with, by the module of their descriptor.
 
 They are looked up as an entry point is, since they are made of baselines, in a room above this one.
 """
+LIBRARIES = ("gepa",)
+"""Contestants that are a library by themselves, of the same name."""
 DEFAULT_METHOD = "hiva"
 """The method of requests and studies that name none."""
 

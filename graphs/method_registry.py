@@ -12,7 +12,15 @@ from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.values import FrozenMap, is_id
 from selfwire.graphs.configs import parse_config
 from selfwire.graphs.descriptor import MethodDescriptor
-from selfwire.graphs.method_names import CONTESTANTS, GROUP, PACKAGE, method_names, outside_methods, own_methods
+from selfwire.graphs.method_names import (
+    CONTESTANTS,
+    GROUP,
+    LIBRARIES,
+    PACKAGE,
+    method_names,
+    outside_methods,
+    own_methods,
+)
 from selfwire.graphs.method_protocol import Method
 
 Descriptor = MethodDescriptor[Any, Any]
@@ -39,7 +47,7 @@ def installed_methods() -> tuple[Descriptor, ...]:
     """All descriptors; an outside package that cannot be used is left out with a warning, a missing extra without."""
     found = []
     for name in method_names():
-        if name in CONTESTANTS and find_spec(name) is None:
+        if name in LIBRARIES and find_spec(name) is None:
             continue
         try:
             found.append(describe_method(name))
@@ -73,7 +81,7 @@ def make_method(
 
 
 def _load_contestant(name: str) -> Descriptor:
-    if find_spec(name) is None:
+    if name in LIBRARIES and find_spec(name) is None:
         raise ConfigError(f"method {name!r} needs the package {name}: pip install 'selfwire[{name}]'")
     found: Descriptor = import_module(CONTESTANTS[name]).DESCRIPTOR
     return found

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from selfwire.evals.baselines.aflow import method as aflow
 from selfwire.evals.baselines.gepa import method as gepa
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.tacomas.config import TacomasConfig
@@ -29,6 +30,7 @@ GRAPHS: dict[str, Callable[[Any], Any]] = {
     "dytopo": lambda model: dytopo.build(model, initial="math", embedder="hashing"),
     "evomas": lambda model: evomas.build(model, config=PLAN, tools=[CalculatorTool()], embedder="hashing"),
     "gepa": lambda model: gepa.build(model),
+    "aflow": lambda model: aflow.build(model),
 }
 
 

@@ -121,9 +121,13 @@ def make_random_team(config: RandomConfig, tools: Sequence[str], instructions: S
 
     `instructions` is the pool for the prompts of new agents and for rewrites.
     """
+    return edit_at_random(make_pair(tools), config.edits, instructions, scope=Scope(seed=config.seed))[0]
+
+
+def make_pair(tools: Sequence[str]) -> Workflow:
+    """The pair worker -> summary."""
     agents = (_worker("worker").replace(tools=tuple(tools)), _worker("summary", kind="aggregator"))
-    pair = Workflow(method="random", agents=agents, topology=make_chain("worker", "summary"))
-    return edit_at_random(pair, config.edits, instructions, scope=Scope(seed=config.seed))[0]
+    return Workflow(method="random", agents=agents, topology=make_chain("worker", "summary"))
 
 
 def _equals(name: str, agent: str, config: TeamConfig) -> Workflow:

@@ -13,7 +13,16 @@ from itertools import compress, product
 from random import Random
 from typing import Any
 
-from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric, stages, tool_repair
+from selfwire.runtime.offline import (
+    coevolution,
+    gradients,
+    orchestration,
+    proposals,
+    rounds,
+    rubric,
+    stages,
+    tool_repair,
+)
 from selfwire.runtime.offline.critic_input import Critic, CriticInput
 from selfwire.runtime.offline.instructions import Voice
 from selfwire.runtime.offline.neutral import neutral
@@ -50,6 +59,7 @@ CRITICS: Mapping[str, Critic] = {
     "PromptDiff": orchestration.prompt_diff,
     "Plan": stages.planner,
     "Assessed": stages.evaluator,
+    "TeamEdit": proposals.team_edit,
     "Choice": stages.ensemble,
     "LastAnswer": stages.synthesis,
 }

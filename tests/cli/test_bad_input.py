@@ -108,7 +108,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("eval", "hvia", "--benchmark", "archive"), "there is no workflow 'hvia'"),
         (
             ("eval", "hvia", "--benchmark", "archive"),
-            "; methods are dytopo, evomas, hera, hiva, tacomas; baselines are",
+            "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are",
         ),
         (("compare", "cot", "singel", "--benchmark", "archive"), "; methods are dytopo"),
         ((*EVOLVE, "--set", "nodes=5000"), "nodes: Input should be less than or equal to 1000, not 5000"),

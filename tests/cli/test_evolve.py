@@ -241,7 +241,7 @@ def test_run_knows_its_methods(tmp_path: Path) -> None:
     result = invoked(tmp_path, "run", "hora", "Who?")
     assert result.exit_code == 2
     assert "there is no workflow 'hora'" in result.stderr
-    assert "; methods are dytopo, evomas, hera, hiva, tacomas; baselines are direct" in result.stderr
+    assert "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are direct" in result.stderr
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "tacomas": {"rounds": 3, "lessons": True},
     "dytopo": {"rounds": 3},
     "gepa": {"team": "single", "calls": 20},
+    "aflow": {"calls": 20},
 }
 """Config fields that make a method's runs short, or let it learn at all; none is needed."""
 
@@ -302,6 +303,7 @@ HANGING = {
     "dytopo": ("You lead a team", 2),  # all workers of that round have
     "evomas": (f"{PARTS} You find out with your tools", 2),  # two others have in that stage
     "gepa": ("You improve an answer", 2),
+    "aflow": ("You give the final answer of a team", 1),
 }
 """The agent that waits when its process is killed, by the beginning of its prompt, and in which of its turns."""
 

@@ -205,7 +205,7 @@ def test_own_methods_cannot_be_replaced(install: Any) -> None:
 
 def test_an_unknown_method_is_told_the_others(install: Any) -> None:
     install(("other", "json:dumps"))
-    with pytest.raises(ConfigError, match=r"unknown method 'hivva'; methods are dytopo, .*, gepa, other"):
+    with pytest.raises(ConfigError, match=r"unknown method 'hivva'; methods are dytopo, .*, aflow, gepa, other"):
         method_registry.describe_method("hivva")
 
 

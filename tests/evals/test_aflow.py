@@ -128,7 +128,12 @@ def test_the_selection_is_a_soft_mixture() -> None:
 
 
 def test_the_offline_model_proposes_a_missing_step_that_was_not_tried_in_vain() -> None:
-    shown = {"task": COMPARISON, "trace": "[worker] unknown", "feedback": "score 0.00: no", "prompts": "[worker] Help."}
+    shown: Any = {
+        "task": COMPARISON,
+        "trace": "[worker] unknown",
+        "feedback": "score 0.00: no",
+        "prompts": "[worker] Help.",
+    }
     made = [replied(TeamEdit, seed=seed, **shown) for seed in range(20)]
     assert {one.operation for one in made} == {"ADD_AGENT", "REWRITE_PROMPT"}
     assert {active_skills(one.prompt.removeprefix("Help."))[0] for one in made} == {"split"}

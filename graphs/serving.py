@@ -31,7 +31,7 @@ from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.own_tools import find_missing_tools
 from selfwire.graphs.ready_tools import FORMS, READY, load_tools
 from selfwire.runtime.storage import home_folder
-from selfwire.runtime.workflow_library import LIBRARY_FILE, WorkflowLibrary, open_library
+from selfwire.runtime.workflow_library import LIBRARY_FILE, TEAM, WorkflowLibrary, open_library
 
 MethodT = TypeVar("MethodT", bound=Method)
 Config = TypeVar("Config", bound=FrozenModel)
@@ -97,7 +97,7 @@ class Service(Generic[MethodT, Config]):
         self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], factory: MethodFactory[MethodT, Config]
     ) -> Current:
         settings = config.get("configurable", {})
-        wanted = str(settings.get("workflow") or self.name)
+        wanted = str(settings.get("workflow") or self.name).removeprefix(TEAM)
         name = wanted.partition("@")[0]
         if wanted.endswith(".json"):
             raise ConfigError(f"workflow {wanted!r}: a server runs saved workflows only; import the file first")

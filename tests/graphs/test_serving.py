@@ -151,7 +151,7 @@ async def test_an_assistant_may_name_a_version(home: Path, monkeypatch: pytest.M
         await library.save("hiva", trio(), run="r", step=1)
         await library.save("hiva", sawing(), run="r", step=2)
     monkeypatch.setenv("SELFWIRE_TOOLS", f"{__name__}:OWN_TOOLS")
-    for workflow in ("hiva@r.1", trio().fingerprint):
+    for workflow in ("hiva@r.1", "team:hiva@r.1", trio().fingerprint):
         assert Workflow.model_validate((await (await served(workflow)).ainvoke(ASKED))["workflow"]) == trio()
     with pytest.raises(LibraryError, match="there is no workflow 'other'"):
         await served("other")
@@ -159,14 +159,14 @@ async def test_an_assistant_may_name_a_version(home: Path, monkeypatch: pytest.M
         await served("/etc/team.json")
 
 
-@pytest.mark.parametrize("wanted", ["three", trio().fingerprint])
+@pytest.mark.parametrize("wanted", ["three", "team:three", trio().fingerprint])
 async def test_what_is_evolved_is_saved_under_the_name_that_was_served(home: Path, wanted: str) -> None:
     with open_library(home) as library:
         await library.save("three", trio(), run="r", step=1)
         await (await served(wanted)).ainvoke(ASKED, context={"evolve": True})
         names = await library.names()
         grown = {name: len((await library.history(name)).versions) for name in names}
-    assert grown == ({"three": 2} if wanted == "three" else {"three": 1, "hiva": 1})
+    assert grown == ({"three": 2} if wanted.endswith("three") else {"three": 1, "hiva": 1})
 
 
 async def test_without_a_library_the_servers_store_is_one(home: Path) -> None:

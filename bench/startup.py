@@ -5,15 +5,17 @@ import sys
 from functools import partial
 
 from selfwire.bench.measuring import Row, measure_by_turns
+from selfwire.graphs.method_names import DEFAULT_METHOD
 
 HELP = "import sys; from selfwire.cli import main; sys.argv[1:] = ['--help']; main()"
-ANSWER = "from selfwire.graphs import hiva; hiva.build().compile().invoke({'question': 'What is 3 plus 4?'})"
+IMPORT = f"from selfwire.graphs import {DEFAULT_METHOD} as method"
+ANSWER = IMPORT + "; method.build().compile().invoke({'question': 'What is 3 plus 4?'})"
 PROGRAMS = (
     ("python", "pass", None),
     ("selfwire --help", HELP, 0.3),
     ("import langgraph.graph", "import langgraph.graph", None),
-    ("import selfwire.graphs.hiva", "import selfwire.graphs.hiva", None),
-    ("HiVA built and its first answer, offline model", ANSWER, 1.0),
+    (IMPORT, IMPORT, None),
+    ("the same, built, and its first answer with the offline model", ANSWER, 1.0),
 )
 """Title, program, aim in seconds."""
 

@@ -26,7 +26,7 @@ REQUEST = "request"
 """Name of the journal's note that holds the request."""
 CHANGEABLE: dict[str, bool | set[str]] = {"budget": True, "models": {"structured"}}
 """Fields of a request that may be others when a run is resumed."""
-ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "runs", "runtime", "tools")
+ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "report", "runs", "runtime", "tools")
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 

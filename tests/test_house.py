@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "runtime", "nodes", "evolvers", "tools", "graphs", "evals", "runs", "cli", "bench")
+ROOMS = ("core", "runtime", "nodes", "evolvers", "tools", "graphs", "evals", "runs", "report", "cli", "bench")
 LINES, BODY = 350, 50
 
 

@@ -13,7 +13,7 @@ from tests.test_docs import DOCS, find
 
 FOLDER, TESTS = DOCS / "papers", Path(__file__).parent
 PAGES = sorted(path.stem for path in FOLDER.glob("*.md"))
-ROOMS = "core|runtime|nodes|evolvers|tools|graphs|evals|runs|cli|bench"
+ROOMS = "core|runtime|nodes|evolvers|tools|graphs|evals|runs|report|cli|bench"
 PLACE = re.compile(rf"`((?:{ROOMS})(?:\.[A-Za-z_]\w*)+)`")
 TEST = re.compile(r"`(test_\w+)`")
 VERDICT = re.compile(r"faithful|D\d|open|theory|not done|claim")

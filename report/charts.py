@@ -1,0 +1,198 @@
+"""Charts as values: the marks of a picture and where they lie; a template draws them as SVG."""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, floor, log10
+from typing import Literal
+
+from selfwire.core.values import FrozenModel, format_count
+from selfwire.evals.statistics import IntervalEstimate
+from selfwire.report.data import Place, SystemLine, TeamVersion
+from selfwire.report.evolution import make_system_line
+from selfwire.report.verdicts import format_gain
+
+WIDTH, HEIGHT = 400.0, 250.0
+LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 14.0, 38.0
+LOOKS = {"seed team": "seed", "evolved team": "evolved", "single agent with votes": "single", "trivial rule": "trivial"}
+"""CSS class by system."""
+
+
+class Mark(FrozenModel):
+    """One mark: a line from (x, y) to (x2, y2), a path through points, a dot, a cross, or a text.
+
+    Args:
+        look: CSS classes.
+        title: shown when one points at it; "" for none.
+    """
+
+    kind: Literal["line", "path", "dot", "cross", "text"]
+    x: float = 0.0
+    y: float = 0.0
+    x2: float = 0.0
+    y2: float = 0.0
+    points: str = ""
+    text: str = ""
+    look: str = ""
+    title: str = ""
+
+
+class Chart(FrozenModel):
+    """A chart with axes.
+
+    Args:
+        summary: the whole picture in words, for those who do not see it.
+        note: how to read it.
+    """
+
+    name: str
+    title: str
+    summary: str
+    note: str
+    marks: tuple[Mark, ...]
+    width: float = WIDTH
+    height: float = HEIGHT
+
+
+class Scale:
+    """Maps values to a stretch of the picture, with round ticks; a stretch of no width is widened."""
+
+    def __init__(self, values: Sequence[float], start: float, end: float) -> None:
+        low, high = min(values), max(values)
+        if high - low < 1e-9:
+            low, high = low - 0.5, high + 0.5
+        self.step = _round_step((high - low) / 4)
+        self.low, self.high = floor(low / self.step) * self.step, ceil(high / self.step - 1e-9) * self.step
+        self.start, self.end = start, end
+
+    def __call__(self, value: float) -> float:
+        return round(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start), 1)
+
+    def ticks(self) -> list[float]:
+        """Round values from one end to the other."""
+        return [self.low + place * self.step for place in range(round((self.high - self.low) / self.step) + 1)]
+
+
+def _round_step(rough: float) -> float:
+    power: float = 10.0 ** floor(log10(rough))
+    return next(power * one for one in (1, 2, 2.5, 5, 10) if power * one >= rough * 0.999)
+
+
+def draw_axes(x: Scale, y: Scale, x_title: str, format_y: Callable[[float], str], whole: bool = True) -> list[Mark]:
+    """Ticks with labels and fine lines."""
+    marks = []
+    for tick in y.ticks():
+        marks.append(Mark(kind="line", x=LEFT, y=y(tick), x2=WIDTH - RIGHT, y2=y(tick), look="grid"))
+        marks.append(Mark(kind="text", x=LEFT - 6, y=y(tick) + 4, text=format_y(tick), look="tick end"))
+    for tick in x.ticks():
+        if not whole or tick == round(tick):
+            marks.append(Mark(kind="text", x=x(tick), y=HEIGHT - BOTTOM + 16, text=f"{tick:g}", look="tick middle"))
+    marks.append(Mark(kind="text", x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 5, text=x_title, look="axis middle"))
+    return marks
+
+
+def draw_gate(versions: Iterable[TeamVersion]) -> Chart | None:
+    """What each proposal gained at the gate, with intervals; None where nothing was compared."""
+    found = [(one, one.difference) for one in versions if one.difference is not None]
+    if not found:
+        return None
+    ends = [value for _, gain in found for value in (gain.low, gain.high, 0.0)]
+    x = Scale([0.0, max(one.number for one, _ in found) + 0.5], LEFT, WIDTH - RIGHT)
+    y = Scale(ends, HEIGHT - BOTTOM, TOP)
+    marks = draw_axes(x, y, "version", lambda tick: f"{tick:+.1f}" if tick else "0")
+    marks.append(Mark(kind="line", x=LEFT, y=y(0), x2=WIDTH - RIGHT, y2=y(0), look="zero"))
+    for one, gain in found:
+        said = f"version {one.number}: {format_gain(gain)}, {'kept' if one.accepted else 'rejected'}"
+        marks += _draw_interval(x(one.number), y, gain, "kept" if one.accepted else "rejected", said)
+    kept = sum(bool(one.accepted) for one, _ in found)
+    return Chart(
+        name="gate",
+        title="Gain of each proposal at the gate",
+        summary=f"{format_count(len(found), 'proposal')}, {kept} kept.",
+        note="Candidate minus incumbent, paired, with 95 % interval. Dot: kept. Cross: rejected.",
+        marks=tuple(marks),
+    )
+
+
+def _draw_interval(x: float, y: Scale, found: IntervalEstimate, look: str, title: str) -> list[Mark]:
+    return [
+        Mark(kind="line", x=x, y=y(found.low), x2=x, y2=y(found.high), look=f"interval {look}"),
+        Mark(kind="cross" if look == "rejected" else "dot", x=x, y=y(found.value), look=look, title=title),
+    ]
+
+
+def draw_scores(places: Iterable[Place]) -> Chart | None:
+    """The incumbent's scores on train and gate tasks by version, with intervals."""
+    lines = {"gate": "incumbent", "train": ""}
+    found = [one for one in places if lines.get(one.split) == one.side and one.version is not None]
+    if not found:
+        return None
+    x = Scale([0.0, max(one.iteration for one in found) + 0.5], LEFT, WIDTH - RIGHT)
+    y = Scale([0.0, 1.0], HEIGHT - BOTTOM, TOP)
+    marks = draw_axes(x, y, "version", lambda tick: f"{tick:.2g}")
+    for split, shift in (("train", -2.0), ("gate", 2.0)):
+        row = [(one, make_system_line(split, one).score) for one in found if one.split == split]
+        known = [(one, score) for one, score in row if score is not None]
+        points = " ".join(f"{x(one.iteration) + shift},{y(score.value)}" for one, score in known)
+        marks.append(Mark(kind="path", points=points, look=f"trend {split}"))
+        for one, score in known:
+            said = f"version {one.iteration} on {score.n} {split} tasks: {score}"
+            marks += _draw_interval(x(one.iteration) + shift, y, score, split, said)
+    return Chart(
+        name="scores",
+        title="Score of each version",
+        summary=f"Scores of {format_count(len({one.iteration for one in found}), 'version')} on train and gate tasks.",
+        note="Filled: gate tasks. Hollow: train tasks. Other tasks every time, hence the noise; 95 % intervals.",
+        marks=tuple(marks),
+    )
+
+
+def draw_costs(places: Iterable[Place]) -> Chart | None:
+    """Model calls per task by version."""
+    lines = [(one, make_system_line("", one)) for one in places if one.split == "gate" and one.side == "incumbent"]
+    if not lines:
+        lines = [(one, make_system_line("", one)) for one in places if one.split == "train"]
+    if not lines:
+        return None
+    x = Scale([0.0, max(one.iteration for one, _ in lines) + 0.5], LEFT, WIDTH - RIGHT)
+    y = Scale([0.0, *(line.calls for _, line in lines)], HEIGHT - BOTTOM, TOP)
+    marks = draw_axes(x, y, "version", lambda tick: f"{tick:g}")
+    marks.append(Mark(kind="path", points=" ".join(f"{x(o.iteration)},{y(li.calls)}" for o, li in lines), look="trend"))
+    for one, line in lines:
+        said = f"version {one.iteration}: {line.calls:.1f} calls, {line.tokens:,.0f} tokens per task"
+        marks.append(Mark(kind="dot", x=x(one.iteration), y=y(line.calls), look="gate", title=said))
+    return Chart(
+        name="costs",
+        title="Model calls per task",
+        summary=f"From {lines[0][1].calls:.1f} to {lines[-1][1].calls:.1f} calls per task.",
+        note="What a question costs with each version; point at a dot for tokens.",
+        marks=tuple(marks),
+    )
+
+
+def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart | None:
+    """Score against cost: systems on test tasks, versions on gate tasks."""
+    tested = [(line, line.score) for line in systems if line.score is not None]
+    gated = [one for one in places if one.split == "gate" and one.side != "incumbent"]
+    tried = [(one, line) for one in gated if (line := make_system_line(f"version {one.iteration + 1}", one)).score]
+    if not tested and not tried:
+        return None
+    calls = [0.0, *(line.calls for line, _ in tested), *(line.calls for _, line in tried)]
+    x, y = Scale([*calls, max(calls) * 1.08], LEFT, WIDTH - RIGHT), Scale([0.0, 1.0], HEIGHT - BOTTOM, TOP)
+    marks = draw_axes(x, y, "model calls per task", lambda tick: f"{tick:.2g}", whole=False)
+    for place, line in tried:
+        look = "version" if place.version is not None else "version out"
+        said = f"{line.name} on gate tasks: {line.score} at {line.calls:.1f} calls"
+        value = line.score.value if line.score else 0.0
+        marks.append(Mark(kind="dot", x=x(line.calls), y=y(value), look=look, title=said))
+    for line, score in tested:
+        said = f"{line.name}: {score} at {line.calls:.1f} calls"
+        marks += _draw_interval(x(line.calls), y, score, f"system {LOOKS[line.name]}", said)
+        right = x(line.calls) > WIDTH * 0.6
+        at = {"x": x(line.calls) + (-8 if right else 8), "look": f"label {'end' if right else 'start'}"}
+        marks.append(Mark(kind="text", y=y(score.value) - 6, text=line.name, **at))
+    return Chart(
+        name="front",
+        title="Score against cost",
+        summary="; ".join(f"{line.name} {score} at {line.calls:.1f} calls per task" for line, score in tested) + ".",
+        note="Large: on test tasks, with 95 % interval. Small: every proposal on gate tasks; hollow if rejected.",
+        marks=tuple(marks),
+    )

@@ -1,0 +1,172 @@
+"""What a page shows, as frozen values."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from selfwire.core.values import FrozenModel
+from selfwire.evals.statistics import IntervalEstimate
+from selfwire.report.stored import StoredTrajectory
+
+State = Literal["error", "wrong", "right", "open"]
+"""How a run of a task ended; `open` is an answer that nobody graded."""
+
+
+class Outcome(FrozenModel):
+    """How a team did on one task."""
+
+    task: str
+    sample: int = 0
+    state: State
+    score: float | None
+    calls: int
+    tokens: int
+
+
+class Place(FrozenModel):
+    """A phase of a run in which a team ran on tasks.
+
+    Args:
+        key: as in the journal, such as `2/gate/candidate`.
+        title: for people, such as `iteration 3, gate: candidate`.
+        split: train, gate, test or baseline.
+        version: number of the version that ran; None for a candidate that was rejected, and for baselines.
+        trails: the trajectories, in the order of the outcomes.
+    """
+
+    key: str
+    title: str
+    split: str
+    iteration: int
+    side: str = ""
+    version: int | None = None
+    outcomes: tuple[Outcome, ...]
+    trails: tuple[StoredTrajectory, ...] = Field(repr=False)
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """Score by task; None for an error."""
+        return {one.task: one.score for one in self.outcomes}
+
+
+class AgentCard(FrozenModel):
+    """An agent of a version.
+
+    Args:
+        learned: what the method has learned about it, as short text by name.
+        runs: tasks that its version ran on; calls and tokens are means over them.
+    """
+
+    id: str
+    role: str
+    kind: str
+    prompt: str
+    tools: tuple[str, ...]
+    memory: tuple[str, ...] = ()
+    learned: dict[str, str] = Field(default_factory=dict)
+    runs: int = 0
+    calls: float = 0.0
+    tokens: float = 0.0
+
+
+class Link(FrozenModel):
+    """An edge of a version, with the messages that it carried per task."""
+
+    source: str
+    target: str
+    traffic: float = 0.0
+
+
+class EditLine(FrozenModel):
+    """A line of an edit: an edit in words (" "), or a line that a prompt lost (-), gained (+) or kept (=)."""
+
+    sign: Literal[" ", "-", "+", "="]
+    text: str
+
+
+class EditGroup(FrozenModel):
+    """Edits that were proposed together.
+
+    Args:
+        refused: why they could not be applied; "" if they could.
+    """
+
+    operation: str
+    by: str
+    why: str
+    lines: tuple[EditLine, ...]
+    refused: str = ""
+
+
+class TeamVersion(FrozenModel):
+    """The team after an iteration.
+
+    Args:
+        number: 0 for the initial team.
+        accepted: whether the iteration's edits were kept; None for the initial team.
+        why: the gate's reason.
+        difference: candidate - incumbent on the gate's tasks; None where nothing was compared.
+        nodes: agent by node.
+    """
+
+    number: int
+    ref: str
+    accepted: bool | None
+    why: str
+    difference: IntervalEstimate | None = None
+    score: float | None = None
+    nodes: dict[str, str]
+    links: tuple[Link, ...]
+    entry: str
+    sink: str
+    agents: tuple[AgentCard, ...]
+    edits: tuple[EditGroup, ...] = ()
+
+
+class SystemLine(FrozenModel):
+    """A system on the test tasks."""
+
+    name: str
+    score: IntervalEstimate | None
+    calls: float
+    tokens: float
+    tasks: int
+    errors: int = 0
+
+
+class SpendLine(FrozenModel):
+    """What one role of a run spent."""
+
+    role: str
+    what: str
+    calls: int
+    tokens: int
+    dollars: float | None
+
+
+class RunReport(FrozenModel):
+    """Everything that the page of a run shows.
+
+    Args:
+        verdict: the result in a sentence.
+        standfirst: what else to know first.
+        facts: name and value of what describes the run.
+        warning: printed wherever figures need it; "" if none do.
+    """
+
+    run: str
+    title: str
+    verdict: str
+    standfirst: str
+    facts: tuple[tuple[str, str], ...]
+    warning: str = ""
+    versions: tuple[TeamVersion, ...] = ()
+    systems: tuple[SystemLine, ...] = ()
+    places: tuple[Place, ...] = ()
+    spend: tuple[SpendLine, ...] = ()
+
+    @property
+    def largest_gain(self) -> TeamVersion | None:
+        """The accepted version with the largest gain at the gate; None if none gained."""
+        gained = [one for one in self.versions if one.accepted and one.difference and one.difference.value > 0]
+        return max(gained, key=lambda one: one.difference.value if one.difference else 0.0, default=None)

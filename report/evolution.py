@@ -1,0 +1,225 @@
+"""Reads an evolution from its journal and the versions that it has saved."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from selfwire.core.task import Feedback
+from selfwire.core.values import format_value
+from selfwire.core.workflow import Workflow
+from selfwire.evals.evaluation.rows import SystemInfo
+from selfwire.evals.evaluation.table import SystemSummary, compute_difference
+from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
+from selfwire.graphs.trajectory_notes import TRAJECTORIES
+from selfwire.report.data import (
+    AgentCard,
+    Link,
+    Outcome,
+    Place,
+    SystemLine,
+    TeamVersion,
+)
+from selfwire.report.edit_texts import describe_edits
+from selfwire.report.stored import StoredTrajectory
+from selfwire.runtime.journal_reader import JournalReader
+from selfwire.runtime.versions import Version
+
+_SPLITS = {"rollout": "train", "gate": "gate", "test": "test", "baseline": "baseline"}
+_SYSTEMS = {"test/before": "seed team", "test/after": "evolved team", "baseline/single": "single agent with votes"}
+_RULE = "trivial rule"
+
+
+class Saved(NamedTuple):
+    """A saved version and its workflow."""
+
+    version: Version
+    workflow: Workflow
+
+
+def read_places(journal: JournalReader, saved: Mapping[int, Saved]) -> tuple[Place, ...]:
+    """All phases in which a team ran on tasks, in the order of time."""
+    notes = journal.notes(TRAJECTORIES)
+    bodies = journal.bodies([digest for note in notes.values() for digest in note.values()])
+    places = []
+    for name, note in notes.items():
+        iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
+        found = [StoredTrajectory.model_validate_json(bodies[digest]) for digest in note.values() if digest in bodies]
+        places.append(_make_place(int(iteration), phase, side, found, saved))
+    return tuple(sorted(places, key=_sort_key))
+
+
+def _make_place(
+    iteration: int, phase: str, side: str, found: list[StoredTrajectory], saved: Mapping[int, Saved]
+) -> Place:
+    key = "/".join(filter(None, (str(iteration), phase, side)))
+    split = _SPLITS.get(phase, phase)
+    of_run = split in ("test", "baseline")
+    title = f"{split}: {side}" if of_run else f"iteration {iteration + 1}, {split}{f': {side}' if side else ''}"
+    return Place(
+        key=key,
+        title=_SYSTEMS.get(f"{phase}/{side}", title) + (" on test tasks" if of_run else ""),
+        split=split,
+        iteration=iteration,
+        side=side,
+        version=_find_version(iteration, split, side, saved),
+        outcomes=tuple(map(make_outcome, found)),
+        trails=tuple(found),
+    )
+
+
+def _find_version(iteration: int, split: str, side: str, saved: Mapping[int, Saved]) -> int | None:
+    """The number of the version that ran."""
+    if split == "baseline":
+        return None
+    if split == "test":
+        return 0 if side == "before" else max(saved, default=0)
+    if side in ("", "incumbent"):
+        return iteration
+    after = saved.get(iteration + 1)
+    gate = after.version.facts.get("gate") if after else None
+    pruned = bool(after and "tried" in (after.version.facts.get("notes") or {}))
+    return iteration + 1 if gate and gate["accepted"] and (side == "pruned") == pruned else None
+
+
+def _sort_key(place: Place) -> tuple[bool, int, int, str]:
+    order = {"train": 0, "gate": 1, "test": 2}.get(place.split, 3)
+    return place.split in ("test", "baseline"), place.iteration, order, {"before": "0"}.get(place.side, place.side)
+
+
+def make_outcome(done: StoredTrajectory) -> Outcome:
+    """How a team did, without how it got there."""
+    if done.error is not None:
+        state, score = "error", None
+    elif done.feedback is None:
+        state, score = "open", None
+    else:
+        state, score = "right" if done.feedback.solved else "wrong", done.feedback.score
+    usages = [*(step.usage for step in done.steps), done.overhead]
+    return Outcome(
+        task=done.question.id,
+        sample=done.sample,
+        state=state,
+        score=score,
+        calls=sum(one.calls for one in usages),
+        tokens=sum(one.tokens for one in usages),
+    )
+
+
+def read_versions(saved: Mapping[int, Saved], places: Iterable[Place]) -> tuple[TeamVersion, ...]:
+    """The team after each iteration, with what its runs cost."""
+    places = tuple(places)
+    return tuple(_make_version(number, saved, places) for number in sorted(saved))
+
+
+def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, ...]) -> TeamVersion:
+    version, workflow = saved[number]
+    facts, gate = version.facts, version.facts.get("gate") or {}
+    trails = [done for place in places if place.version == number for done in place.trails]
+    parent = saved[number - 1].workflow if number - 1 in saved else workflow
+    learned = _read_memory(workflow)
+    topology = workflow.topology
+    used = {node: workflow.agent_at(node) for node in topology.agents}
+    return TeamVersion(
+        number=number,
+        ref=version.ref,
+        accepted=gate.get("accepted"),
+        why=str(facts.get("why", "")),
+        difference=compare_gate(places, number - 1),
+        score=facts.get("score"),
+        nodes=topology.agents,
+        links=_count_traffic(workflow, trails),
+        entry=topology.entry,
+        sink=topology.sink,
+        agents=tuple(
+            AgentCard(
+                **one.model_dump(include={"id", "role", "kind", "prompt", "tools", "memory"}),
+                learned=learned.get(one.id, {}),
+                runs=len(trails),
+                **_mean_cost(one.id, trails),
+            )
+            for one in sorted({agent.id: agent for agent in used.values()}.values(), key=lambda agent: agent.id)
+        ),
+        edits=describe_edits(parent, facts.get("applied", ()), facts.get("refused", ())),
+    )
+
+
+def _mean_cost(agent: str, trails: list[StoredTrajectory]) -> dict[str, float]:
+    usages = [step.usage for done in trails for step in done.steps if step.agent == agent]
+    many = max(len(trails), 1)
+    return {"calls": sum(one.calls for one in usages) / many, "tokens": sum(one.tokens for one in usages) / many}
+
+
+def _count_traffic(workflow: Workflow, trails: list[StoredTrajectory]) -> tuple[Link, ...]:
+    carried: dict[tuple[str, str], int] = {}
+    for done in trails:
+        for step in done.steps:
+            for message in step.sent:
+                way = (message.source, message.target)
+                carried[way] = carried.get(way, 0) + 1
+    many = max(len(trails), 1)
+    return tuple(
+        Link(source=edge.source, target=edge.target, traffic=carried.get((edge.source, edge.target), 0) / many)
+        for edge in workflow.topology.edges
+    )
+
+
+def _read_memory(workflow: Workflow) -> dict[str, dict[str, str]]:
+    """What the method's memory holds by agent, as short texts."""
+    found: dict[str, dict[str, str]] = {}
+    for entry in workflow.memory.values():
+        for name, values in entry.items() if isinstance(entry, Mapping) else ():
+            for agent, value in values.items() if isinstance(values, Mapping) else ():
+                if agent in workflow.agents_by_id:
+                    found.setdefault(agent, {})[str(name)] = _format(value)
+    return found
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, Mapping) and all(isinstance(one, int | float | str) for one in value.values()):
+        return ", ".join(f"{name} {format_value(one)}" for name, one in value.items())
+    return format_value(value)
+
+
+def compare_gate(places: Iterable[Place], iteration: int) -> IntervalEstimate | None:
+    """The candidate's gain on the gate's tasks of an iteration, paired; None where nothing was compared."""
+    sides = {one.side: one for one in places if one.split == "gate" and one.iteration == iteration}
+    after = sides.get("candidate")
+    if after is None or "incumbent" not in sides:
+        return None
+    return compute_difference(to_summary(after), to_summary(sides["incumbent"]))
+
+
+def to_summary(place: Place) -> SystemSummary:
+    """The scores of a place, to compare with others."""
+    info = SystemInfo(name=place.title, target=place.title, method="", workflow="")
+    return SystemSummary(info, scores=place.scores)
+
+
+def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[SystemLine, ...]:
+    """Baselines, seed and evolved team on the test tasks."""
+    lines = [
+        make_system_line(_SYSTEMS[name], one)
+        for name in _SYSTEMS
+        for one in places
+        if one.key.endswith(name)
+    ]
+    graded = journal.replies("environment", "baseline", f"{journal.run}/trivial")
+    scores = [Feedback.model_validate(reply).score for reply in graded.values()]
+    if scores:
+        interval = compute_score_interval(scores)
+        lines.append(SystemLine(name=_RULE, score=interval, calls=0, tokens=0, tasks=len(scores)))
+    order = [_RULE, "single agent with votes", "seed team", "evolved team"]
+    return tuple(sorted(lines, key=lambda line: order.index(line.name)))
+
+
+def make_system_line(name: str, place: Place) -> SystemLine:
+    """A system's mean score and cost on the tasks of a place."""
+    graded = [score for score in place.scores.values() if score is not None]
+    many = max(len(place.outcomes), 1)
+    return SystemLine(
+        name=name,
+        score=compute_score_interval(graded) if graded else None,
+        calls=sum(one.calls for one in place.outcomes) / many,
+        tokens=sum(one.tokens for one in place.outcomes) / many,
+        tasks=len(place.outcomes),
+        errors=sum(one.state == "error" for one in place.outcomes),
+    )

@@ -1,0 +1,77 @@
+"""Places of nodes: the union of all versions is laid out once, so that no node moves between versions."""
+
+from collections.abc import Iterable
+
+from selfwire.core.values import FrozenModel
+from selfwire.report.data import TeamVersion
+
+SPACING = (186.0, 84.0)
+"""Between centres of neighbours in a layer, and between layers."""
+_UNIT = 72.0
+"""Between layers, in the units of the library."""
+
+Point = tuple[float, float]
+
+
+class Route(FrozenModel):
+    """The points through which an edge goes, its ends among them."""
+
+    source: str
+    target: str
+    points: tuple[Point, ...]
+
+
+class TeamLayout(FrozenModel):
+    """Where the nodes and edges of all versions lie: centres by node, and how edges run."""
+
+    nodes: dict[str, Point]
+    routes: tuple[Route, ...]
+    width: float
+    height: float
+
+
+def lay_out_team(versions: Iterable[TeamVersion]) -> TeamLayout:
+    """Sugiyama's layers over the union of all versions, parts that no edge joins side by side."""
+    from fast_sugiyama import from_edges
+
+    versions = tuple(versions)
+    edges = sorted({(link.source, link.target) for one in versions for link in one.links})
+    joined = sorted({node for edge in edges for node in edge})
+    number = {name: place for place, name in enumerate(joined)}  # texts would be ordered by their hashes
+    places: dict[str, Point] = {}
+    routes: list[Route] = []
+    right = 0.0
+    for positions, width, height, parts in from_edges([(number[a], number[b]) for a, b in edges]) if edges else ():
+        here = {one: (right + _across(x), (height - y) / _UNIT * SPACING[1]) for one, (x, y) in positions}
+        places |= {joined[one]: point for one, point in here.items() if one < len(joined)}
+        routes += _follow(joined, here, parts)
+        right += _across(width) + SPACING[0]
+    for alone in sorted({node for one in versions for node in one.nodes} - places.keys()):
+        places[alone] = (right, 0.0)
+        right += SPACING[0]
+    return TeamLayout(
+        nodes=places,
+        routes=tuple(routes),
+        width=max((x for x, _ in places.values()), default=0.0),
+        height=max((y for _, y in places.values()), default=0.0),
+    )
+
+
+def _across(x: float) -> float:
+    return x / _UNIT * SPACING[0]
+
+
+def _follow(names: list[str], places: dict[int, Point], parts: Iterable[tuple[int, int]]) -> Iterable[Route]:
+    """The routes of edges, which the library cuts where they pass a layer."""
+    following: dict[int, list[int]] = {}
+    for start, end in parts:
+        following.setdefault(start, []).append(end)
+    for start in sorted(following):
+        if start >= len(names):
+            continue
+        for end in following[start]:
+            through = [start, end]
+            while through[-1] >= len(names):
+                through += following[through[-1]]
+            points = tuple(places[one] for one in through)
+            yield Route(source=names[start], target=names[through[-1]], points=points)

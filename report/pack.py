@@ -1,0 +1,203 @@
+"""Packs what a page shows into compact JSON: every text once and cut at a limit, trails compressed."""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from selfwire.core.values import mask_controls, replace_surrogates, to_plain_json
+from selfwire.report.data import AgentCard, EditGroup, Place, RunReport, TeamVersion
+from selfwire.report.layout import TeamLayout
+from selfwire.report.stored import StoredStep, StoredTrajectory
+
+BODY = 4000
+"""Most characters of one text; longer ones are cut with a note."""
+CHUNK = 40
+"""Trajectories that are compressed together."""
+TRAILS = 1_200_000
+"""Most characters of all trails together, as they stand in the page."""
+
+
+def cut_text(text: str, limit: int = BODY) -> str:
+    """The text with visible controls and whole characters, cut at a limit with a note on what is missing."""
+    whole = mask_controls(replace_surrogates(text[: limit + 1]))
+    if len(text) <= limit:
+        return whole
+    return f"{whole[:limit]}\n… cut here: {len(text) - limit:,} more characters are in the run's journal"
+
+
+class Texts:
+    """A table of texts, each of which stands in it once."""
+
+    def __init__(self) -> None:
+        self.table: list[str] = []
+        self._places: dict[str, int] = {}
+
+    def add(self, text: str) -> int:
+        """The text's place in the table."""
+        if (place := self._places.get(text)) is None:
+            place = self._places[text] = len(self.table)
+            self.table.append(cut_text(text))
+        return place
+
+
+def pack_team(report: RunReport, layout: TeamLayout) -> dict[str, Any]:
+    """Versions, agents, edits and places of nodes."""
+    texts = Texts()
+    versions = [_pack_version(one, texts) for one in report.versions]
+    largest = report.largest_gain
+    return {
+        "run": report.run,
+        "nodes": {name: [round(x, 1), round(y, 1)] for name, (x, y) in layout.nodes.items()},
+        "routes": [[r.source, r.target, [[round(x, 1), round(y, 1)] for x, y in r.points]] for r in layout.routes],
+        "size": [layout.width, layout.height],
+        "versions": versions,
+        "largest": largest.number if largest else None,
+        "texts": texts.table,
+    }
+
+
+def _pack_version(one: TeamVersion, texts: Texts) -> dict[str, Any]:
+    gain = one.difference
+    return {
+        "number": one.number,
+        "ref": one.ref,
+        "accepted": one.accepted,
+        "why": texts.add(one.why),
+        "gain": gain and [gain.value, gain.low, gain.high, gain.n],
+        "score": one.score,
+        "nodes": one.nodes,
+        "links": [[link.source, link.target, round(link.traffic, 3)] for link in one.links],
+        "entry": one.entry,
+        "sink": one.sink,
+        "agents": {agent.id: _pack_agent(agent, texts) for agent in one.agents},
+        "edits": [_pack_edit(edit, texts) for edit in one.edits],
+    }
+
+
+def _pack_agent(one: AgentCard, texts: Texts) -> dict[str, Any]:
+    return {
+        "role": texts.add(one.role),
+        "kind": one.kind,
+        "prompt": texts.add(one.prompt),
+        "tools": one.tools,
+        "memory": [texts.add(note) for note in one.memory],
+        "learned": {name: texts.add(text) for name, text in one.learned.items()},
+        "cost": [one.runs, round(one.calls, 2), round(one.tokens)],
+    }
+
+
+def _pack_edit(one: EditGroup, texts: Texts) -> dict[str, Any]:
+    return {
+        "operation": one.operation,
+        "by": one.by,
+        "why": texts.add(one.why),
+        "lines": [[line.sign, texts.add(line.text)] for line in one.lines],
+        "refused": texts.add(one.refused) if one.refused else None,
+    }
+
+
+class PackedRuns(NamedTuple):
+    """Outcomes by place, and trails in chunks.
+
+    Attributes:
+        chunks: compressed trails in base64, by name.
+        left_out: trajectories whose trails had no room.
+    """
+
+    places: list[dict[str, Any]]
+    chunks: dict[str, str]
+    left_out: int
+
+
+def pack_runs(report: RunReport) -> PackedRuns:
+    """All outcomes, and as many trails as there is room for: of tests first, then of late iterations."""
+    tasks = Texts()
+    places = [_pack_place(one, tasks) for one in report.places]
+    chunks: dict[str, str] = {}
+    left_out, room = 0, TRAILS
+    for number, place in _by_interest(report.places):
+        for start in range(0, len(place.trails), CHUNK):
+            some = place.trails[start : start + CHUNK]
+            packed = _compress(pack_trails(some)) if room > 0 else ""
+            if packed and len(packed) <= room:
+                chunks[f"{number}-{start // CHUNK}"] = packed
+                room -= len(packed)
+            else:
+                left_out += len(some)
+    places.append({"tasks": tasks.table})
+    return PackedRuns(places, chunks, left_out)
+
+
+def _by_interest(places: Iterable[Place]) -> list[tuple[int, Place]]:
+    order = {"test": 0, "gate": 1, "train": 1}
+    numbered = list(enumerate(places))
+    return sorted(numbered, key=lambda one: (order.get(one[1].split, 2), one[1].side == "before", -one[1].iteration))
+
+
+def _pack_place(one: Place, tasks: Texts) -> dict[str, Any]:
+    return {
+        "key": one.key,
+        "title": one.title,
+        "split": one.split,
+        "iteration": one.iteration,
+        "side": one.side,
+        "version": one.version,
+        "rows": [[tasks.add(o.task), o.sample, o.state, o.score, o.calls, o.tokens] for o in one.outcomes],
+    }
+
+
+def pack_trails(trails: Iterable[StoredTrajectory]) -> dict[str, Any]:
+    """Trajectories with their texts in one table."""
+    texts = Texts()
+    return {"trails": [_pack_trail(one, texts) for one in trails], "texts": texts.table}
+
+
+def _pack_trail(done: StoredTrajectory, texts: Texts) -> dict[str, Any]:
+    feedback = done.feedback
+    return {
+        "question": texts.add(done.question.input),
+        "answer": None if done.answer is None else texts.add(done.answer),
+        "error": None if done.error is None else texts.add(done.error),
+        "feedback": feedback and texts.add(feedback.text),
+        "overhead": [done.overhead.calls, done.overhead.tokens],
+        "steps": [_pack_step(step, texts) for step in done.steps],
+    }
+
+
+def _pack_step(step: StoredStep, texts: Texts) -> dict[str, Any]:
+    packed: dict[str, Any] = {
+        "node": step.node,
+        "agent": step.agent,
+        "visit": step.visit,
+        "in": [[message.source, texts.add(message.text)] for message in step.inbox],
+        "out": texts.add(step.output),
+        "cost": [step.usage.calls, step.usage.tokens],
+    }
+    if step.error is not None:
+        packed["error"] = texts.add(step.error)
+    if step.tools:
+        packed["tools"] = [
+            [use.name, texts.add(_to_line(use.arguments)), texts.add(use.result), use.error] for use in step.tools
+        ]
+    if step.routing:
+        packed["routing"] = [list(step.routing.chosen), step.routing.why]
+    if sent := [[m.target, texts.add(m.text)] for m in step.sent]:
+        packed["sent"] = sent
+    if step.skills:
+        packed["skills"] = list(step.skills)
+    return packed
+
+
+def _to_line(arguments: Any) -> str:
+    return json.dumps(to_plain_json(arguments), ensure_ascii=False)
+
+
+def _compress(value: Any) -> str:
+    return base64.b64encode(gzip.compress(to_json(value).encode(), 6, mtime=0)).decode()
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON in ASCII."""
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,93 @@
+"""Makes the page of a run: one HTML file that needs no network and runs no script but its own."""
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError
+from selfwire.report.charts import Chart, draw_costs, draw_front, draw_gate, draw_scores
+from selfwire.report.data import RunReport
+from selfwire.report.layout import lay_out_team
+from selfwire.report.pack import cut_text, pack_runs, pack_team, to_json
+from selfwire.report.reading import read_report
+
+SCRIPTS = ("page.js", "team.js", "tasks.js")
+FILE = "report.html"
+"""Name of a run's page in the run's folder."""
+
+
+def write_report(home: str | Path | None, run: str, file: Path) -> Path:
+    """Write the page of a run and return its path.
+
+    Raises:
+        ConfigError: the extra is missing, the run has no page, or the file cannot be written.
+    """
+    text = render_page(read_report(home, run))
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the page cannot be written to {file}: {error.strerror}") from None
+    return file
+
+
+def render_page(report: RunReport) -> str:
+    """The page as HTML.
+
+    Raises:
+        ConfigError: the extra is missing.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        layout = lay_out_team(report.versions)
+    except ImportError as error:
+        raise ConfigError(f"pages of runs need the extra 'report': pip install 'selfwire[report]' ({error})") from None
+    environment = Environment(
+        loader=PackageLoader("selfwire.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = cut_text
+    runs = pack_runs(report)
+    return environment.get_template("page.html").render(
+        report=report,
+        charts=_draw_charts(report),
+        spent=sum(line.tokens for line in report.spend),
+        style=_read_all("page.css"),
+        script=_read_all(*SCRIPTS),
+        style_hash=_hash(_read_all("page.css")),
+        script_hash=_hash(_read_all(*SCRIPTS)),
+        team=_embed(pack_team(report, layout)),
+        runs=_embed(runs.places),
+        chunks=runs.chunks,
+        left_out=runs.left_out,
+    )
+
+
+def _draw_charts(report: RunReport) -> list[Chart]:
+    drawn = (
+        draw_gate(report.versions),
+        draw_scores(report.places),
+        draw_costs(report.places),
+        draw_front(report.systems, report.places),
+    )
+    return [one for one in drawn if one is not None]
+
+
+def _embed(value: object) -> str:
+    """JSON for a script element that holds data: no `<`, so that nothing in it can end the element."""
+    return to_json(value).replace("<", "\\u003c")
+
+
+@cache
+def _read_all(*names: str) -> str:
+    folder = files("selfwire.report") / "templates"
+    return "\n" + "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,126 @@
+"""Reads what the page of a run shows from the run's journal, its record and the saved workflows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.evals.evaluation.table import compute_difference
+from selfwire.evals.statistics import IntervalEstimate
+from selfwire.graphs.rollouts import JUDGE_NODE
+from selfwire.report.data import Place, RunReport, SpendLine
+from selfwire.report.evolution import Saved, read_places, read_systems, read_versions, to_summary
+from selfwire.report.verdicts import describe_verdict, make_standfirst
+from selfwire.runs.folders import JOURNAL, SUMMARY, get_run_folder, list_run_names
+from selfwire.runs.report import STAMP
+from selfwire.runs.requests import EvolveRequest
+from selfwire.runs.run_record import load_request
+from selfwire.runtime.journal_reader import JournalReader
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
+
+_AT_WORK: Mapping[str, tuple[str, str]] = {
+    "rollout": ("agents", "train tasks"),
+    "gate": ("agents", "gate tasks"),
+    "test": ("agents", "test tasks"),
+    "baseline": ("baselines", "test tasks"),
+}
+
+
+def find_run(home: str | Path | None, name: str) -> str:
+    """A run by its name, or the run that made the version that a saved workflow's name means.
+
+    Raises:
+        ConfigError: there is neither.
+        LibraryError: there is no such saved workflow.
+    """
+    runs = list_run_names(home)
+    if name in runs:
+        return name
+    with open_library(home, create=False) as library:
+        run = run_sync(library.find(name)).run
+    if run not in runs:
+        raise ConfigError(f"run {run!r}, which made {name!r}, has been removed; name one that `selfwire runs` lists")
+    return run
+
+
+def read_report(home: str | Path | None, run: str) -> RunReport:
+    """Everything that the page of a run shows; works on runs that are under way or were stopped.
+
+    Raises:
+        ConfigError: there is no such run, or runs of its kind have no page yet.
+    """
+    path = get_run_folder(home, run) / JOURNAL
+    with JournalReader(path) as journal:
+        summary = journal.notes(SUMMARY)[SUMMARY]
+        if summary["command"] != "evolve":
+            raise ConfigError(f"run {run!r} is of `selfwire {summary['command']}`; there are pages of `evolve` only yet")
+        request = load_request(path, EvolveRequest)
+        with open_library(home, create=False) as library:
+            saved = _load_versions(library, request.evolution.name, run)
+        places = read_places(journal, saved)
+        versions = read_versions(saved, places)
+        systems = read_systems(journal, places)
+        spend = _read_spend(journal)
+    return RunReport(
+        run=run,
+        title=f"{request.method} on {summary['benchmark']}",
+        verdict=describe_verdict(request.method, systems, _compare_tests(places), str(summary["status"])),
+        standfirst=make_standfirst(versions, places),
+        facts=_list_facts(request, summary, spend),
+        warning=STAMP if request.models.is_offline else "",
+        versions=versions,
+        systems=systems,
+        places=places,
+        spend=spend,
+    )
+
+
+def _load_versions(library: WorkflowLibrary, name: str, run: str) -> dict[int, Saved]:
+    """The versions that a run has saved, by number; none before its first moment is over."""
+    if name not in run_sync(library.names()):
+        return {}
+    versions = [one for one in run_sync(library.history(name)).versions if one.run == run]
+    return {one.step: Saved(one, run_sync(library.load(one.ref))) for one in versions}
+
+
+def _compare_tests(places: tuple[Place, ...]) -> IntervalEstimate | None:
+    """The evolved team's gain on the test tasks, paired."""
+    sides = {place.side: place for place in places if place.split == "test"}
+    if not {"before", "after"} <= sides.keys():
+        return None
+    return compute_difference(to_summary(sides["after"]), to_summary(sides["before"]))
+
+
+def _read_spend(journal: JournalReader) -> tuple[SpendLine, ...]:
+    """The run's spend by role, in the order of a run's phases."""
+    found: dict[tuple[str, str], list[Usage]] = {}
+    for (phase, node), usage in journal.spend_by_place().items():
+        role = ("judge", "grading") if node == JUDGE_NODE else _AT_WORK.get(phase, ("reflection", phase))
+        found.setdefault(role, []).append(usage)
+    sums = {role: sum_usages(usages) for role, usages in found.items()}
+    order = [*dict.fromkeys(role for role, _ in _AT_WORK.values()), "reflection", "judge"]
+    return tuple(
+        SpendLine(role=role, what=what, calls=usage.calls, tokens=usage.tokens, dollars=usage.dollars)
+        for (role, what), usage in sorted(sums.items(), key=lambda one: (order.index(one[0][0]), -one[1].tokens))
+        if usage.calls
+    )
+
+
+def _list_facts(
+    request: EvolveRequest, summary: Mapping[str, object], spend: tuple[SpendLine, ...]
+) -> tuple[tuple[str, str], ...]:
+    """What describes the run, by name."""
+    models = request.models
+    told = [models.agent] + [f"{role}: {name}" for role, name in models.roles.items() if name != models.agent]
+    size = request.sizes
+    return (
+        ("method", request.method),
+        ("benchmark", str(summary["benchmark"])),
+        ("model", ", ".join(told)),
+        ("tasks", f"{size.train} train, {size.gate} gate, {size.test} test"),
+        ("gate", request.evolution.gate),
+        ("seed", str(request.evolution.seed)),
+        ("status", str(summary["status"])),
+        ("spent", f"{sum(line.calls for line in spend):,} calls, {sum(line.tokens for line in spend):,} tokens"),
+    )

@@ -1,0 +1,148 @@
+/* The tasks: what came of each in every phase, and the trail of one. */
+
+function startTasks() {
+  const found = readData("data-runs");
+  const { tasks } = found.pop();
+  if (!found.length) return;
+  const [WIDE, HIGH] = [7, 13];
+  const CHUNK = 40;
+  const places = new Map(found.map((place, number) => [place.key, { ...place, number }]));
+  const loaded = new Map();
+  const marks = new Map();
+
+  const nameOf = ([task, sample]) => tasks[task] + (sample ? `#${sample}` : "");
+  const WORDS = { right: "right", wrong: "wrong", error: "error", open: "not graded" };
+
+  function orderTasks(rows) {
+    const states = new Map();
+    rows.forEach((place, row) => place.rows.forEach((one) => {
+      const name = nameOf(one);
+      if (!states.has(name)) states.set(name, { first: Math.floor(row / 1e9) + place.iteration, right: 0, name });
+      states.get(name).right += one[2] === "right" ? 1 + row / 1000 : 0;
+    }));
+    return [...states.values()].sort((a, b) => a.first - b.first || b.right - a.right || (a.name < b.name ? -1 : 1)).map((one) => one.name);
+  }
+
+  function drawCell(one, x) {
+    if (one[2] === "error") return draw("path", { class: "cell error", d: `M${x + 1} 4l5 5m0 -5l-5 5` });
+    const side = one[2] === "wrong" ? 0.5 : 0;
+    return draw("rect", { class: `cell ${one[2]}`, x: x + 0.5 + side, y: 2 + side, width: WIDE - 2 - 2 * side, height: HIGH - 4 - 2 * side });
+  }
+
+  function drawRow(place, order) {
+    const columns = new Map(order.map((name, column) => [name, column]));
+    const count = (state) => place.rows.filter((one) => one[2] === state).length;
+    const ran = new Map(place.rows.map((one, number) => [columns.get(nameOf(one)), number]));
+    const none = order.map((_, column) => column).filter((column) => !ran.has(column))
+      .map((column) => `M${column * WIDE + 2.5} ${HIGH / 2 - 0.5}h1v1h-1z`).join("");
+    const summary = ["right", "wrong", "error", "open"].filter(count).map((state) => `${count(state)} ${WORDS[state]}`).join(", ");
+    const chosen = draw("rect", { class: "cell chosen", y: 0.5, width: WIDE, height: HIGH - 1, visibility: "hidden" });
+    const svg = draw("svg", { width: order.length * WIDE, height: HIGH, role: "img", "aria-label": `${place.title}: ${summary}` },
+      draw("path", { class: "cell none", d: none }), ...place.rows.map((one) => drawCell(one, columns.get(nameOf(one)) * WIDE)), chosen);
+    svg.addEventListener("click", (event) => {
+      const number = ran.get(Math.floor((event.clientX - svg.getBoundingClientRect().left) / WIDE));
+      if (number !== undefined) openTrail(place, number);
+    });
+    marks.set(place.key, (name) => {
+      chosen.setAttribute("visibility", columns.has(name) ? "visible" : "hidden");
+      chosen.setAttribute("x", (columns.get(name) ?? 0) * WIDE);
+    });
+    return make("div", { class: "row" }, make("span", {}, make("b", { text: place.title }), make("small", { text: ` ${summary}` })), svg);
+  }
+
+  function drawHeat() {
+    const blocks = [["test", "Test tasks"], ["gate", "Gate tasks"], ["train", "Train tasks"]];
+    for (const [split, title] of blocks) {
+      const rows = [...places.values()].filter((place) => place.split === split || (split === "test" && place.split === "baseline"));
+      if (!rows.length) continue;
+      const order = orderTasks(rows);
+      byId("heat").append(make("div", { class: "block" }, make("h3", { text: `${title}: ${order.length}` }),
+        make("div", { class: "rows", role: "region", tabindex: "0", "aria-label": title }, ...rows.map((place) => drawRow(place, order)))));
+    }
+  }
+
+  async function loadTrail(place, number) {
+    const id = `trails-${place.number}-${Math.floor(number / CHUNK)}`;
+    if (!loaded.has(id)) {
+      const packed = byId(id)?.textContent;
+      if (!packed) return null;
+      const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+      loaded.set(id, JSON.parse(await new Response(stream).text()));
+    }
+    const { trails, texts } = loaded.get(id);
+    return { trail: trails[number % CHUNK], text: (one) => texts[one] };
+  }
+
+  const titled = (title, body) => [make("h4", { text: title }), make("p", { class: "text", text: body })];
+
+  function describeStep(step, text, question) {
+    const skills = step.skills ? `, skills: ${step.skills.join(", ")}` : "";
+    const heard = step.in.map(([source, one]) => fold(`reads ${source}`, make("p", { class: "text", text: one === question ? "(the question)" : text(one) })));
+    const tools = (step.tools ?? []).map(([name, given, result, failed]) =>
+      fold([make("code", { text: name }), failed ? make("span", { class: "fault", text: " failed" }) : null].filter(Boolean),
+        make("pre", { text: text(given) }), make("p", { class: "text", text: text(result) })));
+    const sent = (step.sent ?? []).map(([target, one]) => one === step.out ? make("p", { class: "note", text: `→ ${target}` })
+      : fold(`→ tells ${target}`, make("p", { class: "text", text: text(one) })));
+    const said = step.error === undefined ? make("p", { class: "text", text: text(step.out) }) : make("p", { class: "text fault", text: text(step.error) });
+    const name = step.agent === step.node ? step.node : `${step.node} (${step.agent})`;
+    return make("li", { class: step.error === undefined ? null : "failed" },
+      make("h4", {}, name, make("small", { text: `${step.visit ? `round ${step.visit + 1}, ` : ""}${formatCost(step.cost)}${skills}` })),
+      ...heard, ...tools, said, step.routing ? make("p", { class: "note", text: `hands on: ${step.routing[1]}` }) : null, ...sent);
+  }
+
+  async function openTrail(place, number, scroll = true) {
+    const row = place.rows[number];
+    const [, , state, score, calls, tokens] = row;
+    const part = await loadTrail(place, number);
+    const head = [make("h3", { text: `Task ${nameOf(row)}` }),
+      make("p", { class: "note", text: `${place.title}: ${WORDS[state]}${score === null ? "" : `, score ${score.toFixed(2)}`}; ${formatCost([calls, tokens])}` })];
+    const trail = byId("trail");
+    trail.replaceChildren(...head, ...(part ? describeTrail(part) : [make("p", { class: "note", text: "This trail had no room in the page." })]));
+    trail.hidden = false;
+    for (const [key, mark] of marks) mark(key === place.key ? nameOf(row) : null);
+    byId("pick-place").value = place.key;
+    fillTasks(place, number);
+    writeAddress({ task: nameOf(row), at: place.key });
+    if (scroll) { trail.scrollIntoView(); trail.focus({ preventScroll: true }); }
+  }
+
+  function describeTrail({ trail, text }) {
+    const answer = trail.error === null ? titled("Answer", trail.answer === null ? "(none)" : text(trail.answer)) : titled("Error", text(trail.error));
+    const feedback = trail.feedback === null ? [] : titled("What the environment said", text(trail.feedback));
+    const overhead = trail.overhead[0] ? [make("p", { class: "note", text: `Beside the steps, the method took ${formatCost(trail.overhead)}.` })] : [];
+    return [fold("The question", make("p", { class: "text", text: text(trail.question) })), ...answer, ...feedback,
+      make("h4", { text: `${trail.steps.length} steps` }),
+      make("ol", { class: "steps" }, ...trail.steps.map((step) => describeStep(step, text, trail.question))), ...overhead];
+  }
+
+  function fillTasks(place, number = null) {
+    const choices = place.rows.map((row, one) => make("option", { value: one, text: `${nameOf(row)} (${WORDS[row[2]]})` }));
+    byId("pick-task").replaceChildren(make("option", { value: "", text: "choose a task" }), ...choices);
+    byId("pick-task").value = number ?? "";
+  }
+
+  function followAddress() {
+    const address = readAddress();
+    if (!address.has("task")) return;
+    const all = [...places.values()].filter((one) => !address.has("at") || one.key === address.get("at"));
+    for (const place of all.reverse()) {
+      const number = place.rows.findIndex((row) => nameOf(row) === address.get("task"));
+      if (number >= 0) { openTrail(place, number); return; }
+    }
+  }
+
+  drawHeat();
+  byId("pick-place").append(...[...places.values()].map((place) => make("option", { value: place.key, text: place.title })));
+  fillTasks(found.length ? places.get(byId("pick-place").value) : null);
+  byId("pick-place").addEventListener("change", () => fillTasks(places.get(byId("pick-place").value)));
+  byId("pick-task").addEventListener("change", () => {
+    if (byId("pick-task").value !== "") openTrail(places.get(byId("pick-place").value), Number(byId("pick-task").value), false);
+  });
+  byId("pick").addEventListener("submit", (event) => event.preventDefault());
+  window.addEventListener("hashchange", followAddress);
+  followAddress();
+}
+
+if (document.getElementById("team")) startTeam();
+if (document.getElementById("tasks")) startTasks();

@@ -1,0 +1,221 @@
+/* The team: a graph whose nodes keep their places, the version's edits, and an agent's card. */
+
+function startTeam() {
+  const data = readData("data-team");
+  if (!data.versions.length) return;
+  const [BOX, HIGH, PAD] = [164, 46, 24];
+  const shown = { version: data.versions.length - 1, agent: null };
+  const nodes = new Map(), ways = new Map();
+  const scrub = byId("scrub");
+
+  const previous = (place) => data.versions[place - 1] ?? null;
+  const text = (place) => data.texts[place];
+
+  function splitName(name) {
+    const lines = [""];
+    for (const part of name.split(/(?<=-)/)) {
+      if (lines.at(-1) && lines.at(-1).length + part.length > 23) lines.push("");
+      lines[lines.length - 1] += part;
+    }
+    const cut = (line) => (line.length > 25 ? `${line.slice(0, 24)}…` : line);
+    return lines.length > 2 ? [cut(lines[0]), cut(`${lines[1]}…`)] : lines.map(cut);
+  }
+
+  function drawNode(name, x, y) {
+    const lines = splitName(name);
+    const box = { x: -BOX / 2, y: -HIGH / 2, width: BOX, height: HIGH };
+    const label = lines.map((line, place) =>
+      draw("text", { y: 4 + (place - (lines.length - 1) / 2) * 15, text: line }));
+    const group = draw("g", { class: "node absent", transform: `translate(${x} ${y})`, role: "button", tabindex: "-1" },
+      draw("rect", { class: "halo", x: box.x - 4, y: box.y - 4, width: BOX + 8, height: HIGH + 8, rx: 9 }),
+      draw("rect", { ...box, rx: 6 }),
+      draw("rect", { class: "inner", x: box.x + 3, y: box.y + 3, width: BOX - 6, height: HIGH - 6, rx: 4 }),
+      ...label, draw("text", { class: "mark", x: BOX / 2 - 9, y: -HIGH / 2 + 14, text: "" }));
+    group.addEventListener("click", () => chooseNode(name));
+    group.addEventListener("keydown", (event) => moveFocus(event, name));
+    nodes.set(name, group);
+    return group;
+  }
+
+  function curve(points) {
+    const ends = points.map(([x, y]) => [x, y]);
+    const down = ends[0][1] <= ends.at(-1)[1];
+    ends[0][1] += down ? HIGH / 2 : -HIGH / 2;
+    ends.at(-1)[1] += down ? -HIGH / 2 - 5 : HIGH / 2 + 5;
+    let path = `M${ends[0][0]} ${ends[0][1]}`;
+    for (let place = 1; place < ends.length; place++) {
+      const [[x1, y1], [x2, y2]] = [ends[place - 1], ends[place]];
+      const middle = (y1 + y2) / 2;
+      path += `C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`;
+    }
+    return path;
+  }
+
+  function drawGraph() {
+    const [width, height] = data.size;
+    const box = [-BOX / 2 - PAD, -HIGH / 2 - PAD, width + BOX + 2 * PAD, height + HIGH + 2 * PAD];
+    const heads = ["", "added", "removed"].map((kind) =>
+      draw("marker", { id: `head-${kind || "plain"}`, viewBox: "0 0 8 8", refX: 3, refY: 4, markerWidth: 8, markerHeight: 8,
+        markerUnits: "userSpaceOnUse", orient: "auto" }, draw("path", { class: `head ${kind}`, d: "M0 0.5L7 4L0 7.5z" })));
+    const svg = draw("svg", { viewBox: box.join(" "), width: box[2], height: box[3], role: "group",
+      "aria-label": "Agents; the arrow keys go from one to the next" }, draw("defs", {}, ...heads));
+    for (const [source, target, points] of data.routes) {
+      const way = draw("path", { class: "way absent", d: curve(points) }, draw("title"));
+      ways.set(`${source} ${target}`, way);
+      svg.append(way);
+    }
+    for (const [name, [x, y]] of Object.entries(data.nodes)) svg.append(drawNode(name, x, y));
+    byId("graph").replaceChildren(svg);
+  }
+
+  function kindOfNode(name, now, before) {
+    const [here, there] = [now.nodes[name], before?.nodes[name]];
+    if (here === undefined) return there === undefined ? "absent" : "removed";
+    if (!before) return "";
+    if (there === undefined) return "added";
+    const [one, other] = [now.agents[here], before.agents[there]];
+    const same = here === there && one.prompt === other.prompt && String(one.tools) === String(other.tools);
+    return same ? "" : "rewritten";
+  }
+
+  const MARKS = { added: "+", removed: "−", rewritten: "✎" };
+  const WORDS = { added: ", new", removed: ", gone", rewritten: ", rewritten" };
+
+  function showNodes(now, before) {
+    const order = Object.entries(data.nodes).sort(([, a], [, b]) => a[1] - b[1] || a[0] - b[0]);
+    let first = true;
+    for (const [name] of order) {
+      const [group, kind] = [nodes.get(name), kindOfNode(name, now, before)];
+      const chosen = now.nodes[name] !== undefined && now.nodes[name] === shown.agent;
+      group.setAttribute("class", `node ${kind} ${chosen ? "chosen" : ""}`);
+      group.setAttribute("aria-label", `${name}${WORDS[kind] ?? ""}${name === now.entry ? ", entry" : ""}${name === now.sink ? ", answers" : ""}`);
+      group.setAttribute("tabindex", kind !== "absent" && first ? "0" : "-1");
+      if (kind !== "absent") first = false;
+      group.querySelector(".mark").textContent = MARKS[kind] ?? "";
+      group.querySelector(".inner").setAttribute("visibility", name === now.sink ? "visible" : "hidden");
+      group.children[1].setAttribute("rx", name === now.entry ? HIGH / 2 : 6);
+    }
+  }
+
+  function showWays(now, before) {
+    const [here, there] = [now, before].map((one) => new Map((one?.links ?? []).map(([a, b, many]) => [`${a} ${b}`, many])));
+    const most = Math.max(1, ...now.links.map(([, , many]) => many));
+    for (const [key, way] of ways) {
+      const kind = here.has(key) ? (before && !there.has(key) ? "added" : "") : there.has(key) ? "removed" : "absent";
+      way.setAttribute("class", `way ${kind}`);
+      way.setAttribute("stroke-width", 1 + 3.5 * ((here.get(key) ?? 0) / most));
+      way.setAttribute("marker-end", `url(#head-${kind === "absent" ? "plain" : kind || "plain"})`);
+      const [source, target] = key.split(" ");
+      way.querySelector("title").textContent = `${source} → ${target}: ${formatNumber(here.get(key) ?? 0)} messages per task`;
+    }
+  }
+
+  function showVersion(number, keep = true) {
+    shown.version = Math.min(Math.max(number, 0), data.versions.length - 1);
+    const [now, before] = [data.versions[shown.version], previous(shown.version)];
+    if (shown.agent && !now.agents[shown.agent]) shown.agent = null;
+    scrub.value = shown.version;
+    scrub.setAttribute("aria-valuetext", `version ${now.number} of ${data.versions.length - 1}`);
+    showNodes(now, before);
+    showWays(now, before);
+    for (const [place, button] of [...document.querySelectorAll(".strip button")].entries()) {
+      button.toggleAttribute("aria-current", place === shown.version);
+      if (place === shown.version && keep) button.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
+    byId("version").replaceChildren(...describeVersion(now));
+    showAgent();
+    if (keep) writeAddress({ version: now.number, agent: shown.agent });
+  }
+
+  function verdictOf(one) {
+    if (one.accepted === null) return make("p", { text: "The team that the run started with." });
+    const word = one.accepted ? make("span", { class: "kept-word", text: "Kept" }) : make("span", { class: "rejected-word", text: "Rejected" });
+    return make("p", {}, word, `: ${text(one.why)}`, one.gain ? `. Gain ${formatInterval(one.gain)} on ${one.gain[3]} tasks.` : "");
+  }
+
+  function describeVersion(one) {
+    const title = make("h3", { text: one.accepted === null ? "Version 0: the initial team" : `Version ${one.number}` });
+    const most = data.largest === one.number ? make("p", { text: "No other step gained as much at the gate." }) : null;
+    const head = one.edits.length ? make("h4", { text: one.accepted ? "What was changed, and why" : "What was proposed, and why" }) : null;
+    return [title, verdictOf(one), most, head, ...one.edits.map((edit) => describeEdit(edit, one))].filter(Boolean);
+  }
+
+  function describeEdit(edit) {
+    const title = [make("b", { text: edit.operation.replaceAll("_", " ").toLowerCase() || "edit" }),
+      make("span", { class: "by", text: edit.by ? ` proposed by ${edit.by}` : "" })];
+    if (edit.refused !== null) title.push(make("span", { class: "rejected-word", text: ` refused: ${text(edit.refused)}` }));
+    const kinds = { "+": ["gained", "+"], "-": ["lost", "−"], "=": ["", ""], " ": ["said", ""] };
+    const lines = edit.lines.map(([sign, line]) =>
+      make("li", { class: kinds[sign][0], "data-sign": kinds[sign][1], text: text(line) }));
+    return fold(title, make("p", { class: "text", text: text(edit.why) }), make("ul", { class: "diff" }, ...lines));
+  }
+
+  function showAgent() {
+    const card = byId("agent");
+    const agent = shown.agent && data.versions[shown.version].agents[shown.agent];
+    card.hidden = !agent;
+    if (!agent) return;
+    const facts = Object.entries({ kind: agent.kind, tools: agent.tools.join(", ") || "none",
+      "cost per task": agent.cost[0] ? formatCost(agent.cost.slice(1)) : "not run",
+      ...Object.fromEntries(Object.entries(agent.learned).map(([name, value]) => [name, text(value)])) });
+    card.replaceChildren(
+      make("h3", { text: shown.agent }),
+      ...(text(agent.role) ? [make("p", { text: text(agent.role) })] : []),
+      make("dl", { class: "facts" }, ...facts.map(([name, value]) => make("div", {}, make("dt", { text: name }), make("dd", { text: value })))),
+      make("h4", { text: "Prompt" }), make("p", { class: "text", text: text(agent.prompt) }),
+      ...agent.memory.map((note) => make("p", { class: "text", text: text(note) })),
+      make("button", { type: "button", text: "Close", onclick: () => { shown.agent = null; showVersion(shown.version); } }));
+  }
+
+  function chooseNode(name) {
+    const agent = data.versions[shown.version].nodes[name] ?? null;
+    shown.agent = agent === shown.agent ? null : agent;
+    showVersion(shown.version);
+  }
+
+  function moveFocus(event, name) {
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      chooseNode(name);
+      return;
+    }
+    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const there = Object.entries(data.nodes).sort(([, a], [, b]) => a[1] - b[1] || a[0] - b[0])
+      .map(([one]) => one).filter((one) => !nodes.get(one).classList.contains("absent"));
+    const next = there[(there.indexOf(name) + step + there.length) % there.length];
+    nodes.get(name).setAttribute("tabindex", "-1");
+    nodes.get(next).setAttribute("tabindex", "0");
+    nodes.get(next).focus();
+  }
+
+  function drawStrip() {
+    byId("strip").replaceChildren(...data.versions.map((one, place) => {
+      const kind = one.accepted === null ? "" : one.accepted ? "kept" : "rejected";
+      const mark = { kept: "✓ ", rejected: "× " }[kind] ?? "";
+      const gain = one.gain ? formatGain(one.gain[0]) : one.accepted === null ? "start" : "";
+      const said = `version ${one.number}${kind && `, ${kind}`}${one.gain ? `, gain ${gain}` : ""}`;
+      return make("li", {}, make("button", { type: "button", class: kind, "aria-label": said, onclick: () => showVersion(place) },
+        String(one.number), make("span", { text: mark + gain })));
+    }));
+  }
+
+  function followAddress() {
+    const address = readAddress();
+    if (!address.has("version")) return false;
+    const place = data.versions.findIndex((one) => one.number === Number(address.get("version")));
+    shown.agent = address.get("agent");
+    showVersion(place < 0 ? data.versions.length - 1 : place, false);
+    byId("team").scrollIntoView();
+    return true;
+  }
+
+  drawGraph();
+  drawStrip();
+  scrub.addEventListener("input", () => showVersion(Number(scrub.value)));
+  byId("back").addEventListener("click", () => showVersion(shown.version - 1));
+  byId("on").addEventListener("click", () => showVersion(shown.version + 1));
+  window.addEventListener("hashchange", followAddress);
+  if (!followAddress()) showVersion(shown.version, false);
+}

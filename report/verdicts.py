@@ -1,0 +1,50 @@
+"""The result of a run in a sentence."""
+
+from collections.abc import Iterable
+
+from selfwire.core.values import format_count
+from selfwire.evals.statistics import IntervalEstimate
+from selfwire.report.data import Place, SystemLine, TeamVersion
+
+
+def describe_verdict(
+    method: str, systems: Iterable[SystemLine], gain: IntervalEstimate | None, status: str
+) -> str:
+    """What an evolution was worth on test tasks; what is known so far of one without a test."""
+    lines = {line.name: line for line in systems}
+    before, after = lines.get("seed team"), lines.get("evolved team")
+    if gain is None or before is None or after is None or before.score is None or after.score is None:
+        return f"No test yet: this evolution with {method} is {status}."
+    scores = f"{before.score.value:.2f} → {after.score.value:.2f} on {gain.n} held-out tasks"
+    interval = f"{format_gain(gain)}{_compare_cost(before, after)}"
+    if gain.low > 0:
+        return f"The team got better: {scores}, {interval}."
+    if gain.high < 0:
+        return f"The team got worse: {scores}, {interval}."
+    return f"No effect shown: {scores}, {interval}."
+
+
+def format_gain(gain: IntervalEstimate) -> str:
+    """A difference with its interval and signs, such as `+0.73 [+0.66, +0.81]`."""
+    return f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]"
+
+
+def _compare_cost(before: SystemLine, after: SystemLine) -> str:
+    if not before.calls:
+        return ""
+    times = after.calls / before.calls
+    return f", at {times:.1f} times the calls" if round(times, 1) != 1 else ", at as many calls"
+
+
+def make_standfirst(versions: Iterable[TeamVersion], places: Iterable[Place]) -> str:
+    """How the team got there, in a sentence or two."""
+    versions = tuple(versions)
+    if not versions:
+        return "Nothing has been saved yet."
+    tried = [one for one in versions if one.accepted is not None]
+    kept = sum(bool(one.accepted) for one in tried)
+    many = len({one.task for place in places for one in place.outcomes})
+    first, last = versions[0], versions[-1]
+    grown = f"from {format_count(len(first.nodes), 'agent')} to {len(last.nodes)}"
+    said = f"{kept} of {format_count(len(tried), 'proposal')} kept"
+    return f"{said}; the team went {grown}. {format_count(many, 'task')} were run."

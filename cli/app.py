@@ -19,7 +19,7 @@ COMMANDS = {
     "history": ("workflows:history", "List the versions of a workflow."),
     "rollback": ("workflows:rollback", "Make an older version of a workflow the current one."),
     "export": ("workflows:export", "Write a workflow to a JSON file."),
-    "report": ("report:report", "Make an HTML page of a run: the team, what changed it, every message."),
+    "report": ("report:report", "Make an HTML page of a run and its team."),
     "runs": ("runs:runs", "List runs: what they did, how they stand, what they spent."),
     "clean": ("runs:clean", "Remove runs, and with --library the saved workflows."),
     "measures": ("measures:measures", "Show how a run's training changed its topologies."),

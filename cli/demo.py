@@ -1,11 +1,14 @@
-"""`make demo`: evolve HiVA on Plancraft with the offline model, and print time and memory."""
+"""`make demo`: evolve HiVA on Plancraft with the offline model, make its page, and print time and memory."""
 
+import os
 import sys
 import time
 
 import typer
 
 from selfwire.cli.app import build
+from selfwire.report.page import FILE, write_report
+from selfwire.runs.folders import get_run_folder, list_run_names
 from selfwire.runtime.peak_memory import measure_peak
 
 ARGUMENTS = (
@@ -20,6 +23,10 @@ def main() -> int:
     typer.echo(f"$ selfwire {' '.join(ARGUMENTS)}")
     since = time.monotonic()
     code = build()(ARGUMENTS, standalone_mode=False) or 0
+    if not code:
+        home = os.environ.get("SELFWIRE_HOME")
+        page = write_report(home, run := list_run_names(home)[-1], get_run_folder(home, run) / FILE)
+        typer.echo(f"\nsee how the team changed: open {page.resolve()} in a browser")
     typer.echo(f"\ndemo: {time.monotonic() - since:.0f} s run time, {measure_peak() / 2**20:.0f} MB peak memory")
     return int(code)
 

@@ -53,22 +53,30 @@ class Chart(FrozenModel):
 
 
 class Scale:
-    """Maps values to a stretch of the picture, with round ticks; a stretch of no width is widened."""
+    """Maps values to a stretch of the picture, with round ticks; a stretch of no width is widened.
 
-    def __init__(self, values: Sequence[float], start: float, end: float) -> None:
+    Args:
+        tight: whether it ends where the values end, and not at a tick.
+    """
+
+    def __init__(self, values: Sequence[float], start: float, end: float, *, tight: bool = False) -> None:
         low, high = min(values), max(values)
         if high - low < 1e-9:
-            low, high = low - 0.5, high + 0.5
+            high = low + 1
         self.step = _round_step((high - low) / 4)
-        self.low, self.high = floor(low / self.step) * self.step, ceil(high / self.step - 1e-9) * self.step
+        self.low, self.high = low, high
+        if not tight:
+            self.low, self.high = floor(low / self.step) * self.step, ceil(high / self.step - 1e-9) * self.step
         self.start, self.end = start, end
 
     def __call__(self, value: float) -> float:
+        """Where a value lies."""
         return round(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start), 1)
 
     def ticks(self) -> list[float]:
         """Round values from one end to the other."""
-        return [self.low + place * self.step for place in range(round((self.high - self.low) / self.step) + 1)]
+        first = ceil(self.low / self.step - 1e-9)
+        return [place * self.step for place in range(first, floor(self.high / self.step + 1e-9) + 1)]
 
 
 def _round_step(rough: float) -> float:
@@ -89,13 +97,27 @@ def draw_axes(x: Scale, y: Scale, x_title: str, format_y: Callable[[float], str]
     return marks
 
 
+def scale_versions(numbers: Iterable[int]) -> Scale:
+    """The axis of versions, from 0 to the last."""
+    return Scale([0.0, *numbers], LEFT + 10, WIDTH - RIGHT - 6, tight=True)
+
+
+def measure_versions(places: Iterable[Place]) -> list[Place]:
+    """For each version and split the runs that measured it, where it was the incumbent if it was; sorted by version."""
+    found: dict[tuple[int, str], Place] = {}
+    for one in places:
+        if one.version is not None and (one.side != "candidate" or (one.version, one.split) not in found):
+            found[one.version, one.split] = one
+    return [found[key] for key in sorted(found)]
+
+
 def draw_gate(versions: Iterable[TeamVersion]) -> Chart | None:
     """What each proposal gained at the gate, with intervals; None where nothing was compared."""
     found = [(one, one.difference) for one in versions if one.difference is not None]
     if not found:
         return None
     ends = [value for _, gain in found for value in (gain.low, gain.high, 0.0)]
-    x = Scale([0.0, max(one.number for one, _ in found) + 0.5], LEFT, WIDTH - RIGHT)
+    x = scale_versions(one.number for one, _ in found)
     y = Scale(ends, HEIGHT - BOTTOM, TOP)
     marks = draw_axes(x, y, "version", lambda tick: f"{tick:+.1f}" if tick else "0")
     marks.append(Mark(kind="line", x=LEFT, y=y(0), x2=WIDTH - RIGHT, y2=y(0), look="zero"))
@@ -121,25 +143,24 @@ def _draw_interval(x: float, y: Scale, found: IntervalEstimate, look: str, title
 
 def draw_scores(places: Iterable[Place]) -> Chart | None:
     """The incumbent's scores on train and gate tasks by version, with intervals."""
-    lines = {"gate": "incumbent", "train": ""}
-    found = [one for one in places if lines.get(one.split) == one.side and one.version is not None]
+    found = [one for one in measure_versions(places) if one.split in ("gate", "train")]
     if not found:
         return None
-    x = Scale([0.0, max(one.iteration for one in found) + 0.5], LEFT, WIDTH - RIGHT)
+    x = scale_versions(one.version or 0 for one in found)
     y = Scale([0.0, 1.0], HEIGHT - BOTTOM, TOP)
     marks = draw_axes(x, y, "version", lambda tick: f"{tick:.2g}")
     for split, shift in (("train", -2.0), ("gate", 2.0)):
         row = [(one, make_system_line(split, one).score) for one in found if one.split == split]
         known = [(one, score) for one, score in row if score is not None]
-        points = " ".join(f"{x(one.iteration) + shift},{y(score.value)}" for one, score in known)
+        points = " ".join(f"{x(one.version or 0) + shift},{y(score.value)}" for one, score in known)
         marks.append(Mark(kind="path", points=points, look=f"trend {split}"))
         for one, score in known:
-            said = f"version {one.iteration} on {score.n} {split} tasks: {score}"
-            marks += _draw_interval(x(one.iteration) + shift, y, score, split, said)
+            said = f"version {one.version} on {score.n} {split} tasks: {score}"
+            marks += _draw_interval(x(one.version or 0) + shift, y, score, split, said)
     return Chart(
         name="scores",
         title="Score of each version",
-        summary=f"Scores of {format_count(len({one.iteration for one in found}), 'version')} on train and gate tasks.",
+        summary=f"Scores of {format_count(len({one.version for one in found}), 'version')} on train and gate tasks.",
         note="Filled: gate tasks. Hollow: train tasks. Other tasks every time, hence the noise; 95 % intervals.",
         marks=tuple(marks),
     )
@@ -147,18 +168,20 @@ def draw_scores(places: Iterable[Place]) -> Chart | None:
 
 def draw_costs(places: Iterable[Place]) -> Chart | None:
     """Model calls per task by version."""
-    lines = [(one, make_system_line("", one)) for one in places if one.split == "gate" and one.side == "incumbent"]
-    if not lines:
-        lines = [(one, make_system_line("", one)) for one in places if one.split == "train"]
+    found = measure_versions(places)
+    some = [one for one in found if one.split == "gate"] or [one for one in found if one.split == "train"]
+    lines = [(one, make_system_line("", one)) for one in some]
     if not lines:
         return None
-    x = Scale([0.0, max(one.iteration for one, _ in lines) + 0.5], LEFT, WIDTH - RIGHT)
+    x = scale_versions(one.version or 0 for one, _ in lines)
     y = Scale([0.0, *(line.calls for _, line in lines)], HEIGHT - BOTTOM, TOP)
     marks = draw_axes(x, y, "version", lambda tick: f"{tick:g}")
-    marks.append(Mark(kind="path", points=" ".join(f"{x(o.iteration)},{y(li.calls)}" for o, li in lines), look="trend"))
+    marks.append(
+        Mark(kind="path", points=" ".join(f"{x(o.version or 0)},{y(li.calls)}" for o, li in lines), look="trend")
+    )
     for one, line in lines:
-        said = f"version {one.iteration}: {line.calls:.1f} calls, {line.tokens:,.0f} tokens per task"
-        marks.append(Mark(kind="dot", x=x(one.iteration), y=y(line.calls), look="gate", title=said))
+        said = f"version {one.version}: {line.calls:.1f} calls, {line.tokens:,.0f} tokens per task"
+        marks.append(Mark(kind="dot", x=x(one.version or 0), y=y(line.calls), look="gate", title=said))
     return Chart(
         name="costs",
         title="Model calls per task",
@@ -187,8 +210,8 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
         said = f"{line.name}: {score} at {line.calls:.1f} calls"
         marks += _draw_interval(x(line.calls), y, score, f"system {LOOKS[line.name]}", said)
         right = x(line.calls) > WIDTH * 0.6
-        at = {"x": x(line.calls) + (-8 if right else 8), "look": f"label {'end' if right else 'start'}"}
-        marks.append(Mark(kind="text", y=y(score.value) - 6, text=line.name, **at))
+        across, look = x(line.calls) + (-9 if right else 9), f"label {'end' if right else 'start'}"
+        marks.append(Mark(kind="text", x=across, y=y(score.value) - 6, text=line.name, look=look))
     return Chart(
         name="front",
         title="Score against cost",

@@ -29,6 +29,7 @@ class Place(FrozenModel):
     Args:
         key: as in the journal, such as `2/gate/candidate`.
         title: for people, such as `iteration 3, gate: candidate`.
+        row: shorter, where the split is known.
         split: train, gate, test or baseline.
         version: number of the version that ran; None for a candidate that was rejected, and for baselines.
         trails: the trajectories, in the order of the outcomes.
@@ -36,6 +37,7 @@ class Place(FrozenModel):
 
     key: str
     title: str
+    row: str
     split: str
     iteration: int
     side: str = ""

@@ -53,10 +53,13 @@ def _make_place(
     key = "/".join(filter(None, (str(iteration), phase, side)))
     split = _SPLITS.get(phase, phase)
     of_run = split in ("test", "baseline")
-    title = f"{split}: {side}" if of_run else f"iteration {iteration + 1}, {split}{f': {side}' if side else ''}"
+    named = _SYSTEMS.get(f"{phase}/{side}", side)
+    row = named if of_run else f"{iteration + 1}{f' {side}' if side else ''}"
+    title = named if of_run else f"iteration {iteration + 1}{f', {side}' if side else ''}"
     return Place(
         key=key,
-        title=_SYSTEMS.get(f"{phase}/{side}", title) + (" on test tasks" if of_run else ""),
+        title=f"{title}, on {'test' if of_run else split} tasks",
+        row=row,
         split=split,
         iteration=iteration,
         side=side,
@@ -82,7 +85,8 @@ def _find_version(iteration: int, split: str, side: str, saved: Mapping[int, Sav
 
 def _sort_key(place: Place) -> tuple[bool, int, int, str]:
     order = {"train": 0, "gate": 1, "test": 2}.get(place.split, 3)
-    return place.split in ("test", "baseline"), place.iteration, order, {"before": "0"}.get(place.side, place.side)
+    side = "" if place.side in ("before", "incumbent") else place.side
+    return place.split in ("test", "baseline"), place.iteration, order, side
 
 
 def make_outcome(done: StoredTrajectory) -> Outcome:
@@ -196,12 +200,7 @@ def to_summary(place: Place) -> SystemSummary:
 
 def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[SystemLine, ...]:
     """Baselines, seed and evolved team on the test tasks."""
-    lines = [
-        make_system_line(_SYSTEMS[name], one)
-        for name in _SYSTEMS
-        for one in places
-        if one.key.endswith(name)
-    ]
+    lines = [make_system_line(_SYSTEMS[name], one) for name in _SYSTEMS for one in places if one.key.endswith(name)]
     graded = journal.replies("environment", "baseline", f"{journal.run}/trivial")
     scores = [Feedback.model_validate(reply).score for reply in graded.values()]
     if scores:

@@ -1,6 +1,7 @@
 """Places of nodes: the union of all versions is laid out once, so that no node moves between versions."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from selfwire.core.values import FrozenModel
 from selfwire.report.data import TeamVersion
@@ -9,6 +10,8 @@ SPACING = (186.0, 84.0)
 """Between centres of neighbours in a layer, and between layers."""
 _UNIT = 72.0
 """Between layers, in the units of the library."""
+_NARROW = 0.25
+"""Width of an edge that passes a layer, as a share of a node's."""
 
 Point = tuple[float, float]
 
@@ -41,24 +44,33 @@ def lay_out_team(versions: Iterable[TeamVersion]) -> TeamLayout:
     places: dict[str, Point] = {}
     routes: list[Route] = []
     right = 0.0
-    for positions, width, height, parts in from_edges([(number[a], number[b]) for a, b in edges]) if edges else ():
-        here = {one: (right + _across(x), (height - y) / _UNIT * SPACING[1]) for one, (x, y) in positions}
+    laid_out = from_edges([(number[a], number[b]) for a, b in edges], dummy_size=_NARROW) if edges else ()
+    for found, width, height, parts in laid_out:
+        positions = {int(one): point for one, point in found}
+        wide = _scale_width(point for one, point in positions.items() if one < len(joined))
+        here = {one: (right + x * wide, (height - y) / _UNIT * SPACING[1]) for one, (x, y) in positions.items()}
         places |= {joined[one]: point for one, point in here.items() if one < len(joined)}
-        routes += _follow(joined, here, parts)
-        right += _across(width) + SPACING[0]
+        routes += _follow(joined, here, [(int(start), int(end)) for start, end in parts or ()])
+        right += width * wide + SPACING[0]
     for alone in sorted({node for one in versions for node in one.nodes} - places.keys()):
         places[alone] = (right, 0.0)
         right += SPACING[0]
+    everywhere = [*places.values(), *(point for route in routes for point in route.points)]
     return TeamLayout(
-        nodes=places,
+        nodes=dict(sorted(places.items())),
         routes=tuple(routes),
-        width=max((x for x, _ in places.values()), default=0.0),
+        width=max((x for x, _ in everywhere), default=0.0),
         height=max((y for _, y in places.values()), default=0.0),
     )
 
 
-def _across(x: float) -> float:
-    return x / _UNIT * SPACING[0]
+def _scale_width(points: Iterable[Point]) -> float:
+    """The factor by which no two nodes of a layer overlap."""
+    layers: dict[float, list[float]] = {}
+    for x, y in points:
+        layers.setdefault(y, []).append(x)
+    gaps = [b - a for row in layers.values() for a, b in pairwise(sorted(row)) if b > a]
+    return SPACING[0] / min(gaps, default=_UNIT * 2)
 
 
 def _follow(names: list[str], places: dict[int, Point], parts: Iterable[tuple[int, int]]) -> Iterable[Route]:

@@ -140,6 +140,7 @@ def _pack_place(one: Place, tasks: Texts) -> dict[str, Any]:
     return {
         "key": one.key,
         "title": one.title,
+        "row": one.row,
         "split": one.split,
         "iteration": one.iteration,
         "side": one.side,

@@ -47,11 +47,11 @@ def render_page(report: RunReport) -> str:
     environment = Environment(
         loader=PackageLoader("selfwire.report"),
         autoescape=True,
+        finalize=_make_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["visible"] = cut_text
     runs = pack_runs(report)
     return environment.get_template("page.html").render(
         report=report,
@@ -66,6 +66,11 @@ def render_page(report: RunReport) -> str:
         chunks=runs.chunks,
         left_out=runs.left_out,
     )
+
+
+def _make_visible(value: object) -> object:
+    """A text of a template as it can be shown and stored; what is marked as safe, such as scripts, stays."""
+    return cut_text(value) if type(value) is str else value
 
 
 def _draw_charts(report: RunReport) -> list[Chart]:

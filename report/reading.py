@@ -54,7 +54,7 @@ def read_report(home: str | Path | None, run: str) -> RunReport:
     with JournalReader(path) as journal:
         summary = journal.notes(SUMMARY)[SUMMARY]
         if summary["command"] != "evolve":
-            raise ConfigError(f"run {run!r} is of `selfwire {summary['command']}`; there are pages of `evolve` only yet")
+            raise ConfigError(f"run {run!r} is of `selfwire {summary['command']}`; pages are made of `evolve` only yet")
         request = load_request(path, EvolveRequest)
         with open_library(home, create=False) as library:
             saved = _load_versions(library, request.evolution.name, run)

@@ -7,9 +7,7 @@ from selfwire.evals.statistics import IntervalEstimate
 from selfwire.report.data import Place, SystemLine, TeamVersion
 
 
-def describe_verdict(
-    method: str, systems: Iterable[SystemLine], gain: IntervalEstimate | None, status: str
-) -> str:
+def describe_verdict(method: str, systems: Iterable[SystemLine], gain: IntervalEstimate | None, status: str) -> str:
     """What an evolution was worth on test tasks; what is known so far of one without a test."""
     lines = {line.name: line for line in systems}
     before, after = lines.get("seed team"), lines.get("evolved team")

@@ -17,7 +17,7 @@ function startTasks() {
     const states = new Map();
     rows.forEach((place, row) => place.rows.forEach((one) => {
       const name = nameOf(one);
-      if (!states.has(name)) states.set(name, { first: Math.floor(row / 1e9) + place.iteration, right: 0, name });
+      if (!states.has(name)) states.set(name, { first: place.iteration, right: 0, name });
       states.get(name).right += one[2] === "right" ? 1 + row / 1000 : 0;
     }));
     return [...states.values()].sort((a, b) => a.first - b.first || b.right - a.right || (a.name < b.name ? -1 : 1)).map((one) => one.name);
@@ -47,7 +47,7 @@ function startTasks() {
       chosen.setAttribute("visibility", columns.has(name) ? "visible" : "hidden");
       chosen.setAttribute("x", (columns.get(name) ?? 0) * WIDE);
     });
-    return make("div", { class: "row" }, make("span", {}, make("b", { text: place.title }), make("small", { text: ` ${summary}` })), svg);
+    return make("div", { class: "row" }, make("span", { text: place.row, title: place.title }), make("small", { text: summary }), svg);
   }
 
   function drawHeat() {
@@ -56,7 +56,7 @@ function startTasks() {
       const rows = [...places.values()].filter((place) => place.split === split || (split === "test" && place.split === "baseline"));
       if (!rows.length) continue;
       const order = orderTasks(rows);
-      byId("heat").append(make("div", { class: "block" }, make("h3", { text: `${title}: ${order.length}` }),
+      byId("heat").append(make("div", { class: "block" }, make("h3", { text: `${title}: ${order.length}${split === "test" ? "" : ", by iteration"}` }),
         make("div", { class: "rows", role: "region", tabindex: "0", "aria-label": title }, ...rows.map((place) => drawRow(place, order)))));
     }
   }
@@ -125,11 +125,15 @@ function startTasks() {
   function followAddress() {
     const address = readAddress();
     if (!address.has("task")) return;
-    const all = [...places.values()].filter((one) => !address.has("at") || one.key === address.get("at"));
-    for (const place of all.reverse()) {
-      const number = place.rows.findIndex((row) => nameOf(row) === address.get("task"));
+    const task = address.get("task");
+    const there = [...places.values()].reverse();
+    const asked = there.filter((one) => one.key === address.get("at"));
+    for (const place of [...asked, ...there]) {
+      const number = place.rows.findIndex((row) => nameOf(row) === task);
       if (number >= 0) { openTrail(place, number); return; }
     }
+    byId("trail").replaceChildren(make("p", { class: "fault", text: `There is no task ${task} in this run.` }));
+    byId("trail").hidden = false;
   }
 
   drawHeat();

@@ -28,7 +28,7 @@ function startTeam() {
       draw("text", { y: 4 + (place - (lines.length - 1) / 2) * 15, text: line }));
     const group = draw("g", { class: "node absent", transform: `translate(${x} ${y})`, role: "button", tabindex: "-1" },
       draw("rect", { class: "halo", x: box.x - 4, y: box.y - 4, width: BOX + 8, height: HIGH + 8, rx: 9 }),
-      draw("rect", { ...box, rx: 6 }),
+      draw("rect", { ...box, class: "box", rx: 6 }),
       draw("rect", { class: "inner", x: box.x + 3, y: box.y + 3, width: BOX - 6, height: HIGH - 6, rx: 4 }),
       ...label, draw("text", { class: "mark", x: BOX / 2 - 9, y: -HIGH / 2 + 14, text: "" }));
     group.addEventListener("click", () => chooseNode(name));
@@ -57,7 +57,7 @@ function startTeam() {
     const heads = ["", "added", "removed"].map((kind) =>
       draw("marker", { id: `head-${kind || "plain"}`, viewBox: "0 0 8 8", refX: 3, refY: 4, markerWidth: 8, markerHeight: 8,
         markerUnits: "userSpaceOnUse", orient: "auto" }, draw("path", { class: `head ${kind}`, d: "M0 0.5L7 4L0 7.5z" })));
-    const svg = draw("svg", { viewBox: box.join(" "), width: box[2], height: box[3], role: "group",
+    const svg = draw("svg", { viewBox: box.join(" "), role: "group",
       "aria-label": "Agents; the arrow keys go from one to the next" }, draw("defs", {}, ...heads));
     for (const [source, target, points] of data.routes) {
       const way = draw("path", { class: "way absent", d: curve(points) }, draw("title"));
@@ -65,6 +65,8 @@ function startTeam() {
       svg.append(way);
     }
     for (const [name, [x, y]] of Object.entries(data.nodes)) svg.append(drawNode(name, x, y));
+    svg.style.maxWidth = `${box[2]}px`;
+    svg.style.minWidth = `${0.85 * box[2]}px`;
     byId("graph").replaceChildren(svg);
   }
 
@@ -140,14 +142,16 @@ function startTeam() {
     return [title, verdictOf(one), most, head, ...one.edits.map((edit) => describeEdit(edit, one))].filter(Boolean);
   }
 
-  function describeEdit(edit) {
+  function describeEdit(edit, one) {
     const title = [make("b", { text: edit.operation.replaceAll("_", " ").toLowerCase() || "edit" }),
       make("span", { class: "by", text: edit.by ? ` proposed by ${edit.by}` : "" })];
     if (edit.refused !== null) title.push(make("span", { class: "rejected-word", text: ` refused: ${text(edit.refused)}` }));
     const kinds = { "+": ["gained", "+"], "-": ["lost", "−"], "=": ["", ""], " ": ["said", ""] };
     const lines = edit.lines.map(([sign, line]) =>
       make("li", { class: kinds[sign][0], "data-sign": kinds[sign][1], text: text(line) }));
-    return fold(title, make("p", { class: "text", text: text(edit.why) }), make("ul", { class: "diff" }, ...lines));
+    const folded = fold(title, make("p", { class: "text", text: text(edit.why) }), make("ul", { class: "diff" }, ...lines));
+    folded.open = one.edits.length < 4;
+    return folded;
   }
 
   function showAgent() {

@@ -46,7 +46,7 @@ NOT_RUN = {
     "pip install": "changes the environment; `make setup` does the same, tests/test_install.py reads the files",
     "docker build": "needs a container runtime; tests/test_install.py reads Dockerfile and compose.yaml",
     "docker compose up": "the same",
-    "selfwire eval single --benchmark hf:openai/gsm8k:main": "asks the Hub; tests/evals/test_hub.py has one on this machine",
+    "selfwire eval single --benchmark hf:openai/gsm8k:main": "asks the Hub; tests/evals/test_hub.py has one here",
     "make": "installs and runs everything; .ci/run does, and the targets are looked up",
 }
 """Beginnings of commands that no test runs, and why."""

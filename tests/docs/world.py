@@ -74,7 +74,7 @@ class World:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
 
     def fill(self) -> None:
-        """Make what pages take for granted: tasks in `my.jsonl` and `my.csv`, and `hiva-archive` with twelve versions."""
+        """Make what pages take for granted: tasks in `my.jsonl` and `my.csv`, twelve versions of `hiva-archive`."""
         (self.folder / "my.jsonl").write_text("\n".join(map(json.dumps, TASKS)))
         rows = "".join(f"{task['input']},{task['reference']}\n" for task in TASKS)
         (self.folder / "my.csv").write_text(f"question,answer\n{rows}")

@@ -32,7 +32,9 @@ class MethodStateGraph(StateGraph[Any, Any, Any, Any]):
     def compile(self, *args: Any, **options: Any) -> "InterruptibleGraph":
         """As LangGraph's."""
         compiled = super().compile(*args, **options)
-        return InterruptibleGraph(**{name: one for name, one in vars(compiled).items() if name != "__orig_class__"})
+        made = InterruptibleGraph.__new__(InterruptibleGraph)
+        vars(made).update(vars(compiled))
+        return made
 
 
 class InterruptibleGraph(CompiledStateGraph[Any, Any, Any, Any]):

@@ -72,22 +72,22 @@ def _load(name: str, several: bool) -> list[Any]:
         return [SqlTool(place, f"sql_{_make_plain(Path(place).stem)}" if several else "sql")]
     if not colon or name == "sql:":
         raise ConfigError(f"there is no tool {name!r}; name {FORMS}")
-    return _import(BENCHMARK_TOOLS if kind == BENCHMARK else kind, place)
+    return _import(name, BENCHMARK_TOOLS if kind == BENCHMARK else kind, place)
 
 
 def _make_plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
 
 
-def _import(module: str, name: str) -> list[Any]:
+def _import(listed: str, module: str, name: str) -> list[Any]:
     try:
         found = attrgetter(name)(importlib.import_module(module))
     except (ImportError, AttributeError, ValueError, TypeError) as error:  # TypeError of a relative name
-        raise ConfigError(f"tools {f'{module}:{name}'!r}: {error}; name {FORMS}") from None
+        raise ConfigError(f"tools {listed!r}: {error}; name {FORMS}") from None
     if isinstance(found, Mapping):
         return [*found.values()]
     if isinstance(found, list | tuple):
         return [*found]
     if hasattr(found, "run") and not isinstance(found, type):
         return [found]
-    raise ConfigError(f"tools {f'{module}:{name}'!r} is {type(found).__name__}; name {FORMS}")
+    raise ConfigError(f"tools {listed!r} is {type(found).__name__}; name {FORMS}")

@@ -1,5 +1,6 @@
 """Keeps workflows that people's graphs evolve as versions of a saved workflow."""
 
+import os
 from collections.abc import Awaitable, Callable
 
 from langgraph.config import get_config
@@ -47,9 +48,9 @@ def make_studio_saver(library: WorkflowLibrary, name: str, method: str, embedder
         if saved := own.get(workflow.fingerprint):
             return saved
         settings = get_config().get("configurable", {})
-        user = settings.get("langgraph_auth_user_id")
+        user, tools = settings.get("langgraph_auth_user_id"), os.environ.get("SELFWIRE_TOOLS")
         facts = {"method": method, "origin": STUDIO, "thread": scope.run, **({"user": user} if user else {})}
-        facts |= {"question": scope.task, "embedder": embedder}
+        facts |= {"question": scope.task, "embedder": embedder, **({"tools": tools} if tools else {})}
         beside = any(one.facts.get("origin") != STUDIO for one in versions)
         number = 1 + max((one.step for one in own.values()), default=0)
         version = await library.save(name, workflow, run=run, step=number, facts=facts, beside=beside)

@@ -113,7 +113,8 @@ class OpenTraining:
 
     async def _save(self, workflow: Workflow, updates: int) -> None:
         context = self.run.context
-        facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, "updates": updates}
+        tools = {"tools": context.tools} if context.tools else {}
+        facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, **tools, "updates": updates}
         await context.library.save(context.config.name, workflow, run=context.run, step=updates, facts=facts)
 
 

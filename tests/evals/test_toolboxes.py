@@ -18,5 +18,5 @@ def test_the_tools_of_every_benchmark_can_be_named(name: str) -> None:
 
 
 def test_a_benchmark_that_is_unknown_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'nothing'; choose archive"):
+    with pytest.raises(ConfigError, match="tools 'benchmark:nothing': unknown benchmark 'nothing'; choose archive"):
         load_tools("calculator,benchmark:nothing")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
 
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.method_names import own_methods
@@ -105,6 +106,13 @@ def test_a_run_is_interrupted_after_an_agent_and_before_a_node_of_the_method() -
     graph.invoke(None, THREAD, interrupt_after=["source"])
     assert graph.get_state(THREAD, subgraphs=True).tasks[0].state.next == ("aggregator",)
     assert graph.invoke(None, THREAD)["answer"]
+
+
+def test_a_compiled_graph_is_as_langgraphs_own() -> None:
+    graph = import_module("selfwire.graphs.hiva").build()
+    ours = graph.compile(checkpointer=InMemorySaver())
+    assert vars(ours).keys() == vars(StateGraph.compile(graph)).keys()
+    assert ours.invoke(ASKED, THREAD, version="v2").value["answer"]
 
 
 def test_an_interrupt_at_no_node_is_refused() -> None:

@@ -15,6 +15,7 @@ from tests.docs.blocks import PAGES
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TESTS = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"(?<![\w/])selfwire(?:\.[A-Za-z_]\w*)+")
 IMPORTED = re.compile(r"^\s*from (selfwire[\w.]*) import ([\w, ]+)", re.MULTILINE)
 
@@ -52,6 +53,22 @@ def test_every_ablation_has_a_row_that_says_what_it_switches_off(method: str) ->
 def test_every_name_of_ours_can_be_imported(page: str) -> None:
     for name in sorted(set(names(page)) - {GROUP}):
         assert find(name) is not None, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        file, _, anchor = link.partition("#")
+        if not link.startswith(("http:", "https:")):
+            target = page.parent / file if file else page
+            assert target.exists(), link
+            assert not anchor or anchor in find_anchors(target), link
+
+
+def find_anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub names them in links."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

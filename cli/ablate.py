@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import option_groups, options, output
+from selfwire.cli.json_output import add_result
+from selfwire.cli.results_output import show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.evals.studies.worlds import list_worlds, load_world
 from selfwire.graphs.method_names import method_names
@@ -81,10 +83,11 @@ def ablate(
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
     study = options.tell(fit_study(study, options.list_sizes(ctx.params)))
     if dry_run:
-        typer.echo(estimate_ablation(study).text)
+        show_estimate(estimate_ablation(study))
         return
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
     rows = run_ablation(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
+    add_result(method=method, benchmark=benchmark, rows=rows, file=str(rows_file))
     output.make_console().print(build_table(study, rows, output.get_command_line()))
     if keep is not None:
         keep_study(study, rows, keep)
@@ -98,4 +101,5 @@ def _run_world(method: str, name: str, seeds: int, workers: int, out: Path | Non
     results = run_world(found, seeds, workers, out, lambda line: typer.echo(line, err=True))
     if keep is not None:
         keep_world(results, keep)
+    add_result(method=method, world=name, rows=results)
     output.make_console().print(f"{found.format_tables(results)}\n\n`{output.get_command_line()}`")

@@ -1,6 +1,7 @@
 """The command line's one entry: its commands, and their faults."""
 
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,9 +27,13 @@ COMMANDS = {
     "results": ("results:results", "Compute the tables of pages from the rows that are kept."),
     "recall": ("recall:recall", "Show how often the search finds what questions need."),
     "insights": ("insights:build", "List, export or import what a workflow has learned."),
+    "init": ("init:init", "Write a config file with every option."),
+    "version": ("version:version", "Print the version."),
 }
 """Commands by name, in the order of the help text: the function (or that of a group) in this room, and one line."""
 GROUPS = {"insights"}
+FILE = "selfwire.toml"
+"""The config file that is read from the working directory, where it exists."""
 
 
 class LazyCommand(TyperCommand):
@@ -68,12 +73,12 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_options)
-    app.command("version")(show_version)
     return app
 
 
 def load_command(name: str) -> Any:
     """Import a command."""
+    from selfwire.cli.json_output import add_json_option
     from selfwire.cli.option_groups import expand_option_groups
 
     module, _, function = COMMANDS[name][0].partition(":")
@@ -82,21 +87,33 @@ def load_command(name: str) -> Any:
     if name in GROUPS:
         holder.add_typer(found(), name=name)
     else:
-        holder.command(name)(expand_option_groups(found))
+        holder.command(name)(add_json_option(name, expand_option_groups(found)))
     return typer.main.get_group(holder).commands[name]
 
 
-def show_version() -> None:
-    """Print the version."""
-    from selfwire.runs.run_record import get_version
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from selfwire.cli.version import version
 
-    typer.echo(f"selfwire {get_version()}")
+        version()
+        raise typer.Exit
 
 
 def _options(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option(help=f"File of options, as `selfwire init` writes it; ./{FILE} if there is one.")
+    ] = None,
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
 ) -> None:
-    """Hold the options before a command, for `GuardedGroup`; switch tracing off without a LangSmith address or key."""
+    """Hold the options before a command, for `GuardedGroup`; read the config file; switch idle tracing off."""
+    if ctx.invoked_subcommand != "init" and (config is not None or Path(FILE).is_file()):
+        from selfwire.cli.config_file import load_defaults
+
+        ctx.default_map = load_defaults(ctx, config or Path(FILE))
     from selfwire.evals.langsmith.connection import silence_tracing
 
     if silence_tracing():

@@ -94,6 +94,7 @@ def compare(
     grading: option_groups.Grading,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
+    max_errors: options.MaxErrors = None,
     workers: Workers = None,
     limits: Limits,
     results: option_groups.Results,

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
-from pydantic import ValidationError
 
+from selfwire.cli.error_words import format_in_one_line
 from selfwire.cli.exit_codes import INTERRUPTED, STOPPED, WRONG
-from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, format_validation_error
+from selfwire.cli.json_output import add_result
+from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError
 from selfwire.core.secrets import mask_secrets
 from selfwire.core.values import mask_controls
 
@@ -40,6 +41,7 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
         yield
     except (BudgetError, OutageError, ModelError) as error:
         typer.echo(f"stopped: {mask_controls(mask_secrets(str(error)))}", err=True)
+        add_result(error=format_in_one_line(error))
         say(False)
         raise typer.Exit(STOPPED) from None
     except BaseException as error:
@@ -47,13 +49,3 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
             say(False)
         raise
     say(True)
-
-
-def format_in_one_line(error: Exception) -> str:
-    """An error's message in one line; of a ValidationError the fields and their faults."""
-    said = str(error)
-    if isinstance(error, ValidationError):
-        said = "; ".join(
-            f"{error.title}." * bool(found["loc"]) + format_validation_error(found) for found in error.errors()[:3]
-        )
-    return mask_controls(mask_secrets(" ".join(said.split()))) or type(error).__name__

@@ -1,7 +1,7 @@
 """The command that measures one system: eval."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,14 +10,16 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.exit_codes import FAILED
+from selfwire.cli.json_output import add_result
 from selfwire.cli.limits import Limits, parse_changes, refuse_without_resume
 from selfwire.cli.option_groups import Grading, Models, Results, select_group
 from selfwire.cli.options import ConfigFields, Home, load_from_anywhere, parse_config_fields, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
-from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
+from selfwire.cli.results_output import refuse_unwritable, show_estimate, show_standings, write_markdown
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, is_id
-from selfwire.evals.evaluation.table import SystemSummary
+from selfwire.evals.evaluation.table import SystemSummary, Table, choose_comparison, compute_difference
 from selfwire.evals.langsmith.connection import get_langsmith_address
 from selfwire.evals.studies.variants import switch_off
 from selfwire.evolvers.trained_router.weights import ROUTER
@@ -58,6 +60,7 @@ def evaluate(
     grading: Grading,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
+    max_errors: options.MaxErrors = None,
     limits: Limits,
     results: Results,
     home: Home = None,
@@ -112,7 +115,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
     refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
     if given["dry_run"]:
-        typer.echo(estimate_evaluation(request, folder).text)
+        show_estimate(estimate_evaluation(request, folder))
         return
     if request.langsmith != "off":
         get_langsmith_address()  # there must be one before anything is written
@@ -155,6 +158,9 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
     out, asked = output.make_console(), run.request
     at_once, markdown = choose_worker_count(asked, given.get("workers", 1)), given.get("markdown")
     names = ", ".join(asked.targets)
+    add_result(
+        benchmark=asked.benchmark, split=asked.split, seed=asked.seed, tasks=len(run.tasks), measured=run.origins
+    )
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
     with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for line in (*run.origins, *run.notices):
@@ -165,10 +171,42 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
                 f"{format_count(evolving.iterations, 'iteration')} of {format_count(evolving.batch, 'task')}; "
                 "--evolve none measures their seed workflows"
             )
-        found = build_results_table(run, _measure(run, home, at_once))
+        lines = _measure(run, home, at_once)
+        found = build_results_table(run, lines)
+        _add_results(run, lines, found)
         show_standings(found)
         if markdown:
             write_markdown(found, markdown)
+    _exit_on_errors(lines, given["max_errors"])
+
+
+def _exit_on_errors(lines: Sequence[SystemSummary], most: int | None) -> None:
+    """Exit with a code of its own where too many tasks ended as errors."""
+    errors = sum(line.errors for line in lines)
+    lost = [line.contestant.name for line in lines if line.errors and line.errors == line.tasks]
+    if most is not None and errors > most:
+        typer.echo(f"error: {format_count(errors, 'task')} ended as errors, more than --max-errors {most}", err=True)
+        raise typer.Exit(FAILED)
+    if most is None and lost:
+        typer.echo(f"error: all tasks of {', '.join(lost)} ended as errors", err=True)
+        raise typer.Exit(FAILED)
+
+
+def _add_results(run: Evaluation, lines: Sequence[SystemSummary], table: Table) -> None:
+    """Add what the table says, line by line, to what `--json` prints."""
+    against = choose_comparison(lines, run.request.against)
+    add_result(
+        against=against.contestant.name,
+        systems=[
+            {
+                **line.to_json(),
+                "difference": None if line is against else compute_difference(line, against),
+                **line.contestant.model_dump(mode="json", exclude={"name"}),
+            }
+            for line in lines
+        ],
+        notes=table.notes,
+    )
 
 
 def _measure(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
@@ -205,5 +243,6 @@ def _print_end(run: Evaluation, home: Path | None, finished: bool) -> None:
         except ConfigError as error:
             typer.echo(str(error), err=True)
     output.print_summary(run, home, finished=finished)
+    add_result(results=str(run.out))
     look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
     output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

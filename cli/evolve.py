@@ -10,10 +10,12 @@ import typer
 
 from selfwire.cli import option_groups, options, output
 from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.json_output import add_result
 from selfwire.cli.limits import Limits, parse_changes, refuse_without_resume
 from selfwire.cli.measures import TRAIN
 from selfwire.cli.options import load_from_anywhere, parse_config_fields, refuse_unused, to_local_folder
 from selfwire.cli.progress import EvolutionProgress
+from selfwire.cli.results_output import show_estimate
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
@@ -101,7 +103,7 @@ def evolve(
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = parse_request(ctx.params, models, grading, limits)
     if dry_run:
-        typer.echo(estimate_evolution(request, folder).text)
+        show_estimate(estimate_evolution(request, folder))
         return
     with start_evolution(request, folder) as run:
         _run_and_report(run, home)
@@ -146,13 +148,25 @@ def _run_and_report(run: EvolutionRun, home: str | None) -> None:
         with EvolutionProgress(context.config.iterations, out, tests=bool(context.splits.test)) as progress:
             final = run_sync(run.execute(progress))
         if context.splits.test and run.request.baselines:
-            show_report(run_sync(make_report(run, final)), run)
+            report = run_sync(make_report(run, final))
+            _add_report(report)
+            show_report(report, run)
         show_measures(home, context.run)
     if failed := count_failed_tests(final):
         out.print(
             f"\n{failed} of {len(context.splits.test)} test tasks ended as errors and count for neither side; "
             f"try these again with: selfwire evolve --resume {context.run}{output.format_home_option(home)}"
         )
+
+
+def _add_report(report: Report) -> None:
+    add_result(
+        before=report.before.fingerprint,
+        after=report.after.fingerprint,
+        systems=[line.to_json() for line in report.lines],
+        gain=report.gain,
+        over_single=report.over_single,
+    )
 
 
 def show_report(report: Report, run: EvolutionRun) -> None:
@@ -188,6 +202,12 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
     out, context, there = output.make_console(), run.context, output.format_home_option(home)
     output.print_summary(run, home, finished=finished)
     where, name = Path(context.library.where), context.config.name
+    add_result(name=name, method=context.method.name, benchmark=run.request.benchmark)
+    evolved = run_sync(run.find_evolved())
+    add_result(version=evolved and evolved.ref)
+    if evolved is None:
+        out.print("\nnothing was evolved: no candidate has replaced the team that the run began with")
+        return
     look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
     out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name))

@@ -1,5 +1,7 @@
 """Exit codes of the command line."""
 
+FAILED = 1
+"""Results that are not good enough: more errors than allowed, or a page that differs from its rows."""
 WRONG = 2
 """Input that cannot be used, and every error that selfwire raises on purpose."""
 STOPPED = 3

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from selfwire.cli import output
+from selfwire.cli.json_output import add_json_option, add_result
 from selfwire.cli.options import Home, Ref, with_library
 from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.values import fingerprint
@@ -37,15 +38,15 @@ FORMAT = "selfwire-insights-1"
 def build() -> typer.Typer:
     """The group of commands."""
     group = typer.Typer(no_args_is_help=True, help="List, export or import the insights that a workflow has learned.")
-    group.command("list")(list_insights)
-    group.command("export")(export_insights)
-    group.command("import")(import_from_file)
+    for name, command in (("list", list_insights), ("export", export_insights), ("import", import_from_file)):
+        group.command(name)(add_json_option(f"insights {name}", command))
     return group
 
 
 def list_insights(ref: Ref, home: Home = None) -> None:
     """List the insights of a workflow, the best first, with the trajectories that they came from."""
     found = with_library(home, lambda library: get_insights(library, ref))
+    add_result(insights=to_json(found))
     if not found:
         typer.echo(f"{ref} has learned no insights")
         return
@@ -66,7 +67,9 @@ def export_insights(
     found = with_library(home, lambda library: get_insights(library, ref))
     origin = with_library(home, lambda library: get_origin(library, ref))
     body = json.dumps({"format": FORMAT, "origin": origin, "insights": to_json(found)}, indent=2)
+    add_result(insights=len(found), file=str(file))
     if str(file) == "-":
+        add_result(export=json.loads(body))
         typer.echo(body)
         return
     output.refuse_existing(file, force)
@@ -100,6 +103,7 @@ def import_from_file(
         typer.echo(f"{name} has taken in these insights before, with all their evidence; nothing is changed")
         return
     version, before, after = done
+    add_result(version=version.ref, insights=after, before=before)
     typer.echo(f"{version.ref} ({version.fingerprint}) has {after} insights; there were {before}")
 
 

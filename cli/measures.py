@@ -1,10 +1,10 @@
 """The command that measures how a run's teams changed while they learned: measures."""
 
-import json
 from typing import Annotated
 
 import typer
 
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core.errors import ConfigError
@@ -18,7 +18,6 @@ def measures(
     run: Annotated[str, typer.Argument(help="Name of a run, of any method.")],
     window: Annotated[int, typer.Option(min=1, help="Queries of a sliding window.")] = WINDOW,
     curve: Annotated[bool, typer.Option("--curve", help="Score and tokens of every query instead.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the measures as JSON.")] = False,
     home: Home = None,
 ) -> None:
     """Show the topology measures of a run's training, by quarter and by sort of question, or its learning curve."""
@@ -27,8 +26,9 @@ def measures(
         raise ConfigError(f"run {run!r} has no trajectories of training yet; look with `selfwire show {run}`")
     if curve:
         points = compute_learning_curve(found, window)
-        body = json.dumps([one.model_dump(mode="json") for one in points], indent=2)
-        typer.echo(body if as_json else "\n".join(format_curve(points, window)))
+        add_result(run=run, curve=points)
+        typer.echo("\n".join(format_curve(points, window)))
         return
     measured = compute_run_metrics(found, window)
-    typer.echo(measured.model_dump_json(indent=2) if as_json else "\n".join(format_metrics(measured)))
+    add_result(run=run, measures=measured)
+    typer.echo("\n".join(format_metrics(measured)))

@@ -101,6 +101,13 @@ DataSplit = Annotated[str | None, typer.Option(help="Of an hf: data set: the spl
 GradingTimeout = Annotated[float, typer.Option(help="Seconds until a grader of your own is given up on an answer.")]
 Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
 BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
+MaxErrors = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Exit with code 1 where more tasks than this ended as errors; by default where all tasks of a system did.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from selfwire.cli.json_output import add_result
 from selfwire.core import drawing
 from selfwire.core.edits import format_rewiring
 from selfwire.core.errors import ConfigError
@@ -100,7 +101,9 @@ def print_summary(run: Run, home: str | Path | None, *, finished: bool) -> None:
     out, (rows, tokens) = make_console(), run.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
     out.print(f"spent: {format_spend(run.spent)}{lost}")
+    add_result(run=run.journal.run, status="finished" if finished else "stopped", spend=run.spent)
     if not finished:
+        add_result(resume=format_resume_line(run.command, run.journal.run, home).removeprefix("go on with: "))
         out.print(format_resume_line(run.command, run.journal.run, home))
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from selfwire.cli.json_output import add_result
 from selfwire.core.protocols import Embedder
 from selfwire.evals.benchmarks.multihop import load_collection
 from selfwire.evals.retrieval import format_recall, measure_recall
@@ -17,7 +18,6 @@ def recall(
     benchmark: Annotated[str, typer.Argument(help="hotpotqa or 2wikimultihopqa.")],
     retriever: Annotated[str, typer.Option(help="bm25, dense, hybrid, or several with commas; all.")] = "bm25",
     embedder: Annotated[str, typer.Option(help="Of dense and hybrid: auto, minilm or hashing.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
     """Show how much of what the questions need is among the first 5 and 10 passages found."""
     names = NAMES if retriever == "all" else tuple(name.strip() for name in retriever.split(","))
@@ -27,6 +27,8 @@ def recall(
         loaded, notice = load_embedder(embedder)
         typer.echo(notice or f"embeddings by {loaded.name}", err=True)
         embeds = CachedEmbedder(loaded)
+    measured = []
     for name in names:
-        one = run_sync(measure_recall(found, name, embeds))
-        typer.echo(one.model_dump_json() if as_json else format_recall([one])[0])
+        measured.append(run_sync(measure_recall(found, name, embeds)))
+        typer.echo(format_recall(measured[-1:])[0])
+    add_result(benchmark=benchmark, retrievers=measured)

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
+from selfwire.cli.exit_codes import FAILED
+from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.evals.evaluation.kept_scores import keep_scores
 from selfwire.runs.result_pages import check_pages, fill_page, list_exempt
@@ -37,6 +39,7 @@ def results(
         for page in named:
             output.write_text(page, fill_page(page), "the page")
     found = check_pages(named)
+    add_result(pages=[str(page) for page in named], differences=found)
     for one in found:
         typer.echo(f"{one.page}, {one.where}:\n{one.text}\n")
     exempt = [(page, one) for page in named for one in list_exempt(page)]
@@ -44,4 +47,4 @@ def results(
         typer.echo(f"{page}, not recomputed: {title}")
     typer.echo(f"{len(named)} pages, {len(found)} differences, {len(exempt)} sections not recomputed")
     if found:
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)

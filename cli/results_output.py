@@ -4,11 +4,14 @@ import os
 import textwrap
 from pathlib import Path
 
+import typer
 from rich.table import Table as RichTable
 
 from selfwire.cli import output
+from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.evals.evaluation.table import Table
+from selfwire.runs.estimates import CostEstimate
 
 NARROW = 8
 """Characters within which the name of a column stands in one line, whatever is below it."""
@@ -25,6 +28,12 @@ def show_standings(found: Table) -> None:
     out.print()
     out.print(table)
     out.print("\n".join(found.notes))
+
+
+def show_estimate(found: CostEstimate) -> None:
+    """Print a dry run."""
+    add_result(dry_run=True, low=found.low, high=found.high)
+    typer.echo(found.text)
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -8,6 +8,7 @@ import typer
 from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
 from selfwire.cli.first_question import explain_offline, warn_of_many_calls
+from selfwire.cli.json_output import add_result
 from selfwire.cli.option_groups import Models
 from selfwire.cli.options import ConfigFields, Home, RouterName, parse_config_fields
 from selfwire.cli.output import format_spend, print_answer
@@ -77,6 +78,7 @@ def run(
     solver = make_method(method, model=chat, toolbox=toolbox, embedder=embeds, config=fields)
     team = _check_team(solver, saved, toolbox, origin) if saved else solver.make_initial_workflow(held)
     hints = explain_offline(target, text, benchmark) if names.calls_no_server and corpus is None else ()
+    add_result(measured=origin, method=method, workflow=team.fingerprint)
     for line in (origin, *notices, *hints, *warn_of_many_calls(method, fields, team)):
         typer.echo(line, err=True)
     asked = Question(id=fingerprint(text), input=text)
@@ -91,6 +93,7 @@ def _print_answer(
         done: Trajectory = run_sync(solver.solve(team, asked, scope=scope))
     except (StoppedError, ModelError) as error:
         reached = error.partial_result if isinstance(error, StoppedError) else None
+        add_result(status="stopped", answer=reached.answer if reached else None, error=str(error), spend=ledger.spent)
         if reached is not None:
             _show(solver, team, reached, show)
             print_answer(reached.answer)
@@ -99,6 +102,7 @@ def _print_answer(
         typer.echo(f"stopped{best}: {why}", err=True)
         _print_spend(ledger, offline=offline)
         raise typer.Exit(STOPPED) from None
+    add_result(status="finished", answer=done.answer, error=done.error, spend=ledger.spent, trajectory=done)
     _show(solver, team, done, show)
     if done.answer is not None:
         print_answer(done.answer)

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from selfwire.cli import output
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
 from selfwire.core.values import format_value
 from selfwire.runs.folders import (
@@ -32,6 +33,7 @@ def runs(home: Home = None) -> None:
         return [await summarise_run(home, run) for run in list_run_names(home)]
 
     found = asyncio.run(all_of_them())
+    add_result(runs=found)
     if not found:
         typer.echo(f"there are no runs in {get_runs_folder(home)}")
         return
@@ -82,4 +84,5 @@ def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: boo
         remove_run(home, run)
     if shelf:
         shelf.unlink()
+    add_result(runs=chosen, library=None if shelf is None else str(shelf))
     typer.echo(f"removed {' and '.join(what)}")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import options, output
+from selfwire.cli.json_output import add_result
 from selfwire.cli.option_groups import Models
 from selfwire.cli.options import ConfigFields, Home, parse_config_fields
 from selfwire.cli.selection_plot import draw_selection, write_svg
@@ -63,13 +64,14 @@ def selection(
         found: Mapping[str, Sequence[Selection]] = {f"{workflow}: {question}": collect_selections(decisions)}
         if training:
             found = run_sync(_probe_versions(method, library, workflow.partition("@")[0], decisions))
+    rows = {title: [one.model_dump(mode="json") for one in some] for title, some in found.items()}
+    add_result(selection=rows)
     output.make_console().print(draw_selection(found))
     if is_untrained(method, team):
         typer.echo(UNTRAINED, err=True)
     if svg:
         write_svg(found, svg)
     if data:
-        rows = {title: [one.model_dump(mode="json") for one in some] for title, some in found.items()}
         output.write_text(data, json.dumps(rows, indent=1) + "\n", "the probabilities")
 
 

@@ -9,6 +9,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.json_output import add_result
 from selfwire.cli.limits import Limits, parse_changes, refuse_without_resume
 from selfwire.cli.option_groups import Grading, Models
 from selfwire.cli.options import (
@@ -179,7 +180,9 @@ def _run_and_report(training: OpenTraining, home: str | None) -> None:
     with print_before_exit(partial(_print_summary, training, home)):
         trained = run_sync(training.execute(lambda update: _print_update(update, training.plan.train.updates)))
         if context.splits.test:
-            output.print_table(build_table(COLUMNS, run_sync(training.tested(trained))))
+            tested = run_sync(training.tested(trained))
+            add_result(systems=[line.to_json() for line in tested])
+            output.print_table(build_table(COLUMNS, tested))
 
 
 def _print_update(update: Update, updates: int) -> None:
@@ -195,6 +198,7 @@ def _print_update(update: Update, updates: int) -> None:
 def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> None:
     out, run = output.make_console(), training.run
     output.print_summary(run, home, finished=finished)
+    add_result(name=run.context.config.name, method=run.context.method.name, benchmark=run.request.benchmark)
     if finished:
         out.print(f"the trained workflow is {run.context.config.name!r} in {run.context.library.where}")
     if run.request.models.is_offline:
@@ -215,6 +219,7 @@ def _run_learning_test(given: dict[str, Any]) -> None:
         typer.echo(line, err=True)
 
     results = run_learning_test(study, given["seeds"], given["workers"], given["out"], tell)
+    add_result(results=results)
     output.make_console().print(format_learning_test(study, results, output.get_command_line()))
 
 

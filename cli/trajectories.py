@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 from selfwire.cli import output
+from selfwire.cli.json_output import add_result
 from selfwire.cli.run_details import show_plan
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
@@ -101,9 +103,11 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
             f"list what there is with `selfwire show {run}`"
         )
     if task is None:
+        add_result(run=run, trajectories=[{"place": at, **summarise_trajectory(done)} for at, done in found])
         list_trajectories(found)
         return
     place, done = found[-1]
+    add_result(run=run, place=place, trajectory=done)
     output.make_console().print(f"{run}, {place} (of {len(found)})")
     show_plan(done)
     show_trajectory(done)
@@ -164,6 +168,18 @@ def list_trajectories(found: list[tuple[str, Trajectory]]) -> None:
         )
         if done.error is not None:
             out.print(f"    {_one_line(done.error)}")
+
+
+def summarise_trajectory(done: Trajectory) -> dict[str, Any]:
+    """One line of the list, as JSON."""
+    return {
+        "task": done.question.id,
+        "sample": get_sample_name(done),
+        "score": None if done.feedback is None else done.feedback.score,
+        "solved": None if done.feedback is None else done.feedback.solved,
+        "error": done.error,
+        "steps": len(done.steps),
+    }
 
 
 def _indented(text: str | None, by: int = 2) -> str:

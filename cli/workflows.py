@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run
 from selfwire.core import drawing
@@ -44,6 +45,7 @@ def show(
         workflow, title = make_seed_team(ref), f"{kind} {ref}, its seed team"
     else:
         workflow, version = with_library(home, lambda library: load_saved(ref, library))
+    add_result(version=version, team=workflow)
     if mermaid:
         typer.echo(drawing.to_mermaid(workflow.topology))
         return
@@ -57,7 +59,9 @@ def diff(before: Ref, after: Ref, home: Home = None) -> None:
         return await library.load(before), await library.load(after)
 
     old, new = with_library(home, both)
-    output.show_changes(diff_workflows(old, new), old, new)
+    found = diff_workflows(old, new)
+    add_result(before=old.fingerprint, after=new.fingerprint, changes=found)
+    output.show_changes(found, old, new)
 
 
 def history(
@@ -67,9 +71,12 @@ def history(
     """List the versions of a workflow, from old to new; * marks the head."""
     if name is None:
         names = with_library(home, lambda library: library.names())
+        add_result(names=names)
         typer.echo("\n".join(names) if names else "nothing has been saved yet")
         return
-    output.show_history(with_library(home, lambda library: library.history(name)))
+    found = with_library(home, lambda library: library.history(name))
+    add_result(history=found)
+    output.show_history(found)
 
 
 def rollback(
@@ -83,6 +90,7 @@ def rollback(
         return await library.head(name), await library.rollback(name, version)
 
     before, now = with_library(home, moved)
+    add_result(before=before.ref, now=now.ref)
     typer.echo(f"{name} is now {now.ref} ({now.fingerprint}); it was {before.ref} ({before.fingerprint})")
 
 
@@ -95,6 +103,7 @@ def export(
     """Write a workflow to a JSON file that every command takes in place of a name."""
     workflow, _ = with_library(home, lambda library: load_saved(ref, library))
     if str(file) == "-":
+        add_result(team=workflow, fingerprint=workflow.fingerprint)
         typer.echo(workflow.model_dump_json(indent=2))
         if find_blob_references(workflow.memory):
             typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
@@ -103,4 +112,5 @@ def export(
         raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
     output.refuse_existing(file, force)
     beside = write_workflow(workflow, file)
+    add_result(files=[str(one) for one in (file, *beside)], fingerprint=workflow.fingerprint)
     typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")

@@ -36,6 +36,7 @@ from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
+from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 SEED = "seed"
@@ -79,6 +80,14 @@ class EvolutionRun:
     def spent(self) -> Usage:
         """The cost so far."""
         return self.journal.spend()
+
+    async def find_evolved(self) -> Version | None:
+        """The version that the name means now, if this run has made it; None while that is the initial workflow."""
+        name, library = self.context.config.name, self.context.library
+        if name not in await library.names():
+            return None
+        head = await library.head(name)
+        return None if head.fingerprint == self.context.seed_workflow.fingerprint else head
 
     async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
         """Run the evolution, or continue it; see `run_evolution`.

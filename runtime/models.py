@@ -72,7 +72,9 @@ def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
     own_server = _find_own_server(options)
     if not (options.get("api_key") or os.environ.get("OPENAI_API_KEY")):
         if not own_server:
-            raise ConfigError("model openai: needs a key; set OPENAI_API_KEY, give a base_url, or use model 'offline'")
+            raise ConfigError(
+                "model openai: needs a key; set OPENAI_API_KEY, give a base URL of your own, or use model 'offline'"
+            )
         options = {**options, "api_key": LOCAL_KEY}
     if query := urlsplit(options.get("base_url") or "").query:  # the client would put its paths behind it
         bare = options["base_url"].partition("?")[0]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from statistics import fmean, stdev
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
 from selfwire.core.usage import Usage, UsageAccumulator
@@ -118,6 +118,20 @@ class SystemSummary:
     def share(self) -> IntervalEstimate | None:
         """The share of graded tasks that were solved, with Wilson's 95 % interval."""
         return compute_wilson_interval(self.solved, len(self.graded)) if self.graded else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Its figures as values for JSON."""
+        return {
+            "name": self.contestant.name,
+            "score": self.score,
+            "interval": self.interval,
+            "solved": self.solved,
+            "tasks": self.tasks,
+            "errors": self.errors,
+            "capped": self.capped,
+            "spend": self.spend,
+            "fault": self.fault,
+        }
 
     @property
     def efficiency(self) -> float | None:

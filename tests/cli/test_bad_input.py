@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli import main
 from selfwire.cli.app import build
-from selfwire.cli.error_handling import format_in_one_line
+from selfwire.cli.error_words import format_in_one_line
 from selfwire.cli.exit_codes import INTERRUPTED, WRONG
 from selfwire.cli.output import make_console
 from selfwire.evals.baselines.single import make_single_workflow
@@ -72,10 +72,10 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--embedder", "bert"), "embedder"),
         ((*EVOLVE, "--seed-team", "nobody"), "there is no workflow 'nobody'"),
         ((*EVOLVE, "--seed-team", "none.json"), "workflow file none.json cannot be read"),
-        ((*EVOLVE, "--name", "my team"), "EvolutionConfig.name"),
-        ((*EVOLVE, "--budget-calls", "-1"), "Budget.calls: Input should be greater than or equal to 0, not -1"),
-        ((*EVOLVE, "--budget-usd", "-0.5"), "Budget.dollars"),
-        ((*EVOLVE, "--budget-seconds", "nan"), "Budget.seconds"),
+        ((*EVOLVE, "--name", "my team"), "--name must be at most 64 letters"),
+        ((*EVOLVE, "--budget-calls", "-1"), "--budget-calls must be 0 or more, not -1"),
+        ((*EVOLVE, "--budget-usd", "-0.5"), "--budget-usd must be 0 or more, not -0.5"),
+        ((*EVOLVE, "--budget-seconds", "nan"), "--budget-seconds must be a"),
         ((*EVOLVE, "--budget-calls", "many"), "should be a valid integer"),
         (
             (*EVOLVE, "--model", "openai:local", "--base-url", "http://127.0.0.1:9/v1", "--budget-usd", "1"),
@@ -89,15 +89,15 @@ def refused(home: Path, *arguments: str) -> str:
         (("run", "tacomas", "Who?", "--set", "fast.rate=11"), "config of tacomas: fast.rate: Input should be less"),
         (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
         (("run", "hvia", "Who?"), "; methods are dytopo, evomas, hera, hiva"),
-        ((*EVOLVE, "--gate", "maybe"), "EvolutionConfig.gate"),
-        ((*EVOLVE, "--gate-tasks", "0"), "EvolutionConfig.gate_tasks"),
+        ((*EVOLVE, "--gate", "maybe"), "--gate must be 'paired' or 'off', not 'maybe'"),
+        ((*EVOLVE, "--gate-tasks", "0"), "--gate-tasks must be 1 or more, not 0"),
         ((*EVOLVE, "--gate-size", "0"), "the paired gate needs gate tasks"),
-        ((*EVOLVE, "--train", "0"), "Sizes.train"),
-        ((*EVOLVE, "--test", "-1"), "Sizes.test"),
-        ((*EVOLVE, "--iterations", "-1"), "EvolutionConfig.iterations"),
-        ((*EVOLVE, "--concurrency", "0"), "EvolutionConfig.concurrency"),
-        ((*EVOLVE, "--seed", "-1"), "EvolutionConfig.seed"),
-        ((*EVOLVE, "--timeout", "0"), "ModelNames.timeout"),
+        ((*EVOLVE, "--train", "0"), "--train must be"),
+        ((*EVOLVE, "--test", "-1"), "--test must be"),
+        ((*EVOLVE, "--iterations", "-1"), "--iterations must be 0 or more"),
+        ((*EVOLVE, "--concurrency", "0"), "--concurrency must be"),
+        ((*EVOLVE, "--seed", "-1"), "--seed must be"),
+        ((*EVOLVE, "--timeout", "0"), "--timeout must be more than 0, not 0.0"),
         (("evolve", "hiva", "--benchmark", "plancraft", "--train", "100000"), "100000"),
         (("evolve", "--resume", "r9"), "there is no run 'r9'"),
         (
@@ -299,7 +299,7 @@ def test_a_journal_without_a_request(tmp_path: Path) -> None:
 
 
 def test_limits_that_cannot_be_used_on_resume(home: Path) -> None:
-    assert "Budget.calls" in refused(home, "evolve", "--resume", "r1", "--budget-calls", "-3")
+    assert "--budget-calls must be" in refused(home, "evolve", "--resume", "r1", "--budget-calls", "-3")
 
 
 def test_a_run_that_was_started_with_other_code(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

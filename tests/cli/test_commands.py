@@ -326,7 +326,7 @@ def test_a_value_that_does_not_validate_is_named() -> None:
 
     result = CliRunner().invoke(with_command(fails), ["fails"])
     assert result.exit_code == 2
-    assert result.stderr == "error: Budget.calls: Input should be greater than or equal to 0, not -1\n"
+    assert result.stderr == "error: --budget-calls must be 0 or more, not -1\n"
 
 
 def test_a_fault_of_ours_keeps_its_traceback() -> None:

@@ -60,7 +60,7 @@ def test_bad_corpora_and_retrievers_are_one_clear_message(
 def test_recall_tells_what_bm25_finds(tmp_path: Path) -> None:
     told = invoked(tmp_path, "recall", "hotpotqa")
     assert "recall@5 0.770 recall@10 0.910, answer@5 0.705 answer@10 0.853" in told.stdout
-    as_json = json.loads(invoked(tmp_path, "recall", "hotpotqa", "--json").stdout)
+    [as_json] = json.loads(invoked(tmp_path, "recall", "hotpotqa", "--json").stdout)["retrievers"]
     assert (as_json["questions"], as_json["passages"]) == (100, 1000)
 
 
@@ -87,13 +87,14 @@ def test_measures_of_any_methods_run(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in told[1:5]] == [
         ["initial", "2"], ["exploration", "2"], ["refinement", "2"], ["optimization", "2"],
     ]  # fmt: skip
-    found = RunMetrics.model_validate_json(invoked(tmp_path, "measures", run, "--window", "4", "--json").stdout)
+    printed = json.loads(invoked(tmp_path, "measures", run, "--window", "4", "--json").stdout)
+    found = RunMetrics.model_validate(printed["measures"])
     assert found.whole.queries == 8
     assert len(found.entropies) == 5
     assert found.whole.agents is not None
     assert found.whole.agents >= 2
     curve = invoked(tmp_path, "measures", run, "--curve", "--window", "4")
     assert [line.split()[0] for line in curve.stdout.splitlines()[1:-1]] == list("12345678")
-    points = json.loads(invoked(tmp_path, "measures", run, "--curve", "--json").stdout)
+    points = json.loads(invoked(tmp_path, "measures", run, "--curve", "--json").stdout)["curve"]
     assert points[-1]["window_score"] == pytest.approx(found.whole.f1)  # one trajectory per query, none failed
     assert "no run 'r9'" in invoked(tmp_path, "measures", "r9").stderr

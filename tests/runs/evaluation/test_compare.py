@@ -119,7 +119,7 @@ def test_names_words_config_fields_and_parts_of_contestants() -> None:
         (("compare", "hiva", "--benchmark", "archive", "--evolve", "all", "--split", "val"), "the test split"),
         (("eval", "hiva"), "eval needs a target and --benchmark"),
         (("eval", "hiva", "--benchmark", "archive", "--split", "all"), "splits are train, val and test"),
-        (("eval", "hiva", "--benchmark", "archive", "--tasks", "0"), "EvaluationRequest.tasks"),
+        (("eval", "hiva", "--benchmark", "archive", "--tasks", "0"), "--tasks must be 1 or more, not 0"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from selfwire.cli.app import COMMANDS, load_command
+from selfwire.cli.commands import COMMANDS, load_command
 from selfwire.core.errors import ConfigError
 
 SHARED = "shared"

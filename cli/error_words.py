@@ -27,10 +27,10 @@ OPTIONS: dict[str, dict[str, str]] = {
 }
 """Requests out of options: the option of a field by the request's class, where the two are not called alike."""
 REASONS = {
-    "greater_than_equal": "must be {ge} or more",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be {le} or less",
-    "less_than": "must be less than {lt}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "greater_than": "must be more than {gt:g}",
+    "less_than_equal": "must be {le:g} or less",
+    "less_than": "must be less than {lt:g}",
     "literal_error": "must be {expected}",
     "finite_number": "must be a finite number",
     "string_pattern_mismatch": "must be at most 64 letters, digits, _ and -, and begin with a letter or a digit",

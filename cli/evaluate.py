@@ -182,8 +182,9 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
 
 def _exit_on_errors(lines: Sequence[SystemSummary], most: int | None) -> None:
     """Exit with a code of its own where too many tasks ended as errors."""
-    errors = sum(line.errors for line in lines)
-    lost = [line.contestant.name for line in lines if line.errors and line.errors == line.tasks]
+    contestants = lines[1:]  # after the benchmark's own rule
+    errors = sum(line.errors for line in contestants)
+    lost = [line.contestant.name for line in contestants if line.errors and line.errors == line.tasks]
     if most is not None and errors > most:
         typer.echo(f"error: {format_count(errors, 'task')} ended as errors, more than --max-errors {most}", err=True)
         raise typer.Exit(FAILED)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
-from selfwire.cli.app import FILE
+from selfwire.cli.commands import FILE
 from selfwire.cli.config_file import write_template
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError

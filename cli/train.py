@@ -21,6 +21,7 @@ from selfwire.cli.options import (
     to_local_folder,
     to_option,
 )
+from selfwire.cli.results_output import show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, to_plain_json
 from selfwire.evals.evaluation.table import ERRORS, SOLVED, Column, SystemSummary, build_table
@@ -28,6 +29,7 @@ from selfwire.evals.studies.errands import ErrandStudy, SeedResult, summarise_re
 from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.estimates import estimate_training
 from selfwire.runs.learning_test import run_learning_test
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, Sizes
@@ -81,6 +83,7 @@ def train(
     config: ConfigFields = None,
     limits: Limits,
     calls_per_task: options.CallsSetAside = EvolutionConfig.model_fields["calls_per_task"].default,
+    dry_run: options.DryRun = False,
     seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
     sparse: Annotated[bool, typer.Option("--sparse", help="With --family: about 1 % of chance runs succeed.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
@@ -102,7 +105,11 @@ def train(
             _run_and_report(training, home)
         return
     refuse_without_resume(ctx)
-    with start_training(parse_request(ctx.params, models, grading, limits), folder) as training:
+    request = parse_request(ctx.params, models, grading, limits)
+    if dry_run:
+        show_estimate(estimate_training(request, TrainConfig.model_validate(request.config["train"]), folder))
+        return
+    with start_training(request, folder) as training:
         _run_and_report(training, home)
 
 

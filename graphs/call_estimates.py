@@ -8,7 +8,7 @@ from selfwire.core.workflow import Workflow
 
 LOOP = 1.5
 """Calls of an agent that holds tools, in one turn."""
-ROUNDS = 5
+ROUNDS = 4
 """Rounds of a question that may take ten: confidence, halting or a manager end most runs earlier."""
 
 Calls = Mapping[str, float]
@@ -22,13 +22,15 @@ class CallEstimate(NamedTuple):
         question: calls for one question, with a team of that size.
         samples: runs per train question.
         learning: calls of one iteration beside the runs of its batch.
-        gated: share of the iterations whose candidate is compared with the incumbent.
+        gate_share: share of the iterations whose candidate is compared with the incumbent.
+        tokens: sent and received in a call, beside the text of the question.
     """
 
     question: Calls
     samples: int = 1
     learning: Calls = FrozenMap()
     gate_share: float = 1.0
+    tokens: int = 450
 
 
 EstimateCalls = Callable[[Any, Workflow, int, float], CallEstimate]

@@ -1,15 +1,17 @@
 """What a run may cost, before it starts: calls by sizes, config fields and rates that were measured offline."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.table import SAMPLED
 from selfwire.evals.benchmarks.benchmark import NeedsModel
+from selfwire.evolvers.trained_router.config import TrainConfig
 from selfwire.graphs.call_estimates import LOOP, CallEstimate, Calls, scale_calls, sum_calls
 from selfwire.graphs.configs import parse_config
 from selfwire.graphs.method_names import method_names
@@ -18,17 +20,30 @@ from selfwire.runs.ablation.plan import Study
 from selfwire.runs.evaluation.lifecycle import validate_request as validate_evaluation
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
+from selfwire.runs.evolution import ValidatedEvolution
 from selfwire.runs.evolution import validate_request as validate_evolution
 from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.models import load_prices
 from selfwire.runs.requests import EvolveRequest, ModelNames
+from selfwire.runtime.model_names import refuse_unknown_model
+
+AnyRequest = TypeVar("AnyRequest", EvolveRequest, EvaluationRequest)
 
 FACTOR = 2.5
 """The calls of a method lie between the estimate divided by this and the estimate times this."""
-TOKENS = (400, 2500)
-"""Tokens per call: short and long prompts."""
-WITHIN = f"within a factor of {FACTOR:g} either way"
-PER_CALL = f"{TOKENS[0]} to {TOKENS[1]} tokens per call"
+TOKEN_FACTOR = 3
+"""The same of tokens, which depend on the wording of prompts and replies as well."""
+BASELINE_TOKENS = 300
+"""Tokens of a call of a baseline, beside the text of the question."""
+JUDGE_TOKENS = 600
+"""Tokens of a call that grades an answer, beside the text of the question."""
+WAYS = 3
+"""Ways in which the test tasks are run after a training: trained, untrained, by chance."""
+LETTERS = 4
+"""Letters of a question per token."""
+RECEIVED = 0.15
+"""Share of the tokens that are received."""
+WITHIN = f"calls within a factor of {FACTOR:g} either way and tokens within {TOKEN_FACTOR}"
 BINDING = "--budget-calls, --budget-tokens or --budget-usd to bind it"
 
 
@@ -37,11 +52,12 @@ class CostEstimate:
     """A range of costs.
 
     Attributes:
-        low, high: usages with few calls and short prompts, and with many calls and long ones.
+        low, likely, high: usages with few calls and short prompts, as offline, and with many calls and long prompts.
         assumes: what the estimate assumes, and how to lower the cost.
     """
 
     low: Usage = ZERO_USAGE
+    likely: Usage = ZERO_USAGE
     high: Usage = ZERO_USAGE
     title: str = ""
     assumes: str = ""
@@ -49,76 +65,95 @@ class CostEstimate:
     @property
     def text(self) -> str:
         """For people."""
-        low, high = self.low, self.high
-        known = f"${low.dollars or 0:,.2f} to ${high.dollars or 0:,.2f}"
+        low, likely, high = self.low, self.likely, self.high
+        known = f"about ${likely.dollars or 0:,.2f} (${low.dollars or 0:,.2f} to ${high.dollars or 0:,.2f})"
         return (
             f"{self.title}: nothing was sent\n"
-            f"calls:   {low.calls:,} to {high.calls:,}\n"
-            f"tokens:  {low.tokens:,} to {high.tokens:,}\n"
+            f"calls:   about {likely.calls:,} ({low.calls:,} to {high.calls:,})\n"
+            f"tokens:  about {likely.tokens:,} ({low.tokens:,} to {high.tokens:,})\n"
             f"dollars: {'unknown (no list price)' if high.dollars is None else known}\n"
             f"assumes {self.assumes}"
         )
 
     def __add__(self, other: "CostEstimate") -> "CostEstimate":
         """Add two, without their titles."""
-        return CostEstimate(self.low + other.low, self.high + other.high)
+        return CostEstimate(self.low + other.low, self.likely + other.likely, self.high + other.high)
+
+    def explain(self, title: str, assumes: str) -> "CostEstimate":
+        """The same with its title and what it assumes."""
+        return replace(self, title=title, assumes=assumes)
 
 
 def estimate_evolution(request: EvolveRequest, home: Path | None) -> CostEstimate:
-    """Estimate calls, tokens and dollars; nothing is sent or written.
+    """Estimate calls, tokens and dollars; nothing is sent or written, and no key is needed.
 
     Raises:
         ConfigError, LibraryError: the request cannot be used.
     """
-    found = _estimate_evolution(request, home, validate_evolution(request, home).seed)
+    found = _estimate_evolution(request, home, validate_evolution(_without_key(request), home))
     title = f"dry run of {request.method} on {request.benchmark}"
-    assumes = f"the calls that it takes offline, {WITHIN}, and {PER_CALL}; set {BINDING}"
-    return CostEstimate(found.low, found.high, title, assumes)
+    return found.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}")
+
+
+def estimate_training(request: EvolveRequest, train: TrainConfig, home: Path | None) -> CostEstimate:
+    """Estimate the training of a router, as `estimate_evolution`.
+
+    Args:
+        train: how it is trained.
+
+    Raises:
+        ConfigError, LibraryError: the request cannot be used.
+    """
+    plan = validate_evolution(_without_key(request), home)
+    found = _estimate_method(request.method, request.config, plan.seed)
+    runs = train.updates * train.batch + WAYS * request.sizes.test
+    cost = _price_range(scale_calls(found.question, runs), found.tokens + _count_tokens(plan), request.models, home)
+    title = f"dry run of training {request.method} on {request.benchmark}"
+    return cost.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}")
 
 
 def estimate_evaluation(request: EvaluationRequest, home: Path | None) -> CostEstimate:
-    """Estimate the systems, the judge of their answers, and evolutions before; nothing is sent or written.
+    """Estimate the systems, the judge of their answers, and evolutions before, as `estimate_evolution`.
 
     Raises:
         ConfigError, LibraryError: the request cannot be used.
     """
-    plan, models = validate_evaluation(request, home), request.models
-    found = CostEstimate()
+    keyless, models = _without_key(request), request.models
+    plan, found = validate_evaluation(keyless, home), CostEstimate()
+    asked = sum(len(task.input) for task in plan.tasks) / len(plan.tasks) / LETTERS
     for entry in request.entries:
-        low, high = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
-        found += _price(scale_calls(low, request.tasks), scale_calls(high, request.tasks), models, home)
+        low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
+        few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
+        found += _price(few, many, tokens + asked, models, home)
     if isinstance(plan.benchmark.environment, NeedsModel):  # the benchmark's own rule is judged too
-        judged = {"judge": request.tasks * (len(request.entries) + 1)}
-        found += _price(judged, judged, models, home)
-    for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):
-        found += _estimate_evolution(evolution.evolve_request, home, plan.workflows[evolution.entry.name].workflow)
+        judged = {"judge": len(plan.tasks) * (len(request.entries) + 1)}
+        found += _price(judged, judged, JUDGE_TOKENS + asked, models, home)
+    for evolution in make_evolutions(keyless, get_runs_folder(home) / "none", home):
+        asked_for = evolution.evolve_request.replace(models=models)
+        found += _estimate_evolution(asked_for, home, validate_evolution(evolution.evolve_request, home))
     title = f"dry run of {', '.join(request.targets)} on {request.benchmark}"
     assumes = (
-        f"{request.tasks} tasks, of methods the calls that they take offline, {WITHIN}, of baselines 1 to "
-        f"{2 * LOOP:g} per agent with tools, and {PER_CALL}; set --calls-per-task, {BINDING}"
+        f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, of baselines 1 to {2 * LOOP:g} calls "
+        f"per agent with tools; set --calls-per-task, {BINDING}"
     )
-    return CostEstimate(found.low, found.high, title, assumes)
+    return found.explain(title, assumes)
 
 
 def estimate_ablation(study: Study) -> CostEstimate:
-    """Estimate all runs of a study together; nothing is sent or written.
+    """Estimate all runs of a study together, as `estimate_evolution`.
 
     Raises:
         ConfigError: the study cannot be used.
     """
     runs = [
-        estimate_evolution(study.request(name, 0), None)
+        estimate_evolution(study.request(name, 0).replace(baselines=False), None)
         if study.evolves
         else estimate_evaluation(study.evaluation(name, 0), None)
         for name in study.chosen
     ]
-    found = sum(runs * study.seeds, CostEstimate())
     title = f"dry run of {len(runs)} variants of {study.method} on {study.benchmark}, {study.seeds} seeds each"
-    assumes = (
-        f"the calls that they take offline, {WITHIN}, and {PER_CALL}; fewer --variants or --seeds, or smaller sizes, "
-        "cost less"
-    )
-    return CostEstimate(found.low, found.high, title, assumes)
+    assumes = f"what they take offline, {WITHIN}; fewer --variants or --seeds, or smaller sizes, cost less"
+    return sum(runs * study.seeds, CostEstimate()).explain(title, assumes)
 
 
 def estimate_evolution_calls(request: EvolveRequest, team: Workflow) -> Calls:
@@ -151,18 +186,38 @@ def estimate_question_calls(method: str, config: Mapping[str, Any], team: Workfl
     return sum(_estimate_method(method, config, team).question.values())
 
 
-def _estimate_evolution(request: EvolveRequest, home: Path | None, team: Workflow) -> CostEstimate:
-    calls = estimate_evolution_calls(request, team)
-    return _price(scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR), request.models, home)
+def _estimate_evolution(request: EvolveRequest, home: Path | None, plan: ValidatedEvolution) -> CostEstimate:
+    calls = estimate_evolution_calls(request, plan.seed)
+    tokens = _estimate_method(request.method, request.config, plan.seed).tokens + _count_tokens(plan)
+    return _price_range(calls, tokens, request.models, home)
 
 
-def _estimate_system(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[Calls, Calls]:
+def _without_key(request: AnyRequest) -> AnyRequest:
+    """The request with the offline model, as validating needs one and no key is to be needed.
+
+    Raises:
+        ConfigError: a model's name cannot be one.
+    """
+    for name in set(request.models.roles.values()):
+        refuse_unknown_model(name)
+    return request.replace(models=ModelNames(), budget=request.budget.replace(dollars=None))
+
+
+def _count_tokens(plan: ValidatedEvolution) -> float:
+    """Tokens of a train question."""
+    tasks = plan.corpus.train
+    return sum(len(task.input) for task in tasks) / len(tasks) / LETTERS
+
+
+def _estimate_system(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[Calls, Calls, float]:
+    """Calls for a question, the fewest and the most, and the tokens of one."""
     if workflow.method in method_names():
-        calls = _estimate_method(workflow.method, entry.config, workflow).question
-        low, high = scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR)
+        found = _estimate_method(workflow.method, entry.config, workflow)
+        low, high, tokens = scale_calls(found.question, 1 / FACTOR), scale_calls(found.question, FACTOR), found.tokens
     else:
         low, high = ({"agent": end} for end in _estimate_baseline(entry, workflow, cap))
-    return _cap(low, cap), _cap(high, cap)
+        tokens = BASELINE_TOKENS
+    return _cap(low, cap), _cap(high, cap), tokens
 
 
 def _cap(calls: Calls, cap: int | None) -> Calls:
@@ -195,16 +250,21 @@ def _estimate_baseline(entry: SystemSpec, workflow: Workflow, cap: int | None) -
     return samples or 1, (samples or 1) * most
 
 
-def _price(low: Calls, high: Calls, models: ModelNames, home: Path | None) -> CostEstimate:
-    prices = load_prices(models, home)
+def _price_range(calls: Calls, tokens: float, models: ModelNames, home: Path | None) -> CostEstimate:
+    return _price(scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR), tokens, models, home)
 
-    def price(calls: Calls, tokens: int) -> Usage:
+
+def _price(low: Calls, high: Calls, tokens: float, models: ModelNames, home: Path | None) -> CostEstimate:
+    prices = load_prices(models, home)
+    likely = {role: sqrt(few * high[role]) for role, few in low.items()}
+
+    def price(calls: Calls, factor: float) -> Usage:
         found = list[Usage]()
-        for role, share in calls.items():
-            count = round(share)
-            sent, received = count * round(tokens * 0.85), count * round(tokens * 0.15)
+        for role, count in calls.items():
+            both = likely[role] * tokens * factor
+            sent, received = round(both * (1 - RECEIVED)), round(both * RECEIVED)
             dollars = prices.cost(models.roles[role], sent, received)
-            found.append(Usage(calls=count, input_tokens=sent, output_tokens=received, dollars=dollars))
+            found.append(Usage(calls=round(count), input_tokens=sent, output_tokens=received, dollars=dollars))
         return sum_usages(found)
 
-    return CostEstimate(price(low, TOKENS[0]), price(high, TOKENS[1]))
+    return CostEstimate(price(low, 1 / TOKEN_FACTOR), price(likely, 1), price(high, TOKEN_FACTOR))

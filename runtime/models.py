@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.secrets import mask_address, register_secret
-from selfwire.runtime.model_names import is_offline
+from selfwire.runtime.model_names import is_offline, refuse_unknown_model
 from selfwire.runtime.provider_errors import redact_error
 
 TIMEOUT = 120.0
@@ -42,11 +42,10 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
         return name_or_model
     _register_secrets(options)
     name = name_or_model
-    provider, colon, model = name.partition(":")
+    provider, _, model = name.partition(":")
     if is_offline(name):
         return _make_offline(name, model or "all", options)
-    if not (provider and colon and model):
-        raise ConfigError(f"unknown model {name!r}; write 'offline' or 'provider:model', such as openai:gpt-4o-mini")
+    refuse_unknown_model(name)
     given = {"timeout": TIMEOUT, "max_tokens": MAX_TOKENS, **options, "max_retries": 0}
     return _make_hosted(name, _openai_options(given) if provider == "openai" else given)
 

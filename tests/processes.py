@@ -26,7 +26,7 @@ from typing import Any, NoReturn, TextIO
 from langsmith.utils import get_env_var
 
 from selfwire.cli import main as selfwire_main
-from selfwire.cli.app import COMMANDS, load_command
+from selfwire.cli.commands import COMMANDS, load_command
 from selfwire.graphs import method_names, method_registry
 
 ROOT = Path(__file__).parents[1]

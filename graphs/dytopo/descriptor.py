@@ -24,7 +24,7 @@ def estimate_calls(config: DytopoConfig, team: Workflow, batch: int, added_agent
     question = {"agent": rounds * len(team.topology.nodes), "meta": rounds * config.manager}
     settings = SETTINGS if config.search == "near" else 5 * SETTINGS
     learning = scale_calls(question, batch * settings / 2)  # the same rounds are on record
-    return CallEstimate(question, learning=learning, gate_share=0.5)
+    return CallEstimate(question, learning=learning, gate_share=0.5, tokens=1300)
 
 
 DESCRIPTOR = MethodDescriptor(

@@ -28,7 +28,7 @@ def estimate_calls(config: EvomasConfig, team: Workflow, batch: int, added_agent
     """Stages of a few agents, planned and judged, and the closing call; agents and topology stay as they are."""
     stages = min(config.stages, STAGES)
     question = {"agent": stages * DRAWN * LOOP, "judge": stages, "meta": stages * config.task_state + 1}
-    return CallEstimate(question, samples=config.samples, gate_share=0)
+    return CallEstimate(question, samples=config.samples, gate_share=0, tokens=700)
 
 
 def plan_router(evomas: Evomas, workflow: Workflow) -> RouterPlan:

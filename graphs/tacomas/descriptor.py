@@ -19,7 +19,7 @@ def estimate_calls(config: TacomasConfig, team: Workflow, batch: int, added_agen
     coached = asks * (config.capability and config.fast.refines)
     judge, meta = 1.2 * rounds + (rounds - 1) * asks, coached + config.topology / config.interval
     question = {"agent": rounds * count_turn_calls(team), "judge": judge, "meta": 1 + (rounds - 1) * meta}
-    return CallEstimate(question, gate_share=0)
+    return CallEstimate(question, gate_share=0, tokens=750)
 
 
 DESCRIPTOR = MethodDescriptor(

@@ -5,7 +5,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from selfwire.cli.app import COMMANDS, build, load_command
+from selfwire.cli.app import build
+from selfwire.cli.commands import COMMANDS, load_command
 
 
 def test_the_help_lists_every_command_with_a_line_that_is_not_cut() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from selfwire.cli.app import COMMANDS, build
+from selfwire.cli.app import build
+from selfwire.cli.commands import COMMANDS
 from selfwire.cli.config_file import list_commands
 from selfwire.cli.exit_codes import FAILED, STOPPED, WRONG
 from selfwire.runs.run_record import get_version

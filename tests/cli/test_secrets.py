@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 from selfwire.cli.app import build
 from selfwire.cli.exit_codes import STOPPED, WRONG
 from selfwire.core import secrets
+from selfwire.runs.evolution import EvolutionRun
 from selfwire.runtime import addresses
 from selfwire.runtime.models import make_chat_model
 from tests.wire.server import Fault, WireServer, served
@@ -44,6 +45,7 @@ def test_an_evolution_keeps_no_secret_and_is_resumed_with_the_address_of_the_env
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ("--model", "openai:mine", "--base-url", whole(server), "--embedder", "hashing", "--retries", "0")
+    monkeypatch.setattr(EvolutionRun, "find_evolved", lambda run: run.context.library.head(run.context.config.name))
     first = call(tmp_path, "evolve", "dytopo", "--benchmark", "archive", *SMALL, *model, "--budget-calls", "3")
     assert first.exit_code == STOPPED, first.stderr
     assert find_secrets(tmp_path, first) == []

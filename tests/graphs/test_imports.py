@@ -13,7 +13,8 @@ def report(*names):
     print(*sorted(set(names) & set(sys.modules)))
 
 import contextlib, io
-from selfwire.cli.app import COMMANDS, build, load_command
+from selfwire.cli.app import build
+from selfwire.cli.commands import COMMANDS, load_command
 with contextlib.redirect_stdout(io.StringIO()) as help:
     build()(["--help"], standalone_mode=False)
 assert all(f"  {name} " in help.getvalue() for name in COMMANDS), help.getvalue()
@@ -76,7 +77,7 @@ for adapter in ("random", "fixed", "learned"):  # the last one builds a head
     report("torch")
 """
 EXPECTED = {  # heavy modules after each step
-    "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.exit_codes",
+    "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.commands selfwire.cli.exit_codes",
     "help is shown": "",
     "hiva is built and asked": "",
     "others are asked": "hera tacomas dytopo",

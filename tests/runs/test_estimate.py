@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.call_estimates import CallEstimate
 from selfwire.graphs.evolution.config import EvolutionConfig
@@ -60,6 +62,39 @@ async def test_an_offline_evaluation_keeps_within_its_dry_run(method: str, bench
         spent = run.journal.spend()
     assert range_of.low.calls <= spent.calls <= range_of.high.calls
     assert range_of.low.tokens <= spent.tokens <= range_of.high.tokens
+
+
+async def test_a_dry_run_is_within_a_factor_of_three(tmp_path: Path) -> None:
+    entries = tuple(SystemSpec(name=name, target=name) for name in ("hiva", "hera"))
+    request = EvaluationRequest(benchmark="archive", entries=entries, tasks=3)
+    estimate = estimate_evaluation(request, tmp_path)
+    with start_evaluation(request, tmp_path) as run:
+        await run.execute()
+        spent = run.journal.spend()
+    for likely, real in ((estimate.likely.calls, spent.calls), (estimate.likely.tokens, spent.tokens)):
+        assert likely / 3 < real < likely * 3
+    assert estimate.high.tokens <= 9.01 * estimate.low.tokens
+
+
+KEYLESS = (
+    ("evolve", "hiva"),
+    ("eval", "hera"),
+    ("compare", "hiva", "single"),
+    ("train", "evomas"),
+    ("ablate", "dytopo", "--variants", "full"),
+)
+
+
+@pytest.mark.parametrize("command", KEYLESS, ids=lambda command: command[0])
+def test_a_dry_run_needs_no_key(command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked = [*command, "--benchmark", "archive", "--model", "openai:gpt-4o-mini", "--dry-run"]
+    result = CliRunner().invoke(build(), asked, env={"SELFWIRE_HOME": str(tmp_path / "home")})
+    assert result.exit_code == 0, result.output
+    assert "dollars: about $" in result.stdout
+    assert not (tmp_path / "home").exists()
+    wrong = CliRunner().invoke(build(), [*asked[:-2], "gpt", "--dry-run"])
+    assert "unknown model 'gpt'" in wrong.stderr
 
 
 def test_samples_of_train_questions_count() -> None:

@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from selfwire.cli.app import COMMANDS, GROUPS, load_command
+from selfwire.cli.commands import COMMANDS, GROUPS, load_command
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, Rewiring
 from selfwire.core.scope import Scope

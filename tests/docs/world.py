@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from selfwire.cli.app import COMMANDS, build
+from selfwire.cli.app import build
+from selfwire.cli.commands import COMMANDS
 from selfwire.graphs.method_registry import make_method
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel

@@ -62,8 +62,8 @@ MARKUP: Mapping[str, Callable[[str], object]] = {
 """Languages that are not run, with what can be checked."""
 
 
-OTHERS = {"--rooms", "--calls", "--tokens", "--jinja", "--build-arg"}
-"""Options in the text that are those of programs in the room `bench`, of `llama-server` and of docker."""
+OTHERS = {"--config", "--rooms", "--calls", "--tokens", "--jinja", "--build-arg"}
+"""Options in the text that stand before a command, or those of the room `bench`, of `llama-server` and of docker."""
 
 
 class Ticket(TypedDict, total=False):

@@ -34,12 +34,14 @@ def ablate(
     ctx: typer.Context,
     *,
     method: Annotated[str, typer.Argument(help=f"Method: {', '.join(method_names())}.")] = DEFAULTS.method,
-    benchmark: Annotated[str, typer.Option(help="Its name, or a file of your own tasks.")] = DEFAULTS.benchmark,
-    variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
+    benchmark: Annotated[
+        str, typer.Option(help="A benchmark by name, or a file of your own tasks.")
+    ] = DEFAULTS.benchmark,
+    variants: Annotated[str, typer.Option(help="Which variants, such as full,no-tev; by default all.")] = "",
     seeds: Annotated[
         int | None, typer.Option(min=1, help=f"Runs per variant; {DEFAULTS.seeds}, with --world {WORLD_SEEDS}.")
     ] = None,
-    iterations: Annotated[int, typer.Option(min=1, help="Rewritings of the workflow.")] = DEFAULTS.iterations,
+    iterations: Annotated[int, typer.Option(min=1, help="How often the team is rewritten.")] = DEFAULTS.iterations,
     batch: Annotated[int, typer.Option(min=1, help="Train tasks per iteration.")] = DEFAULTS.batch,
     gate_tasks: Annotated[int, typer.Option(min=1, help="Gate tasks per comparison.")] = DEFAULTS.gate_tasks,
     train: Annotated[
@@ -53,12 +55,14 @@ def ablate(
     ] = None,
     world: Annotated[
         str | None,
-        typer.Option(help=f"A world without a language model in place of a benchmark: {format_worlds()}."),
+        typer.Option(help=f"A simulated world instead of a benchmark, without a language model: {format_worlds()}."),
     ] = None,
     models: option_groups.Models,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     dry_run: options.DryRun = False,
-    out: Annotated[Path | None, typer.Option(help="JSONL of results; what is in it is not run again.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File of results (JSONL); runs that are in it are not run again.")
+    ] = None,
     keep: Annotated[
         Path | None, typer.Option(help="File for the rows that `selfwire results` computes tables from.")
     ] = None,

@@ -30,9 +30,9 @@ DEFAULTS = Evolving(names=("none",))
 
 Targets = Annotated[
     list[str] | None,
-    typer.Argument(help="Methods, baselines, saved workflows; all, methods or baselines; NAME=TARGET gives a name."),
+    typer.Argument(help="Methods, baselines, saved teams; or all, methods, baselines; NAME=TARGET gives one a name."),
 ]
-Cap = Annotated[int | None, typer.Option(help="Most model calls of a task, for everybody.")]
+Cap = Annotated[int | None, typer.Option(help="Most model calls for a task, for every system.")]
 Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more systems, offline"),
@@ -46,13 +46,15 @@ class Evolutions:
     evolve: Annotated[
         list[str] | None,
         typer.Option(
-            help="Evolve it first; may be repeated; none, all, or learning: those that learn between runs.",
+            help="A system to evolve first; may be repeated; none, all, or learning: those that learn between runs.",
             show_default=LEARN,
         ),
     ] = None
-    iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations
+    iterations: Annotated[int, typer.Option(help="Iterations of an evolution.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
-    gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = DEFAULTS.gate_tasks
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per comparison, drawn anew each time.")] = (
+        DEFAULTS.gate_tasks
+    )
     train: options.TrainSize = None
     gate_size: options.GateSize = None
 
@@ -82,7 +84,9 @@ def compare(
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
     retry_failed: options.RetryFailed = False,
-    against: Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")] = "",
+    against: Annotated[
+        str, typer.Option(help="System that the others are compared with; by default single, else the first.")
+    ] = "",
     tasks: options.Tasks = None,
     split: options.Split = "test",
     seed: options.Seed = 0,

@@ -169,5 +169,6 @@ def _format_default(parameter: Any, ctx: typer.Context) -> str:
     if isinstance(default, int | float):
         return str(default)
     if default is None and isinstance(parameter.process_value(ctx, "2"), int | float):
-        return "2  # none by default"
+        usual = parameter.show_default if isinstance(parameter.show_default, str) else "none"
+        return f"{usual.split()[0].strip(',') if usual[0].isdigit() else 2}  # by default {usual}"
     return json.dumps(default or "")

@@ -55,7 +55,7 @@ def evaluate(
     without: options.Without = None,
     config: ConfigFields = None,
     router: options.RouterName = None,
-    weights: Annotated[str | None, typer.Option(help="Saved workflow whose trained router the method has.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Saved team whose trained router the method uses.")] = None,
     models: Models,
     grading: Grading,
     grading_timeout: options.GradingTimeout = 60.0,

@@ -70,18 +70,22 @@ def evolve(
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
     retry_failed: options.RetryFailed = False,
-    name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name that the team is saved under; by default METHOD-BENCHMARK.")
+    ] = None,
     models: option_groups.Models,
-    iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
+    iterations: Annotated[int, typer.Option(help="How often the team is rewritten.")] = 10,
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
-    gate: Annotated[str, typer.Option(help="paired, or off as in the papers.")] = "paired",
-    gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = 20,
+    gate: Annotated[
+        str, typer.Option(help="paired: keep what does no worse on gate tasks; off: keep everything, as in the papers.")
+    ] = "paired",
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per comparison, drawn anew each time.")] = 20,
     train: options.TrainSize = None,
     gate_size: options.GateSize = None,
     test: options.TestSize = None,
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
-    seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
+    seed_team: Annotated[str | None, typer.Option(help="Saved team or .json file to start from.")] = None,
     grading: option_groups.Grading,
     config: options.ConfigFields = None,
     router: options.RouterName = None,
@@ -89,7 +93,7 @@ def evolve(
     limits: Limits,
     calls_per_task: options.CallsSetAside = 60,
     dry_run: options.DryRun = False,
-    baselines: Annotated[bool, typer.Option(help="Run the baselines at the end.")] = True,
+    baselines: Annotated[bool, typer.Option(help="Measure baselines on the test tasks too.")] = True,
     home: options.Home = None,
 ) -> None:
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""

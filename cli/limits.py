@@ -22,9 +22,9 @@ class Limits:
     """The most that may be spent."""
 
     budget_calls: options.BudgetCalls = None
-    budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None
-    budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None
-    budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None
+    budget_tokens: Annotated[int | None, typer.Option(help="Stop after this many tokens.")] = None
+    budget_usd: Annotated[float | None, typer.Option(help="Stop after this many US dollars.")] = None
+    budget_seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None
 
     @property
     def budget(self) -> Budget:

@@ -21,19 +21,23 @@ from selfwire.runs.requests import ModelNames
 class Models:
     """Which model plays which role, and how they are reached."""
 
-    model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline"
-    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")] = None
-    judge_model: Annotated[str | None, typer.Option(help="Judges'; the critics' if none.")] = None
+    model: Annotated[
+        str, typer.Option(help="Model of the agents: offline, or provider:name such as openai:gpt-4o-mini.")
+    ] = "offline"
+    meta_model: Annotated[
+        str | None, typer.Option(help="Model of critics and evolvers; by default that of the agents.")
+    ] = None
+    judge_model: Annotated[str | None, typer.Option(help="Model of judges; by default that of the critics.")] = None
     base_url: options.BaseUrl = None
     timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0
-    retries: Annotated[int, typer.Option(help="Of one request after transient errors.")] = 5
+    retries: Annotated[int, typer.Option(help="How often a request is repeated after a passing error.")] = 5
     structured: Annotated[
-        str, typer.Option(help="How objects are asked for: native, tool, json, prompt; auto: as the server takes it.")
+        str, typer.Option(help="How JSON replies are asked for: native, tool, json or prompt; auto finds out.")
     ] = "auto"
-    max_tokens: Annotated[int | None, typer.Option(help="Of one reply; 2048.")] = None
+    max_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply.", show_default="2048")] = None
     embedder: options.EmbedderName = "auto"
     prices: Annotated[
-        Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
+        Path | None, typer.Option(help='Prices as JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
     ] = None
 
     @property
@@ -86,13 +90,14 @@ class Results:
     """Where results go, unless only the cost is estimated."""
 
     langsmith: Annotated[
-        bool, typer.Option("--langsmith", help="Tell LangSmith: dataset, experiments, traces (LANGSMITH_API_KEY).")
+        bool,
+        typer.Option("--langsmith", help="Upload dataset, experiments and traces to LangSmith (LANGSMITH_API_KEY)."),
     ] = False
     upload_references: Annotated[
-        bool, typer.Option("--upload-references", help="With --langsmith: references go into the dataset too.")
+        bool, typer.Option("--upload-references", help="With --langsmith: upload the references too.")
     ] = False
     dry_run: options.DryRun = False
-    out: Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")] = None
+    out: Annotated[Path | None, typer.Option(help="File of results (JSONL); by default in the run's folder.")] = None
 
     @property
     def langsmith_setting(self) -> str:

@@ -47,7 +47,9 @@ ConfigFields = Annotated[
 ]
 RouterName = Annotated[
     str | None,
-    typer.Option("--router", help="Of HiVA's team: kabb; learned, as `train hiva` trains it; auto, as trained."),
+    typer.Option(
+        "--router", help="How HiVA routes: kabb, learned (after `train hiva`), or auto: learned where it was trained."
+    ),
 ]
 Target = Annotated[
     str | None,
@@ -57,13 +59,14 @@ Target = Annotated[
     ),
 ]
 Benchmark = Annotated[
-    str | None, typer.Option(help="Its name; or tasks of yours: a file (JSONL, CSV, Parquet) or hf:owner/name.")
+    str | None,
+    typer.Option(help="A benchmark by name; or tasks of yours: a file (JSONL, CSV, Parquet) or hf:owner/name."),
 ]
 Resume = Annotated[
-    str | None, typer.Option(help="Go on with this run; only budgets and --structured may be given anew.")
+    str | None, typer.Option(help="Continue this run; of the other options only budgets and --structured may change.")
 ]
 RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="With --resume: ask again for replies that were of no use.")
+    bool, typer.Option("--retry-failed", help="With --resume: ask again where a reply could not be used.")
 ]
 TrainSize = Annotated[int | None, typer.Option(help="Train tasks.", show_default=FITTED)]
 GateSize = Annotated[int | None, typer.Option(help="Gate tasks.", show_default=FITTED)]
@@ -76,18 +79,24 @@ Tasks = Annotated[
     ),
 ]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
-Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
-Cap = Annotated[int | None, typer.Option(help="Most model calls of a task; baselines spend the rest on votes.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+Cap = Annotated[
+    int | None, typer.Option(help="Most model calls for a task; baselines spend what is left on more votes.")
+]
 CallsSetAside = Annotated[
     int,
     typer.Option(
         help="Calls set aside for each run of a task under --budget-calls; a group of runs has that times its size."
     ),
 ]
-Without = Annotated[list[str] | None, typer.Option(help="Switch a part of the method off, as `ablate` names it.")]
+Without = Annotated[
+    list[str] | None, typer.Option(help="Switch off a part of the method; the names are those of `ablate`.")
+]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
-EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
-Rubric = Annotated[str | None, typer.Option(help="For the judge: what a good answer is, as text or .md file.")]
+EmbedderName = Annotated[
+    str, typer.Option(help="Embeddings by: minilm, hashing, or auto: hashing offline, else minilm.")
+]
+Rubric = Annotated[str | None, typer.Option(help="With --grader judge: what a good answer is, as text or an .md file.")]
 Tools = Annotated[
     str | None,
     typer.Option(help="For your own tasks: calculator, convert_units, algebra, python, sql:FILE, module:x."),
@@ -98,9 +107,9 @@ InputFields = Annotated[
 ]
 ReferenceField = Annotated[str | None, typer.Option(help="Of your own tasks: field with the reference. Else guessed.")]
 DataSplit = Annotated[str | None, typer.Option(help="Of an hf: data set: the split that tasks are drawn from.")]
-GradingTimeout = Annotated[float, typer.Option(help="Seconds until a grader of your own is given up on an answer.")]
+GradingTimeout = Annotated[float, typer.Option(help="Most seconds for your own grader on one answer.")]
 Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
-BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
+BudgetCalls = Annotated[int | None, typer.Option(help="Stop after this many model calls.")]
 MaxErrors = Annotated[
     int | None,
     typer.Option(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
 from selfwire.report.page import FILE, write_report
 from selfwire.report.reading import find_run
@@ -23,6 +24,7 @@ def report(
     """Make one HTML page of a run: the team and how it changed, scores, costs, every message; needs no network."""
     run = find_run(home, name)
     file = write_report(home, run, out or get_run_folder(home, run) / FILE).resolve()
+    add_result(run=run, file=str(file))
     typer.echo(f"the page of run {run} is {file}")
     if show:
         webbrowser.open(file.as_uri())

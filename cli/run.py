@@ -56,7 +56,9 @@ def run(
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
     tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
-    retriever: Annotated[str | None, typer.Option(help="Of --corpus: bm25, dense or hybrid; bm25.")] = None,
+    retriever: Annotated[
+        str | None, typer.Option(help="How --corpus is searched: bm25, dense or hybrid.", show_default="bm25")
+    ] = None,
     seed: options.Seed = 0,
     budget_calls: options.BudgetCalls = None,
     config: ConfigFields = None,

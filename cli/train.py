@@ -62,33 +62,42 @@ def train(
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
     resume: options.Resume = None,
     retry_failed: options.RetryFailed = False,
-    name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name that the team is saved under; by default METHOD-BENCHMARK.")
+    ] = None,
     models: Models,
     updates: Annotated[
         int | None, typer.Option(min=1, help=f"Updates; {DEFAULTS.updates}, with --family {STUDY.updates}.")
     ] = None,
     batch: Annotated[int, typer.Option(help="Episodes per update.")] = DEFAULTS.batch,
-    checkpoint_every: Annotated[int, typer.Option(help="Updates between versions.")] = DEFAULTS.checkpoint_every,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Save a version after so many updates.")
+    ] = DEFAULTS.checkpoint_every,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = DEFAULTS.device,
-    paper: Annotated[bool, typer.Option("--paper", help="Head and REINFORCE as the paper prints them.")] = False,
-    process_reward: Annotated[bool, typer.Option("--process-reward", help="The evaluator's rewards count.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Network and REINFORCE as in the paper.")] = False,
+    process_reward: Annotated[
+        bool, typer.Option("--process-reward", help="Count the evaluator's reward of each stage too.")
+    ] = False,
     train_size: Annotated[
         int | None, typer.Option("--train", min=1, help="Train tasks.", show_default=options.FITTED)
     ] = None,
     test: options.TestSize = None,
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
-    workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
+    workflow: Annotated[str | None, typer.Option(help="Saved team or .json file to start from.")] = None,
     grading: Grading,
     config: ConfigFields = None,
     limits: Limits,
     calls_per_task: options.CallsSetAside = EvolutionConfig.model_fields["calls_per_task"].default,
     dry_run: options.DryRun = False,
     seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
-    sparse: Annotated[bool, typer.Option("--sparse", help="With --family: about 1 % of chance runs succeed.")] = False,
+    sparse: Annotated[
+        bool, typer.Option("--sparse", help="With --family: make success by chance rare, about 1 %.")
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
     out: Annotated[
-        Path | None, typer.Option(help="With --family: JSONL of results; what is in it is not run again.")
+        Path | None,
+        typer.Option(help="With --family: file of results (JSONL); seeds that are in it are not run again."),
     ] = None,
     home: Home = None,
 ) -> None:

@@ -23,7 +23,7 @@ from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evolution import ValidatedEvolution
 from selfwire.runs.evolution import validate_request as validate_evolution
 from selfwire.runs.folders import get_runs_folder
-from selfwire.runs.models import load_prices
+from selfwire.runs.models import load_prices, refuse_useless_address
 from selfwire.runs.requests import EvolveRequest, ModelNames
 from selfwire.runtime.model_names import refuse_unknown_model
 
@@ -196,10 +196,11 @@ def _without_key(request: AnyRequest) -> AnyRequest:
     """The request with the offline model, as validating needs one and no key is to be needed.
 
     Raises:
-        ConfigError: a model's name cannot be one.
+        ConfigError: a model's name or address cannot be used.
     """
     for name in set(request.models.roles.values()):
         refuse_unknown_model(name)
+    refuse_useless_address(request.models)
     return request.replace(models=ModelNames(), budget=request.budget.replace(dollars=None))
 
 

@@ -43,13 +43,7 @@ def make_metered_model(
         ConfigError: a model or a file of prices cannot be used, a base URL is given but no model uses it, or a
             dollar budget meets a model without a price.
     """
-    if names.base_url and names.calls_no_server:
-        raise ConfigError(
-            f"--base-url {names.base_url} is an address of models, and the offline model calls no server; give the "
-            "model's name too, such as --model openai:NAME, or leave the address out"
-        )
-    if names.base_url is not None:
-        _refuse_no_address(names.base_url)
+    refuse_useless_address(names)
     limits = {"max_tokens": names.max_tokens} if names.max_tokens else {}
     options: dict[str, Any] = {"timeout": names.timeout}
     if names.base_url:
@@ -65,6 +59,21 @@ def make_metered_model(
     roles = {role: made[name] for role, name in names.roles.items()}
     run_sync(recall_modes(journal))
     return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=load_prices(names, home))
+
+
+def refuse_useless_address(names: ModelNames) -> None:
+    """Refuse a base URL that no model uses, or that is no address.
+
+    Raises:
+        ConfigError: it is one of these.
+    """
+    if names.base_url and names.calls_no_server:
+        raise ConfigError(
+            f"--base-url {names.base_url} is an address of models, and the offline model calls no server; give the "
+            "model's name too, such as --model openai:NAME, or leave the address out"
+        )
+    if names.base_url is not None:
+        _refuse_no_address(names.base_url)
 
 
 def _refuse_no_address(url: str) -> None:

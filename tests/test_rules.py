@@ -24,7 +24,7 @@ NAMED_ON_PURPOSE = {
         "torch modules after import selfwire.graphs.hiva",
         "import sys, selfwire.graphs.hiva; print(sum(name.split('.')[0] == 'torch' for name in sys.modules))",
     },
-    "cli/options.py": {"Of HiVA's team: kabb; learned, as `train hiva` trains it; auto, as trained."},
+    "cli/options.py": {"How HiVA routes: kabb, learned (after `train hiva`), or auto: learned where it was trained."},
     "runs/evaluation/request.py": {" stands twice among the systems; give each a name, as in mine=hiva"},
     "cli/train.py": {"the learning test is `selfwire train evomas --family "},
 }

@@ -9,6 +9,8 @@ from selfwire.cli import option_groups, options, output
 from selfwire.cli.json_output import add_result
 from selfwire.cli.results_output import show_estimate
 from selfwire.core.errors import ConfigError
+from selfwire.evals.own_data.hub import PREFIX, pin_commit
+from selfwire.evals.own_data.tasks import is_own_data, read_tasks
 from selfwire.evals.studies.worlds import list_worlds, load_world
 from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
@@ -58,6 +60,7 @@ def ablate(
         typer.Option(help=f"A simulated world instead of a benchmark, without a language model: {format_worlds()}."),
     ] = None,
     models: option_groups.Models,
+    grading: option_groups.Grading,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     dry_run: options.DryRun = False,
     out: Annotated[
@@ -75,17 +78,20 @@ def ablate(
         return
     study = Study(
         method=method,
-        benchmark=benchmark,
+        benchmark=pin_commit(benchmark) if benchmark.startswith(PREFIX) else benchmark,
         models=models.names,
         variants=tuple(name.strip() for name in variants.split(",") if name.strip()),
         seeds=seeds or DEFAULTS.seeds,
         iterations=iterations,
         batch=batch,
         gate_tasks=gate_tasks,
+        **grading.fields,
     )
     if not study.evolves:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
     study = options.tell(fit_study(study, options.list_sizes(ctx.params)))
+    if is_own_data(study.benchmark):
+        typer.echo("\n".join(read_tasks(study.benchmark, study.own_data).notes), err=True)
     if dry_run:
         show_estimate(estimate_ablation(study))
         return

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.own_data.rows import DataRow, check_size, make_row
+from selfwire.runtime.provider_errors import Caught
 
 INSTALL = "pip install 'selfwire[data]'"
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -34,20 +35,17 @@ def read_parquet(path: Path) -> Iterator[DataRow]:
         raise ConfigError(f"{path}: Parquet files need the extra 'data': {INSTALL}; or save it as JSONL") from None
     check_size(path)
     number = 0
-    try:
-        with duckdb.connect(config=_SETTINGS) as database:
-            found = database.execute(
-                "SELECT * FROM read_parquet(?, hive_partitioning = false)", [glob.escape(str(path))]
-            )
-            names = [column[0] for column in found.description or ()]
-            while rows := found.fetchmany(_AT_ONCE):
-                for cells in rows:
-                    number += 1
-                    values = {name: to_json_value(cell) for name, cell in zip(names, cells, strict=True)}
-                    yield make_row(path, "row", number, values)
-    except (duckdb.Error, UnicodeDecodeError) as error:
+    with Caught() as caught, duckdb.connect(config=_SETTINGS) as database:  # damage raises errors of several families
+        found = database.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [glob.escape(str(path))])
+        names = [column[0] for column in found.description or ()]
+        while rows := found.fetchmany(_AT_ONCE):
+            for cells in rows:
+                number += 1
+                values = {name: to_json_value(cell) for name, cell in zip(names, cells, strict=True)}
+                yield make_row(path, "row", number, values)
+    if caught.error:
         after = f"damaged after row {number}" if number else "not Parquet, or damaged"
-        raise ConfigError(f"{path}: {after} ({str(error).partition(chr(10))[0]})") from None
+        raise ConfigError(f"{path}: {after} ({str(caught.error).partition(chr(10))[0]})") from None
 
 
 def to_json_value(value: object) -> Any:

@@ -6,18 +6,18 @@ made with the same seed, under the same gate and caps; so it waits for the full 
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import Field
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import FrozenModel, fingerprint
+from selfwire.core.values import fingerprint
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.variants import FULL, RANDOM, Variant
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.requests import EvolveRequest, Request, Sizes
 from selfwire.runs.run_record import compute_code_hash
 
 Operations = tuple[tuple[str, ...], ...]
@@ -26,20 +26,18 @@ NAME = "study"
 """Of the workflow and of the run, in a home folder of its own."""
 
 
-class Study(FrozenModel):
+class Study(Request):
     """What a study compares, and its sizes.
 
     Args:
-        method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution or evaluation.
+        method, sizes: as in `EvolveRequest`, of each evolution or evaluation.
         variants: names of variants; none for all of the method.
         iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve.
     """
 
     method: str = DEFAULT_METHOD
     benchmark: str = "archive"
-    models: ModelNames = ModelNames()
     sizes: Sizes = Sizes(train=80, gate=80, test=100)
-    budget: Budget = Budget()
     variants: tuple[str, ...] = ()
     seeds: int = Field(default=10, ge=1)
     iterations: int = Field(default=10, ge=1)
@@ -81,6 +79,10 @@ class Study(FrozenModel):
         """What rows must share to be compared: everything but the variants and the number of seeds."""
         return fingerprint({**self.model_dump(mode="json", exclude={"variants", "seeds"}), "code": compute_code_hash()})
 
+    @property
+    def _asked(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in Request.model_fields}
+
     def request(self, name: str, seed: int, edits: Operations | None = None) -> EvolveRequest:
         """The evolution of a variant and a seed.
 
@@ -90,10 +92,8 @@ class Study(FrozenModel):
         variant = self.known[name]
         return EvolveRequest(
             method=self.method,
-            benchmark=self.benchmark,
-            models=self.models,
+            **self._asked,
             sizes=self.sizes,
-            budget=self.budget,
             config=variant.config,
             random_edits=edits,
             evolution=EvolutionConfig(
@@ -110,9 +110,7 @@ class Study(FrozenModel):
     def evaluation(self, name: str, seed: int) -> EvaluationRequest:
         """The evaluation of a variant and a seed, for methods that do not evolve."""
         return EvaluationRequest(
-            benchmark=self.benchmark,
-            models=self.models,
-            budget=self.budget,
+            **self._asked,
             entries=(SystemSpec(name=NAME, target=self.method, config=self.known[name].config),),
             tasks=self.sizes.test,
             seed=seed,

@@ -203,6 +203,17 @@ def test_parquet_values_that_json_lacks_become_texts(tmp_path: Path) -> None:
         read_tasks(bytes_path)
 
 
+def test_damage_that_is_no_error_of_the_reader_is_told_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table(tmp_path, "SELECT 'x' question")
+
+    def connect(**_: object) -> None:
+        raise RuntimeError("nanobind::str(): conversion error!")
+
+    monkeypatch.setattr("duckdb.connect", connect)
+    with pytest.raises(ConfigError, match=r"tasks\.parquet: not Parquet, or damaged \(nanobind::str\(\): conv"):
+        read_tasks(path)
+
+
 def test_parquet_without_the_extra_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(

@@ -136,3 +136,20 @@ def test_an_evolution_in_a_comparison_has_the_rubric_and_the_tools(tmp_path: Pat
     [evolution] = make_evolutions(request, tmp_path, None)
     asked = evolution.evolve_request
     assert (asked.rubric, asked.tools, asked.own_data) == ("A right sum.", "calculator", request.own_data)
+
+
+def test_an_ablation_takes_a_grader_and_fields_too(
+    tmp_path: Path, tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = tmp_path / "sums.csv"
+    named.write_text("q,a\n" + "".join(f"{n} + {n}?,{2 * n}\n" for n in range(20)))
+    given = ["ablate", "dytopo", "--benchmark", str(named), "--input-field", "q", "--grader", "graders_of_mine:lenient"]
+    small = ["--variants", "single-turn", "--seeds", "1", "--test", "2", "--workers", "1"]
+    called = CliRunner().invoke(build(), [*given, *small], catch_exceptions=False)
+    assert called.exit_code == 0, called.output
+    assert (
+        "question from 'q', no reference (--reference-field names one); guessed, --reference-field says"
+        in called.stderr
+    )
+    assert "| single turn | 0.500" in called.stdout

@@ -5,7 +5,7 @@ BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
-.PHONY: help setup demo test test-slow check fault-coverage lock bench chaos fuzz weak images clean
+.PHONY: help setup demo test test-slow check fault-coverage lock bench chaos fuzz weak light images clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,8 +19,9 @@ help:
 	@echo "make chaos   disturb runs of every kind for 15 minutes (MINUTES=, SEED=)"
 	@echo "make fuzz    parse a million odd replies and read damaged files, about 15 minutes on 2 cores"
 	@echo "make weak    run all methods with a weak real model; compiles llama.cpp once, in 10 to 45 minutes"
+	@echo "make light   install without torch into .venv-light, ask four methods there, print its size"
 	@echo "make images  build the images of Dockerfile, ask in one without a network, start compose.yaml"
-	@echo "make clean   remove .venv and .venv-weak"
+	@echo "make clean   remove .venv, .venv-weak and .venv-light"
 
 # what pip reads of pyproject.toml; the settings of tools come after it
 INSTALLED := .venv/.installed-$(shell sed '/^\[tool\.[^s]/,$$d' pyproject.toml | cksum | cut -d' ' -f1)
@@ -105,6 +106,17 @@ weak: setup .venv-weak/.installed
 	@echo "==> running all methods with SmolLM2 of 135M parameters; an hour or more"
 	@$(BIN)/python -m selfwire.bench.weak --python .venv-weak/bin/python $(ARGS)
 
+light:
+	@echo "==> installing without torch and sentence-transformers into .venv-light"
+	@rm -rf build && $(PYTHON) -m venv --clear .venv-light
+	@.venv-light/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25'
+	@.venv-light/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-light.txt
+	@.venv-light/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	@for method in hiva hera tacomas dytopo; do \
+		(cd .venv-light && bin/selfwire run $$method "What is 3 plus 4?" > /dev/null 2> run.log) \
+			&& echo "$$method runs" || { cat .venv-light/run.log; exit 1; }; done
+	@du -sh .venv-light | sed 's/\t.*/ installed/'
+
 images:
 	@echo "==> building the images"
 	@docker build --quiet --target selfwire -t selfwire .
@@ -115,4 +127,4 @@ images:
 	@docker compose --project-name selfwire-images down --volumes
 
 clean:
-	rm -rf .venv .venv-weak build *.egg-info src/*.egg-info
+	rm -rf .venv .venv-weak .venv-light build *.egg-info src/*.egg-info

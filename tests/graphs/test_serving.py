@@ -17,7 +17,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
-from selfwire.graphs import dytopo, tacomas
+from selfwire.graphs import dytopo, serving, tacomas
 from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.method_registry import describe_method
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
@@ -115,6 +115,7 @@ async def test_a_team_that_is_saved_in_postgres_is_served(
     with open_library() as library:
         await library.save("hiva", trio(), run="elsewhere", step=1)
     assert drawn(await served()) == {"source", "checker", "aggregator"}
+    serving._opened(home / LIBRARY_FILE, postgres_address).close()  # a server keeps it open until its end
 
 
 async def test_a_team_larger_than_a_fresh_one_may_become_is_served(home: Path) -> None:

@@ -20,7 +20,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs import dytopo, serving, tacomas
 from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.method_registry import describe_method
-from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
+from selfwire.runtime.workflow_library import LIBRARY_FILE, WorkflowLibrary, open_library
 from tests.core.generators import make_tool
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio

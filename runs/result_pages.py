@@ -9,6 +9,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     paired      differences of an evaluation's systems from one of them, `against`
     scores      evaluations side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
     ablation    a study, `rows` as `keep_study` writes them
+    studies     studies of several methods on the same tasks, `rows=A,B`, beside `against=METHOD/VARIANT`
     world       a world's tables: `method`, `name`, `rows`
     claims      what the mechanisms of all worlds on the page are worth
 
@@ -43,6 +44,7 @@ from selfwire.evals.studies.gains import Claim, WorldResult, list_claim_columns
 from selfwire.evals.studies.worlds import World, load_world
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row
+from selfwire.runs.ablation.table import build_comparison
 from selfwire.runs.ablation.table import build_table as build_study_table
 
 END = "<!-- end of table -->"
@@ -252,12 +254,20 @@ def _differ(line: SystemSummary, against: SystemSummary) -> str:
 
 
 def _format_ablation(page: Path, given: Mapping[str, str]) -> str:
-    path = page.parent / given["rows"]
+    return build_study_table(*_read_study(page.parent / given["rows"]))
+
+
+def _format_studies(page: Path, given: Mapping[str, str]) -> str:
+    studies = [_read_study(page.parent / one) for one in given["rows"].split(",")]
+    return build_comparison(studies, given["against"])
+
+
+def _read_study(path: Path) -> tuple[Study, list[Row]]:
     try:
         first, *rest = path.read_text(encoding="utf-8").splitlines()
         study = StudyHead.model_validate_json(first).head
         schema: type[Row] = EvolutionRow if study.evolves else EvaluationRow
-        return build_study_table(study, [schema.model_validate_json(line) for line in rest])
+        return study, [schema.model_validate_json(line) for line in rest]
     except (OSError, ValueError, ValidationError) as error:
         raise ConfigError(f"{path} holds no study: {error}; `selfwire ablate --keep` writes such files") from None
 
@@ -299,6 +309,7 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "paired": _format_paired,
     "scores": _format_scores,
     "ablation": _format_ablation,
+    "studies": _format_studies,
     "world": _format_world,
     "claims": _format_claims,
 }

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import DecisionCount, sum_decisions
 from selfwire.core.values import format_count
 from selfwire.evals.evaluation.table import Column, format_difference
@@ -111,6 +112,41 @@ def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     ]
     notes = [*_notes(rows), *_list_undecided(study, by_variant)]
     return "\n\n".join(["\n".join(about), table.markdown, "\n".join(notes)]) + "\n"
+
+
+def build_comparison(studies: Sequence[tuple[Study, Sequence[Row]]], against: str) -> str:
+    """Markdown: all variants of studies of several methods beside one of them, on the seeds that both have.
+
+    Args:
+        against: METHOD/VARIANT.
+
+    Raises:
+        ConfigError: the studies have other test tasks, or there is no such variant.
+    """
+    if len({(one.benchmark, one.sizes, one.models) for one, _ in studies}) > 1:
+        raise ConfigError("studies that are compared need one benchmark, one set of sizes and the same models")
+    found = {
+        f"{study.method}/{name}": VariantRows(f"{study.method}, {study.known[name].title}", kept, "")
+        for study, rows in studies
+        for name in study.chosen
+        if (kept := [row for row in rows if row.variant == name])
+    }
+    if against not in found:
+        raise ConfigError(f"there are no rows of {against!r}; there are {', '.join(found)}")
+    main = found[against]
+    columns: tuple[Column[VariantRows], ...] = (
+        VARIANT,
+        Column("seeds", lambda one: str(len(one.rows))),
+        AFTER,
+        Column(f"{main.title} − this [95 %]", lambda one: _format_difference(_compare(one, main))),
+        COSTS[0],
+        _mean("calls of the evolution", "evolution_calls", ",.0f"),
+    )
+    return build_columns(columns, list(found.values())).markdown
+
+
+def _compare(one: VariantRows, main: VariantRows) -> IntervalEstimate | None:
+    return None if one is main else compute_difference(one.rows, main.rows)
 
 
 def _sizes(study: Study, seeds: int) -> str:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,8 +14,9 @@ from selfwire.evals.evaluation.kept_scores import keep_scores, read_kept_scores
 from selfwire.evals.evaluation.rows import Header, SystemInfo, TaskRow
 from selfwire.evals.evaluation.table import SystemSummary, compute_difference
 from selfwire.runs.ablation.plan import Study
-from selfwire.runs.ablation.rows import EvaluationRow
+from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow
 from selfwire.runs.ablation.table import build_table
+from selfwire.runs.requests import Sizes
 from selfwire.runs.result_pages import check_pages, fill_page, find_numbers, keep_study, list_exempt
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +133,40 @@ def test_an_ablation_is_kept_with_its_study(page: Path) -> None:
     assert build_table(study, rows).strip() in fill_page(page)
     with pytest.raises(ConfigError, match="cannot be written"):
         keep_study(study, rows, page.parent)
+
+
+def test_studies_of_several_methods_are_compared_on_the_seeds_that_both_have(tmp_path: Path) -> None:
+    made = (("a", "hiva", (0.6, 0.8, 0.9), 9), ("b", "hera", (0.5, 0.6), 9), ("c", "hera", (1.0,), 8))
+    for name, method, scores, test in made:
+        study = Study(method=method, variants=("full",), sizes=Sizes(test=test))
+        rows = [make_evolution_row(study, seed, after) for seed, after in enumerate(scores)]
+        keep_study(study, rows, tmp_path / f"{name}.jsonl")
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: studies rows=a.jsonl,b.jsonl against=hiva/full -->\n<!-- end of table -->\n")
+    assert "| hera, full | 2 | 0.550 ± 0.071 | +0.150 [-0.485, +0.785] | 9.0 | 100 |" in fill_page(page)
+    for rows_of, against, message in (
+        ("a.jsonl,c.jsonl", "hiva/full", "one set of sizes"),
+        ("a.jsonl", "hiva/none", "no rows of 'hiva/none'; there are hiva/full"),
+    ):
+        page.write_text(f"<!-- table: studies rows={rows_of} against={against} -->\n<!-- end of table -->\n")
+        with pytest.raises(ConfigError, match=message):
+            fill_page(page)
+
+
+def make_evolution_row(study: Study, seed: int, after: float) -> EvolutionRow:
+    fields: dict[str, Any] = {"study": study.key, "variant": "full", "seed": seed, "compared": 4, "errors": 0}
+    fields |= {
+        "calls": 9.0,
+        "tokens": 9.0,
+        "efficiency": None,
+        "paths": {},
+        "seconds": 1.0,
+        "before": 0.1,
+        "nodes": 2,
+        "calls_before": 3.0,
+    }
+    fields |= {"evolution_calls": 100, "dollars": 0.0, "edits": [], "operations": [], "accepted": 1, "rejected": 0}
+    return EvolutionRow.model_validate({**fields, "unchanged": 0, "workflow": "w", "after": after})
 
 
 def test_scores_are_kept_without_answers(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ All routers have our training, the same episodes and the same step of the optimi
 from collections.abc import Mapping
 from functools import partial
 
-from selfwire.evals.studies.evomas.relays import ORACLE, RANDOM, STUDY, System, run_routers
+from selfwire.evals.studies.evomas.relays import ORACLE, RANDOM, RelayStudy, System, run_routers
 from selfwire.evals.studies.gains import Claim, Scale
 from selfwire.evals.studies.worlds import World
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, TrainConfig
@@ -27,6 +27,7 @@ SYSTEMS: Mapping[str, System] = {
     ADDITIVE: System(HeadConfig(design="additive")),
     LINEAR: System(HeadConfig(design="linear")),
 }
+STUDY = RelayStudy(routers="heads")
 SCALE = Scale("solved", RANDOM, ORACLE, LINEAR)
 WORLD = World(
     STUDY,

@@ -102,7 +102,10 @@ class RelayStudy(TrainingSizes):
     Args:
         tasks: of each split and length.
         rate: Adam's step, of all routers.
+        routers: name of the world whose routers are trained; rows of one world are none of another.
     """
+
+    routers: str = "relays"
 
     tasks: int = 100
     updates: int = 300

@@ -187,7 +187,7 @@ def main() -> None:
         bench = Bench(url, folder, given.calls, given.tokens)
         sys.stdout.write(f"{HEAD}\n")
         for command in given.commands:
-            for method in installed_methods():
+            for method in map(describe_method, own_methods()):
                 if command != "evolve" or method.evolves:
                     sys.stdout.write(f"{bench.measure(command, method.name)}\n")
                     sys.stdout.flush()

@@ -9,7 +9,8 @@ A table of a Markdown page stands between two comments; paths are relative to th
     paired      differences of an evaluation's systems from one of them, `against`
     scores      evaluations side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
     ablation    a study, `rows` as `keep_study` writes them
-    studies     studies of several methods on the same tasks, `rows=A,B`, beside `against=METHOD/VARIANT`
+    studies     studies of several methods on the same tasks, `rows=A,B`, beside `against=METHOD/VARIANT`;
+                `systems=` names some of them
     world       a world's tables: `method`, `name`, `rows`
     claims      what the mechanisms of all worlds on the page are worth
 
@@ -259,7 +260,7 @@ def _format_ablation(page: Path, given: Mapping[str, str]) -> str:
 
 def _format_studies(page: Path, given: Mapping[str, str]) -> str:
     studies = [_read_study(page.parent / one) for one in given["rows"].split(",")]
-    return build_comparison(studies, given["against"])
+    return build_comparison(studies, given["against"], given["systems"].split(",") if "systems" in given else ())
 
 
 def _read_study(path: Path) -> tuple[Study, list[Row]]:

@@ -114,11 +114,12 @@ def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     return "\n\n".join(["\n".join(about), table.markdown, "\n".join(notes)]) + "\n"
 
 
-def build_comparison(studies: Sequence[tuple[Study, Sequence[Row]]], against: str) -> str:
-    """Markdown: all variants of studies of several methods beside one of them, on the seeds that both have.
+def build_comparison(studies: Sequence[tuple[Study, Sequence[Row]]], against: str, chosen: Sequence[str] = ()) -> str:
+    """Markdown: variants of studies of several methods beside one of them, on the seeds that both have.
 
     Args:
         against: METHOD/VARIANT.
+        chosen: the variants that are shown, named so; all by default.
 
     Raises:
         ConfigError: the studies have other test tasks, or there is no such variant.
@@ -131,8 +132,8 @@ def build_comparison(studies: Sequence[tuple[Study, Sequence[Row]]], against: st
         for name in study.chosen
         if (kept := [row for row in rows if row.variant == name])
     }
-    if against not in found:
-        raise ConfigError(f"there are no rows of {against!r}; there are {', '.join(found)}")
+    if missing := [one for one in (against, *chosen) if one not in found]:
+        raise ConfigError(f"there are no rows of {missing[0]!r}; there are {', '.join(found)}")
     main = found[against]
     columns: tuple[Column[VariantRows], ...] = (
         VARIANT,
@@ -142,7 +143,7 @@ def build_comparison(studies: Sequence[tuple[Study, Sequence[Row]]], against: st
         COSTS[0],
         _mean("calls of the evolution", "evolution_calls", ",.0f"),
     )
-    return build_columns(columns, list(found.values())).markdown
+    return build_columns(columns, [found[one] for one in chosen or found]).markdown
 
 
 def _compare(one: VariantRows, main: VariantRows) -> IntervalEstimate | None:

@@ -146,6 +146,7 @@ def test_studies_of_several_methods_are_compared_on_the_seeds_that_both_have(tmp
     assert "| hera, full | 2 | 0.550 ± 0.071 | +0.150 [-0.485, +0.785] | 9.0 | 100 |" in fill_page(page)
     for rows_of, against, message in (
         ("a.jsonl,c.jsonl", "hiva/full", "one set of sizes"),
+        ("a.jsonl systems=hiva/full,hera/full", "hiva/full", "no rows of 'hera/full'"),
         ("a.jsonl", "hiva/none", "no rows of 'hiva/none'; there are hiva/full"),
     ):
         page.write_text(f"<!-- table: studies rows={rows_of} against={against} -->\n<!-- end of table -->\n")

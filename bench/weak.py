@@ -21,7 +21,8 @@ from pathlib import Path
 
 from selfwire.core.errors import LibraryError
 from selfwire.evals.evaluation.rows import read_results
-from selfwire.graphs.method_registry import describe_method, installed_methods
+from selfwire.graphs.method_names import own_methods
+from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.structured_counts import ObjectCounts, count_objects

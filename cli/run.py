@@ -27,6 +27,7 @@ from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.ready_tools import FORMS, load_tools
+from selfwire.report.question import write_question_page
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.targets import describe_clashes, find_kind, load_saved, require_saved
@@ -64,6 +65,9 @@ def run(
     config: ConfigFields = None,
     router: RouterName = None,
     show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
+    page: Annotated[
+        Path | None, typer.Option("--report", help="Write an HTML page of who worked and what was said.")
+    ] = None,
     home: Home = None,
 ) -> None:
     """Put one question to a team and print its answer; nothing evolves and nothing is saved."""
@@ -84,11 +88,18 @@ def run(
     for line in (origin, *notices, *hints, *warn_of_many_calls(method, fields, team)):
         typer.echo(line, err=True)
     asked = Question(id=fingerprint(text), input=text)
-    _print_answer(solver, team, asked, Scope(run="run", seed=seed, phase="run"), ledger, show, names.is_offline)
+    _print_answer(solver, team, asked, Scope(run="run", seed=seed, phase="run"), ledger, show, page, names.is_offline)
 
 
 def _print_answer(
-    solver: Method, team: Workflow, asked: Question, scope: Scope, ledger: Ledger, show: bool, offline: bool
+    solver: Method,
+    team: Workflow,
+    asked: Question,
+    scope: Scope,
+    ledger: Ledger,
+    show: bool,
+    page: Path | None,
+    offline: bool,
 ) -> None:
     """Ask the team; print the answer, and the cost whether there is one or not."""
     try:
@@ -98,6 +109,7 @@ def _print_answer(
         add_result(status="stopped", answer=reached.answer if reached else None, error=str(error), spend=ledger.spent)
         if reached is not None:
             _show(solver, team, reached, show)
+            _write_page(team, reached, page, offline=offline)
             print_answer(reached.answer)
         best = "; the answer is the best until then" if reached else ", before there was any answer"
         why = str(error).replace(" and resume the run", "").replace(", then resume", ", then try again")
@@ -106,6 +118,7 @@ def _print_answer(
         raise typer.Exit(STOPPED) from None
     add_result(status="finished", answer=done.answer, error=done.error, spend=ledger.spent, trajectory=done)
     _show(solver, team, done, show)
+    _write_page(team, done, page, offline=offline)
     if done.answer is not None:
         print_answer(done.answer)
     _print_spend(ledger, offline=offline)
@@ -127,6 +140,12 @@ def _show(method: Method, team: Workflow, done: Trajectory, wanted: bool) -> Non
     show_notes(method.name, done)
     if is_untrained(method, team):
         typer.echo(f"{UNTRAINED}\n")
+
+
+def _write_page(team: Workflow, done: Trajectory, page: Path | None, *, offline: bool) -> None:
+    if page is not None:
+        write_question_page(team, done, page, offline=offline)
+        typer.echo(f"its page is {page.resolve()}", err=True)
 
 
 def _find_team(target: str, workflow: str | None, home: str | None) -> tuple[str, Workflow | None, str]:

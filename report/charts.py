@@ -208,7 +208,7 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
         marks.append(Mark(kind="dot", x=x(line.calls), y=y(value), look=look, title=said))
     for line, score in tested:
         said = f"{line.name}: {score} at {line.calls:.1f} calls"
-        marks += _draw_interval(x(line.calls), y, score, f"system {LOOKS[line.name]}", said)
+        marks += _draw_interval(x(line.calls), y, score, f"system {LOOKS.get(line.name, '')}", said)
         right = x(line.calls) > WIDTH * 0.6
         across, look = x(line.calls) + (-9 if right else 9), f"label {'end' if right else 'start'}"
         marks.append(Mark(kind="text", x=across, y=y(score.value) - 6, text=line.name, look=look))

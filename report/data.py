@@ -33,6 +33,7 @@ class Place(FrozenModel):
         split: train, gate, test or baseline.
         version: number of the version that ran; None for a candidate that was rejected, and for baselines.
         trails: the trajectories, in the order of the outcomes.
+        method: that reads the trajectories' notes; "" for teams without a method.
     """
 
     key: str
@@ -44,6 +45,7 @@ class Place(FrozenModel):
     version: int | None = None
     outcomes: tuple[Outcome, ...]
     trails: tuple[StoredTrajectory, ...] = Field(repr=False)
+    method: str = ""
 
     @property
     def scores(self) -> dict[str, float | None]:
@@ -101,9 +103,10 @@ class EditGroup(FrozenModel):
 
 
 class TeamVersion(FrozenModel):
-    """The team after an iteration.
+    """The team after an iteration, or in a round of one question.
 
     Args:
+        label: its heading.
         number: 0 for the initial team.
         accepted: whether the iteration's edits were kept; None for the initial team.
         why: the gate's reason.
@@ -112,6 +115,7 @@ class TeamVersion(FrozenModel):
     """
 
     number: int
+    label: str
     ref: str
     accepted: bool | None
     why: str
@@ -126,7 +130,7 @@ class TeamVersion(FrozenModel):
 
 
 class SystemLine(FrozenModel):
-    """A system on the test tasks."""
+    """A system on the test tasks; `gain` is its difference from the one that all are compared with."""
 
     name: str
     score: IntervalEstimate | None
@@ -134,6 +138,17 @@ class SystemLine(FrozenModel):
     tokens: float
     tasks: int
     errors: int = 0
+    gain: IntervalEstimate | None = None
+
+
+class LearnedInsight(FrozenModel):
+    """An insight that a team has learned, and the runs that it came from."""
+
+    kind: str
+    text: str
+    utility: float
+    uses: int
+    sources: str
 
 
 class SpendLine(FrozenModel):
@@ -166,6 +181,7 @@ class RunReport(FrozenModel):
     systems: tuple[SystemLine, ...] = ()
     places: tuple[Place, ...] = ()
     spend: tuple[SpendLine, ...] = ()
+    insights: tuple[LearnedInsight, ...] = ()
 
     @property
     def largest_gain(self) -> TeamVersion | None:

@@ -9,9 +9,13 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.rows import SystemInfo
 from selfwire.evals.evaluation.table import SystemSummary, compute_difference
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
+from selfwire.evolvers.experience.library import get_library
+from selfwire.evolvers.experience.retrieval import rank_insights
+from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.trajectory_notes import TRAJECTORIES
 from selfwire.report.data import (
     AgentCard,
+    LearnedInsight,
     Link,
     Outcome,
     Place,
@@ -35,7 +39,7 @@ class Saved(NamedTuple):
     workflow: Workflow
 
 
-def read_places(journal: JournalReader, saved: Mapping[int, Saved]) -> tuple[Place, ...]:
+def read_places(journal: JournalReader, saved: Mapping[int, Saved], method: str) -> tuple[Place, ...]:
     """All phases in which a team ran on tasks, in the order of time."""
     notes = journal.notes(TRAJECTORIES)
     bodies = journal.bodies([digest for note in notes.values() for digest in note.values()])
@@ -43,7 +47,8 @@ def read_places(journal: JournalReader, saved: Mapping[int, Saved]) -> tuple[Pla
     for name, note in notes.items():
         iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
         found = [StoredTrajectory.model_validate_json(bodies[digest]) for digest in note.values() if digest in bodies]
-        places.append(_make_place(int(iteration), phase, side, found, saved))
+        place = _make_place(int(iteration), phase, side, found, saved)
+        places.append(place if place.split == "baseline" else place.replace(method=method))
     return tuple(sorted(places, key=_sort_key))
 
 
@@ -124,9 +129,10 @@ def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, 
     used = {node: workflow.agent_at(node) for node in topology.agents}
     return TeamVersion(
         number=number,
+        label=f"Version {number}" if number else "Version 0: the initial team",
         ref=version.ref,
         accepted=gate.get("accepted"),
-        why=str(facts.get("why", "")),
+        why=str(facts.get("why", "")) if number else "The team that the run started with.",
         difference=compare_gate(places, number - 1),
         score=facts.get("score"),
         nodes=topology.agents,
@@ -181,6 +187,22 @@ def _format(value: Any) -> str:
     if isinstance(value, Mapping) and all(isinstance(one, int | float | str) for one in value.values()):
         return ", ".join(f"{name} {format_value(one)}" for name, one in value.items())
     return format_value(value)
+
+
+def read_insights(workflow: Workflow) -> tuple[LearnedInsight, ...]:
+    """What a team of a method with insights has learned, the best first; nothing of other methods."""
+    if not describe_method(workflow.method).learns_insights:
+        return ()
+    return tuple(
+        LearnedInsight(
+            kind=one.profile.type,
+            text=one.text,
+            utility=one.utility,
+            uses=one.uses,
+            sources=", ".join(map(str, one.sources[:3])),
+        )
+        for one in rank_insights(get_library(workflow))
+    )
 
 
 def compare_gate(places: Iterable[Place], iteration: int) -> IntervalEstimate | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from selfwire.core.values import mask_controls, replace_surrogates, to_plain_json
 from selfwire.report.data import AgentCard, EditGroup, Place, RunReport, TeamVersion
+from selfwire.report.evaluation import format_notes
 from selfwire.report.layout import TeamLayout
 from selfwire.report.stored import StoredStep, StoredTrajectory
 
@@ -62,6 +63,7 @@ def _pack_version(one: TeamVersion, texts: Texts) -> dict[str, Any]:
     gain = one.difference
     return {
         "number": one.number,
+        "label": one.label,
         "ref": one.ref,
         "accepted": one.accepted,
         "why": texts.add(one.why),
@@ -120,7 +122,7 @@ def pack_runs(report: RunReport) -> PackedRuns:
     for number, place in _by_interest(report.places):
         for start in range(0, len(place.trails), CHUNK):
             some = place.trails[start : start + CHUNK]
-            packed = _compress(pack_trails(some)) if room > 0 else ""
+            packed = _compress(pack_trails(some, place.method)) if room > 0 else ""
             if packed and len(packed) <= room:
                 chunks[f"{number}-{start // CHUNK}"] = packed
                 room -= len(packed)
@@ -149,13 +151,13 @@ def _pack_place(one: Place, tasks: Texts) -> dict[str, Any]:
     }
 
 
-def pack_trails(trails: Iterable[StoredTrajectory]) -> dict[str, Any]:
+def pack_trails(trails: Iterable[StoredTrajectory], method: str = "") -> dict[str, Any]:
     """Trajectories with their texts in one table."""
     texts = Texts()
-    return {"trails": [_pack_trail(one, texts) for one in trails], "texts": texts.table}
+    return {"trails": [_pack_trail(one, texts, method) for one in trails], "texts": texts.table}
 
 
-def _pack_trail(done: StoredTrajectory, texts: Texts) -> dict[str, Any]:
+def _pack_trail(done: StoredTrajectory, texts: Texts, method: str) -> dict[str, Any]:
     feedback = done.feedback
     return {
         "question": texts.add(done.question.input),
@@ -163,6 +165,7 @@ def _pack_trail(done: StoredTrajectory, texts: Texts) -> dict[str, Any]:
         "error": None if done.error is None else texts.add(done.error),
         "feedback": feedback and texts.add(feedback.text),
         "overhead": [done.overhead.calls, done.overhead.tokens],
+        "notes": [texts.add(text) for text in format_notes(method, done.notes)],
         "steps": [_pack_step(step, texts) for step in done.steps],
     }
 

@@ -24,7 +24,12 @@ def write_report(home: str | Path | None, run: str, file: Path) -> Path:
     Raises:
         ConfigError: the extra is missing, the run has no page, or the file cannot be written.
     """
-    text = render_page(read_report(home, run))
+    return save_page(read_report(home, run), file)
+
+
+def save_page(report: RunReport, file: Path) -> Path:
+    """Write a page and return its path; raises as `write_report`."""
+    text = render_page(report)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

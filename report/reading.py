@@ -9,11 +9,13 @@ from selfwire.evals.evaluation.table import compute_difference
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.graphs.rollouts import JUDGE_NODE
 from selfwire.report.data import Place, RunReport, SpendLine
-from selfwire.report.evolution import Saved, read_places, read_systems, read_versions, to_summary
+from selfwire.report.evaluation import compare_systems, describe_comparison, read_systems_on_tasks, sum_spend
+from selfwire.report.evolution import Saved, read_insights, read_places, read_systems, read_versions, to_summary
 from selfwire.report.verdicts import describe_verdict, make_standfirst
+from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.folders import JOURNAL, SUMMARY, get_run_folder, list_run_names
 from selfwire.runs.report import STAMP
-from selfwire.runs.requests import EvolveRequest
+from selfwire.runs.requests import EvolveRequest, Request
 from selfwire.runs.run_record import load_request
 from selfwire.runtime.journal_reader import JournalReader
 from selfwire.runtime.sync import run_sync
@@ -48,29 +50,64 @@ def read_report(home: str | Path | None, run: str) -> RunReport:
     """Everything that the page of a run shows; works on runs that are under way or were stopped.
 
     Raises:
-        ConfigError: there is no such run, or runs of its kind have no page yet.
+        ConfigError: there is no such run, or runs of its kind have no page.
     """
     path = get_run_folder(home, run) / JOURNAL
     with JournalReader(path) as journal:
         summary = journal.notes(SUMMARY)[SUMMARY]
-        if summary["command"] != "evolve":
-            raise ConfigError(f"run {run!r} is of `selfwire {summary['command']}`; pages are made of `evolve` only yet")
-        request = load_request(path, EvolveRequest)
-        with open_library(home, create=False) as library:
-            saved = _load_versions(library, request.evolution.name, run)
-        places = read_places(journal, saved)
-        versions = read_versions(saved, places)
-        systems = read_systems(journal, places)
-        spend = _read_spend(journal)
+        if summary["command"] == "evolve":
+            return _read_evolution(home, journal, load_request(path, EvolveRequest), summary)
+        if summary["command"] in ("eval", "compare"):
+            return _read_evaluation(journal, load_request(path, EvaluationRequest), summary)
+    raise ConfigError(f"run {run!r} is of `selfwire {summary['command']}`; pages are of evolve, eval and compare")
+
+
+def _read_evolution(
+    home: str | Path | None, journal: JournalReader, request: EvolveRequest, summary: Mapping[str, object]
+) -> RunReport:
+    with open_library(home, create=False) as library:
+        saved = _load_versions(library, request.evolution.name, journal.run)
+    places = read_places(journal, saved, request.method)
+    versions = read_versions(saved, places)
+    systems = read_systems(journal, places)
+    spend = _read_spend(journal)
+    size = request.sizes
     return RunReport(
-        run=run,
+        run=journal.run,
         title=f"{request.method} on {summary['benchmark']}",
         verdict=describe_verdict(request.method, systems, _compare_tests(places), str(summary["status"])),
         standfirst=make_standfirst(versions, places),
-        facts=_list_facts(request, summary, spend),
+        facts=(
+            *_list_facts(request, summary, spend),
+            ("tasks", f"{size.train} train, {size.gate} gate, {size.test} test"),
+            ("gate", request.evolution.gate),
+            ("seed", str(request.evolution.seed)),
+        ),
         warning=STAMP if request.models.is_offline else "",
         versions=versions,
+        insights=read_insights(saved[max(saved)].workflow) if saved else (),
         systems=systems,
+        places=places,
+        spend=spend,
+    )
+
+
+def _read_evaluation(journal: JournalReader, request: EvaluationRequest, summary: Mapping[str, object]) -> RunReport:
+    names = [entry.name for entry in request.entries]
+    against = request.against or names[0]
+    places = read_systems_on_tasks(journal, request.split)
+    lines = compare_systems(places, names, against)
+    spend = sum_spend(places)
+    cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
+    paired = f"; differences are from {against}, paired by task" if len(lines) > 1 else ""
+    return RunReport(
+        run=journal.run,
+        title=f"{request.command} on {summary['benchmark']}",
+        verdict=describe_comparison(lines, names, against, str(summary["status"])),
+        standfirst=f"{request.tasks} {request.split} tasks, {cap}{paired}. Errors are counted apart.",
+        facts=(*_list_facts(request, summary, spend), ("systems", ", ".join(names)), ("seed", str(request.seed))),
+        warning=STAMP if request.models.is_offline else "",
+        systems=lines,
         places=places,
         spend=spend,
     )
@@ -108,19 +145,14 @@ def _read_spend(journal: JournalReader) -> tuple[SpendLine, ...]:
 
 
 def _list_facts(
-    request: EvolveRequest, summary: Mapping[str, object], spend: tuple[SpendLine, ...]
+    request: Request, summary: Mapping[str, object], spend: tuple[SpendLine, ...]
 ) -> tuple[tuple[str, str], ...]:
     """What describes the run, by name."""
     models = request.models
     told = [models.agent] + [f"{role}: {name}" for role, name in models.roles.items() if name != models.agent]
-    size = request.sizes
     return (
-        ("method", request.method),
         ("benchmark", str(summary["benchmark"])),
         ("model", ", ".join(told)),
-        ("tasks", f"{size.train} train, {size.gate} gate, {size.test} test"),
-        ("gate", request.evolution.gate),
-        ("seed", str(request.evolution.seed)),
         ("status", str(summary["status"])),
         ("spent", f"{sum(line.calls for line in spend):,} calls, {sum(line.tokens for line in spend):,} tokens"),
     )

@@ -51,12 +51,12 @@ function startTasks() {
   }
 
   function drawHeat() {
-    const blocks = [["test", "Test tasks"], ["gate", "Gate tasks"], ["train", "Train tasks"]];
+    const blocks = [["test", "Test tasks"], ["gate", "Gate tasks"], ["train", "Train tasks"], ["asked", "Questions"]];
     for (const [split, title] of blocks) {
       const rows = [...places.values()].filter((place) => place.split === split || (split === "test" && place.split === "baseline"));
       if (!rows.length) continue;
       const order = orderTasks(rows);
-      byId("heat").append(make("div", { class: "block" }, make("h3", { text: `${title}: ${order.length}${split === "test" ? "" : ", by iteration"}` }),
+      byId("heat").append(make("div", { class: "block" }, make("h3", { text: `${title}: ${order.length}${rows.some((row) => row.iteration) ? ", by iteration" : ""}` }),
         make("div", { class: "rows", role: "region", tabindex: "0", "aria-label": title }, ...rows.map((place) => drawRow(place, order)))));
     }
   }
@@ -91,7 +91,7 @@ function startTasks() {
       ...heard, ...tools, said, step.routing ? make("p", { class: "note", text: `hands on: ${step.routing[1]}` }) : null, ...sent);
   }
 
-  async function openTrail(place, number, scroll = true) {
+  async function openTrail(place, number, scroll = true, linked = true) {
     const row = place.rows[number];
     const [, , state, score, calls, tokens] = row;
     const part = await loadTrail(place, number);
@@ -103,7 +103,7 @@ function startTasks() {
     for (const [key, mark] of marks) mark(key === place.key ? nameOf(row) : null);
     byId("pick-place").value = place.key;
     fillTasks(place, number);
-    writeAddress({ task: nameOf(row), at: place.key });
+    if (linked) writeAddress({ task: nameOf(row), at: place.key });
     if (scroll) { trail.scrollIntoView(); trail.focus({ preventScroll: true }); }
   }
 
@@ -111,7 +111,8 @@ function startTasks() {
     const answer = trail.error === null ? titled("Answer", trail.answer === null ? "(none)" : text(trail.answer)) : titled("Error", text(trail.error));
     const feedback = trail.feedback === null ? [] : titled("What the environment said", text(trail.feedback));
     const overhead = trail.overhead[0] ? [make("p", { class: "note", text: `Beside the steps, the method took ${formatCost(trail.overhead)}.` })] : [];
-    return [fold("The question", make("p", { class: "text", text: text(trail.question) })), ...answer, ...feedback,
+    const noted = trail.notes.length ? [fold("What the method noted", ...trail.notes.map((one) => make("pre", { text: text(one) })))] : [];
+    return [fold("The question", make("p", { class: "text", text: text(trail.question) })), ...answer, ...feedback, ...noted,
       make("h4", { text: `${trail.steps.length} steps` }),
       make("ol", { class: "steps" }, ...trail.steps.map((step) => describeStep(step, text, trail.question))), ...overhead];
   }
@@ -146,6 +147,7 @@ function startTasks() {
   byId("pick").addEventListener("submit", (event) => event.preventDefault());
   window.addEventListener("hashchange", followAddress);
   followAddress();
+  if (found[0].split === "asked" && !readAddress().has("task")) openTrail(places.get(found[0].key), 0, false, false);
 }
 
 if (document.getElementById("team")) startTeam();

@@ -130,13 +130,13 @@ function startTeam() {
   }
 
   function verdictOf(one) {
-    if (one.accepted === null) return make("p", { text: "The team that the run started with." });
+    if (one.accepted === null) return make("p", { class: "text", text: text(one.why) });
     const word = one.accepted ? make("span", { class: "kept-word", text: "Kept" }) : make("span", { class: "rejected-word", text: "Rejected" });
     return make("p", {}, word, `: ${text(one.why)}`, one.gain ? `. Gain ${formatInterval(one.gain)} on ${one.gain[3]} tasks.` : "");
   }
 
   function describeVersion(one) {
-    const title = make("h3", { text: one.accepted === null ? "Version 0: the initial team" : `Version ${one.number}` });
+    const title = make("h3", { text: one.label });
     const most = data.largest === one.number ? make("p", { text: "No other step gained as much at the gate." }) : null;
     const head = one.edits.length ? make("h4", { text: one.accepted ? "What was changed, and why" : "What was proposed, and why" }) : null;
     return [title, verdictOf(one), most, head, ...one.edits.map((edit) => describeEdit(edit, one))].filter(Boolean);
@@ -198,7 +198,7 @@ function startTeam() {
     byId("strip").replaceChildren(...data.versions.map((one, place) => {
       const kind = one.accepted === null ? "" : one.accepted ? "kept" : "rejected";
       const mark = { kept: "✓ ", rejected: "× " }[kind] ?? "";
-      const gain = one.gain ? formatGain(one.gain[0]) : one.accepted === null ? "start" : "";
+      const gain = one.gain ? formatGain(one.gain[0]) : one.accepted === null && !one.number ? "start" : "";
       const said = `version ${one.number}${kind && `, ${kind}`}${one.gain ? `, gain ${gain}` : ""}`;
       return make("li", {}, make("button", { type: "button", class: kind, "aria-label": said, onclick: () => showVersion(place) },
         String(one.number), make("span", { text: mark + gain })));

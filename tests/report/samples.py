@@ -38,6 +38,7 @@ def make_version(number: int, chain: Sequence[str], *, text: str = "Work.", acce
     edit = EditGroup(operation="REWRITE_PROMPT", by=chain[0], why=text, lines=(EditLine(sign="+", text=text),))
     return TeamVersion(
         number=number,
+        label=f"Version {number}",
         ref=f"team@run.{number}",
         accepted=accepted if number else None,
         why=text,

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.report.charts import draw_costs, draw_front, draw_gate, draw_scores
 from selfwire.report.layout import lay_out_team
 from selfwire.report.pack import BODY, TRAILS, pack_runs
@@ -178,6 +179,43 @@ def test_errors_are_no_zeros_in_a_chart() -> None:
     chart = draw_scores([make_place("0/gate/incumbent", trails)])
     assert chart
     assert any("version 0 on 2 gate tasks: 0.50" in mark.title for mark in chart.marks)
+
+
+def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path) -> None:
+    result = call(tmp_path, "compare", "single", "dytopo", "--benchmark", "archive", "--tasks", "4", "--evolve", "none")
+    assert result.exit_code == 0, result.output
+    (folder,) = (tmp_path / "runs").iterdir()
+    result = call(tmp_path, "report", folder.name)
+    assert result.exit_code == 0, result.output
+    page = (folder / "report.html").read_text()
+    assert [one["key"] for one in read_data(page, "runs")[:-1]] == ["dytopo", "single", "trivial"]
+    assert re.search(r'<th scope="row">dytopo</th>.*?[+-]\d\.\d\d \[[+-]\d\.\d\d, [+-]\d\.\d\d\]', page)
+    noted = [text for chunk in read_trails(page) for done in chunk["trails"] for text in done["notes"]]
+    assert len(noted) >= 4
+    assert 'id="team"' not in page
+
+
+def test_what_a_team_has_learned_stands_in_the_page_of_its_run(tmp_path: Path) -> None:
+    result = call(tmp_path, "evolve", "hera", "--benchmark", "archive", "--name", "mine", *SMALL, "--no-baselines")
+    assert result.exit_code == 0, result.output
+    result = call(tmp_path, "report", "mine", "-o", str(tmp_path / "page.html"))
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "page.html").read_text()
+    learned = [line for line in call(tmp_path, "insights", "list", "mine").output.splitlines()[1:] if line.strip()]
+    assert page.partition('id="insights"')[2].partition("</section>")[0].count("<tr><td>") == len(learned) > 0
+
+
+def test_one_question_has_a_page_too(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    asked = load_benchmark("archive", seed=0, size=40).splits(0, train=1, gate=0, test=1).test[0].input
+    result = call(tmp_path, "run", "dytopo", asked, "--benchmark", "archive", "--report", str(file))
+    assert result.exit_code == 0, result.output
+    page = file.read_text()
+    team = read_data(page, "team")
+    assert [one["label"] for one in team["versions"]][:1] == ["Round 1"]
+    assert team["nodes"]
+    assert any(one["links"] for one in team["versions"])
+    assert "<title>dytopo on one question" in page
 
 
 @pytest.mark.slow

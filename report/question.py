@@ -1,0 +1,105 @@
+"""A page of one question: who worked in every round or stage, and what was said."""
+
+from pathlib import Path
+from textwrap import shorten
+
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.report.data import AgentCard, Link, Place, RunReport, SpendLine, TeamVersion
+from selfwire.report.evaluation import format_notes
+from selfwire.report.evolution import make_outcome
+from selfwire.report.page import save_page
+from selfwire.report.stored import StoredStep, StoredTrajectory
+from selfwire.runs.report import STAMP
+
+LONGEST = 140
+"""Most characters of an answer as a heading; the whole one stands in the trail."""
+
+
+def write_question_page(team: Workflow, done: Trajectory, file: Path, *, offline: bool) -> None:
+    """Write the page of one question.
+
+    Raises:
+        ConfigError: the extra is missing, or the file cannot be written.
+    """
+    save_page(describe_question(team, done, offline=offline), file)
+
+
+def describe_question(team: Workflow, done: Trajectory, *, offline: bool) -> RunReport:
+    """What the page of a question shows."""
+    stored = StoredTrajectory.model_validate(done.model_dump(mode="json"))
+    outcome = make_outcome(stored)
+    place = Place(
+        key="run",
+        title="this question",
+        row="this question",
+        split="asked",
+        iteration=0,
+        outcomes=(outcome,),
+        trails=(stored,),
+        method=team.method,
+    )
+    rounds = _list_rounds(team, stored)
+    cost = SpendLine(role="agents", what="all", calls=outcome.calls, tokens=outcome.tokens, dollars=done.usage.dollars)
+    return RunReport(
+        run=stored.question.id,
+        title=f"{team.method} on one question",
+        verdict=_make_heading(stored),
+        standfirst=stored.question.input,
+        facts=(("method", team.method), ("team", team.fingerprint)),
+        warning=STAMP if offline else "",
+        versions=rounds,
+        places=(place,),
+        spend=(cost,),
+    )
+
+
+def _make_heading(done: StoredTrajectory) -> str:
+    """The last line of the answer, where most answers say what they come to."""
+    lines = (done.answer or f"No answer: {done.error}").strip().splitlines()
+    return shorten(lines[-1] if lines else "An empty answer", LONGEST, placeholder=" …")
+
+
+def _list_rounds(team: Workflow, done: StoredTrajectory) -> tuple[TeamVersion, ...]:
+    """The graph of each round: who worked, and who read whom."""
+    visits = sorted({step.visit for step in done.steps})
+    told = format_notes(team.method, done.notes)
+    return tuple(
+        _make_round(team, visit, [step for step in done.steps if step.visit == visit], told[visit : visit + 1])
+        for visit in visits
+    )
+
+
+def _make_round(team: Workflow, visit: int, steps: list[StoredStep], told: tuple[str, ...]) -> TeamVersion:
+    nodes = {step.node: step.agent for step in steps}
+    read = [(message.source, step.node) for step in steps for message in step.inbox]
+    links = sorted({pair for pair in read if pair[0] in nodes and pair[0] != pair[1]})
+    ends = team.topology
+    return TeamVersion(
+        number=visit + 1,
+        label=f"Round {visit + 1}",
+        ref="",
+        accepted=None,
+        why=told[0] if told else f"{len(nodes)} agents worked.",
+        nodes=nodes,
+        links=tuple(Link(source=a, target=b, traffic=read.count((a, b))) for a, b in links),
+        entry=ends.entry if ends.entry in nodes else steps[0].node,
+        sink=ends.sink if ends.sink in nodes else steps[-1].node,
+        agents=tuple(_make_card(team, name, steps) for name in sorted(set(nodes.values()))),
+    )
+
+
+def _make_card(team: Workflow, name: str, steps: list[StoredStep]) -> AgentCard:
+    known = team.agents_by_id.get(name)
+    own = [step for step in steps if step.agent == name]
+    return AgentCard(
+        id=name,
+        role=known.role if known else "",
+        kind=known.kind if known else "made for this question",
+        prompt=known.prompt if known else "(as the steps below show)",
+        tools=known.tools if known else (),
+        learned={"says": own[-1].output[:600]},
+        runs=1,
+        calls=sum(step.usage.calls for step in own),
+        tokens=sum(step.usage.tokens for step in own),
+    )

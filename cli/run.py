@@ -27,7 +27,6 @@ from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.ready_tools import FORMS, load_tools
-from selfwire.report.question import write_question_page
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.targets import describe_clashes, find_kind, load_saved, require_saved
@@ -144,6 +143,8 @@ def _show(method: Method, team: Workflow, done: Trajectory, wanted: bool) -> Non
 
 def _write_page(team: Workflow, done: Trajectory, page: Path | None, *, offline: bool) -> None:
     if page is not None:
+        from selfwire.report.question import write_question_page  # most questions need no page
+
         write_question_page(team, done, page, offline=offline)
         typer.echo(f"its page is {page.resolve()}", err=True)
 

@@ -95,7 +95,7 @@ def make_system_under_test(
 
     Args:
         target: as `selfwire eval` takes it: a name in the library, `name@version`, a fingerprint, a .json file, or
-            the name of a method or baseline.
+            the name of a method or baseline; `team:name` where a team is saved under such a name.
         split: train, gate or test.
         seed: of the tasks and of everything drawn.
         model: plays all roles.

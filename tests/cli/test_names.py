@@ -78,6 +78,7 @@ def test_every_command_says_what_it_measures(home: Path) -> None:
     [
         ("diff", "hiva", "own"),
         ("export", "single", "x.json"),
+        ("report", "hiva"),
         ("run", "hiva", "Who?", "--workflow", "all"),
         ("evolve", "hiva", "--benchmark", "archive", "--seed-team", "hiva"),
     ],

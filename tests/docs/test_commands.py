@@ -190,3 +190,9 @@ def find_options(name: str) -> set[str]:
     command = load_command(name)
     parts = command.commands.values() if name in GROUPS else [command]
     return {option for part in parts for one in part.params for option in one.opts}
+
+
+def test_the_page_of_commands_names_all() -> None:
+    spans = find_spans(ROOT / "docs" / "commands.md")
+    named = {span.removeprefix("selfwire ").split()[0] for span in spans}
+    assert named >= COMMANDS.keys()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from selfwire.core.values import mask_controls, replace_surrogates, to_plain_json
+from selfwire.core.values import mask_controls, replace_surrogates
 from selfwire.report.data import AgentCard, EditGroup, Place, RunReport, TeamVersion
 from selfwire.report.evaluation import format_notes
 from selfwire.report.layout import TeamLayout
@@ -128,6 +128,7 @@ def pack_runs(report: RunReport) -> PackedRuns:
                 room -= len(packed)
             else:
                 left_out += len(some)
+                room = 0  # else all that is left would be compressed in vain
     places.append({"tasks": tasks.table})
     return PackedRuns(places, chunks, left_out)
 
@@ -195,7 +196,7 @@ def _pack_step(step: StoredStep, texts: Texts) -> dict[str, Any]:
 
 
 def _to_line(arguments: Any) -> str:
-    return json.dumps(to_plain_json(arguments), ensure_ascii=False)
+    return json.dumps(arguments, ensure_ascii=False)
 
 
 def _compress(value: Any) -> str:

@@ -13,7 +13,19 @@ from rich.console import Console
 from rich.table import Table
 
 from selfwire import bench
-from selfwire.bench import deadline, harness, references, retrieval, routing, sandboxes, startup, storage, team, wrapper
+from selfwire.bench import (
+    deadline,
+    harness,
+    pages,
+    references,
+    retrieval,
+    routing,
+    sandboxes,
+    startup,
+    storage,
+    team,
+    wrapper,
+)
 from selfwire.bench.measuring import Row
 from selfwire.bench.models import CannedChatModel
 from selfwire.runtime.journal import Journal
@@ -57,6 +69,7 @@ def find_benches() -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     yield "retrieval over 100,000 passages", retrieval.measure_retrieval
     yield "sandboxes for programs and tools", sandboxes.measure_sandboxes
     yield "reference solutions of benchmarks in Monty", references.measure_references
+    yield "the page of a large run", pages.measure_pages
     yield "a fresh process", startup.measure_startup
     yield "what is stored, what is imported", storage.measure_storage
 

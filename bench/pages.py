@@ -1,0 +1,80 @@
+"""The page of a large run: 50 versions of 12 agents, and 5,000 trajectories."""
+
+import asyncio
+import hashlib
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from selfwire.bench.measuring import Elapsed, Row
+from selfwire.core.agent import Agent
+from selfwire.core.task import Feedback, Question
+from selfwire.core.topology import make_chain
+from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.method_names import DEFAULT_METHOD
+from selfwire.graphs.trajectory_notes import get_sample_name, get_trajectories_note
+from selfwire.report.page import write_report
+from selfwire.runs.folders import JOURNAL, SUMMARY
+from selfwire.runs.requests import EvolveRequest
+from selfwire.runs.run_record import REQUEST
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.workflow_library import open_library
+
+VERSIONS, AGENTS, TRAJECTORIES = 50, 12, 5000
+_RUN = "bench"
+_NAMES = tuple(f"agent-{number}" for number in range(AGENTS))
+
+
+def measure_pages() -> list[Row]:
+    """Make the page, from the stored run to the file."""
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        asyncio.run(_store_run(home))
+        start = Elapsed.now()
+        page = write_report(home, _RUN, home / "page.html")
+        taken = start.until_now()
+        size = page.stat().st_size
+    what = f"{VERSIONS} versions of {AGENTS} agents, {TRAJECTORIES:,} trajectories"
+    return [
+        Row(what=f"{what}: page", value=size / 1e6, unit="MB", bound=2),
+        Row(what=f"{what}: made", value=taken.cpu, unit="s of CPU", bound=5),
+    ]
+
+
+async def _store_run(home: Path) -> None:
+    request = EvolveRequest(benchmark="archive", evolution=EvolutionConfig(name=_RUN, iterations=VERSIONS - 1))
+    summary = {"command": "evolve", "status": "finished", "benchmark": "archive", "name": _RUN}
+    with closing(Journal.create(home / "runs" / _RUN / JOURNAL, run=_RUN)) as journal, open_library(home) as library:
+        await journal.put_note(REQUEST, request.model_dump(mode="json"))
+        await journal.put_note(SUMMARY, summary)
+        for number in range(VERSIONS):
+            await library.save(_RUN, _make_team(number), run=_RUN, step=number, facts={"why": f"reason {number}"})
+            found = [_make_trajectory(number, one) for one in range(TRAJECTORIES // VERSIONS)]
+            bodies = await asyncio.gather(*(journal.put_body(one.model_dump(mode="json")) for one in found))
+            kept = {get_sample_name(one): body for one, body in zip(found, bodies, strict=True)}
+            await journal.put_note(get_trajectories_note(number, "rollout"), kept)
+
+
+def _make_team(number: int) -> Workflow:
+    agents = tuple(Agent(id=name, prompt=f"You are {name}. {_write(f'{name} {number}', 40)}") for name in _NAMES)
+    return Workflow(method=DEFAULT_METHOD, agents=agents, topology=make_chain(*_NAMES))
+
+
+def _make_trajectory(number: int, task: int) -> Trajectory:
+    texts = [_write(f"{number} {task} {name}", 30) for name in _NAMES]
+    steps = tuple(
+        Step(node=name, agent=name, output=text, sent=(Message(source=name, target=after, text=text),))
+        for name, after, text in zip(_NAMES, (*_NAMES[1:], _NAMES[0]), texts, strict=True)
+    )
+    asked = Question(id=f"task-{task}", input=_write(f"question {task}", 60))
+    score = float(task % 3 == 0)
+    graded = Feedback(score=score, solved=bool(score), text="as expected")
+    return Trajectory(question=asked, workflow="", steps=steps, answer=texts[-1], feedback=graded)
+
+
+def _write(about: str, words: int) -> str:
+    """Text that is not the same twice, so that it can hardly be compressed."""
+    digest = hashlib.shake_256(about.encode()).hexdigest(4 * words)
+    return " ".join(digest[8 * place : 8 * place + 8] for place in range(words))

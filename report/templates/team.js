@@ -67,7 +67,11 @@ function startTeam() {
     for (const [name, [x, y]] of Object.entries(data.nodes)) svg.append(drawNode(name, x, y));
     svg.style.maxWidth = `${box[2]}px`;
     svg.style.minWidth = `${0.85 * box[2]}px`;
-    byId("graph").replaceChildren(svg);
+    const graph = byId("graph");
+    graph.replaceChildren(svg);
+    graph.classList.toggle("large", box[3] > 1600);
+    const [x] = data.nodes[data.versions.at(-1).entry];
+    graph.scrollLeft = (x - box[0]) * (svg.clientWidth / box[2]) - graph.clientWidth / 2;
   }
 
   function kindOfNode(name, now, before) {

@@ -32,7 +32,7 @@ def show_standings(found: Table) -> None:
 
 def show_estimate(found: CostEstimate) -> None:
     """Print a dry run."""
-    add_result(dry_run=True, low=found.low, high=found.high)
+    add_result(dry_run=True, low=found.low, likely=found.likely, high=found.high)
     typer.echo(found.text)
 
 

@@ -5,18 +5,16 @@ words; with HotpotQA's rule that yes, no and noanswer match only themselves.
 """
 
 import asyncio
-import importlib
 import inspect
 import re
 import string
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from difflib import get_close_matches
 from numbers import Real
-from pathlib import Path
 
 from selfwire.core.errors import ConfigError, GradingError, SelfwireError, format_error
+from selfwire.core.own_modules import import_own_module
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
@@ -240,7 +238,7 @@ def validate_references(name: str, task: Task) -> tuple[str, ...]:
     if not (golds := get_references(task)):
         raise GradingError(
             f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "
-            f"not {type(to_plain_json(task.reference)).__name__}"
+            f"{'which has none' if task.reference is None else f'not {type(to_plain_json(task.reference)).__name__}'}"
         )
     if name == "numeric" and any(_find_last_number(gold) is None for gold in golds):
         raise GradingError(f"grader 'numeric' needs a reference with a number for task {task.id!r}, not {golds!r}")
@@ -248,11 +246,8 @@ def validate_references(name: str, task: Task) -> tuple[str, ...]:
 
 
 def _import_grader(name: str, module: str, function: str) -> Grader:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        grader: object = getattr(importlib.import_module(module), function)
+        grader: object = getattr(import_own_module(module), function)
     except _IMPORT_FAULTS as error:
         raise ConfigError(
             f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}"

@@ -1,6 +1,5 @@
 """Tools by name: those that come with selfwire, and the user's own by module."""
 
-import importlib
 import re
 from collections.abc import Callable, Mapping
 from operator import attrgetter
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.own_modules import import_own_module
 from selfwire.core.protocols import Tool
 from selfwire.tools.algebra import AlgebraTool
 from selfwire.tools.calculator import CalculatorTool
@@ -81,7 +81,7 @@ def _make_plain(name: str) -> str:
 
 def _import(listed: str, module: str, name: str) -> list[Any]:
     try:
-        found = attrgetter(name)(importlib.import_module(module))
+        found = attrgetter(name)(import_own_module(module))
     except (ImportError, AttributeError, ValueError, TypeError) as error:  # TypeError of a relative name
         raise ConfigError(f"tools {listed!r}: {error}; name {FORMS}") from None
     if isinstance(found, Mapping):

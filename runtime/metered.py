@@ -346,5 +346,5 @@ class MeteredModel:
             if self.ledger.counts_dollars and self.prices.cost(player.who.name, 0, 0) is None:
                 raise ConfigError(
                     f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
-                    f"give its price, or a budget in tokens or calls"
+                    f"write its price into prices.json in the home folder, or give a budget in tokens or calls"
                 )

@@ -72,7 +72,8 @@ def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
     if not (options.get("api_key") or os.environ.get("OPENAI_API_KEY")):
         if not own_server:
             raise ConfigError(
-                "model openai: needs a key; set OPENAI_API_KEY, give a base URL of your own, or use model 'offline'"
+                "model openai: needs a key; set OPENAI_API_KEY, name a server of yours (--base-url; in Python "
+                "make_chat_model(name, base_url=...)), or use model 'offline'"
             )
         options = {**options, "api_key": LOCAL_KEY}
     if query := urlsplit(options.get("base_url") or "").query:  # the client would put its paths behind it

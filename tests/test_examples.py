@@ -28,7 +28,7 @@ RUN_HERE = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     copy = Path(shutil.copytree(FOLDER, tmp_path / "examples"))
     monkeypatch.chdir(copy)
-    monkeypatch.syspath_prepend(str(copy))
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(copy))])  # as for `selfwire`
     before = set(sys.modules)
     yield copy
     for name in set(sys.modules) - before:

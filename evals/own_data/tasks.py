@@ -72,7 +72,10 @@ def read_tasks(name: str | Path, data: OwnData = OwnData()) -> OwnTasks:
     rows, notes = _open(str(name), data)
     found = list(islice(rows, MOST_ROWS))
     if not found:
-        raise ConfigError(f'task file {name} holds no task; write one JSON object per line: {{"input": ...}}')
+        form = 'one JSON object per line: {"input": ..., "reference": ...}'
+        if str(name).endswith((".csv", ".tsv")):
+            form = "a header line such as question,answer, and one line per task"
+        raise ConfigError(f"task file {name} holds no task; write {form}")
     if len(found) == MOST_ROWS and next(rows, None) is not None:
         notes = (*notes, f"only the first {MOST_ROWS:,} rows are read")
     fields = choose_fields(found[0], data)

@@ -28,7 +28,7 @@ RUN_HERE = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     copy = Path(shutil.copytree(FOLDER, tmp_path / "examples"))
     monkeypatch.chdir(copy)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(copy))])  # as for `selfwire`
+    monkeypatch.syspath_prepend(str(copy))
     before = set(sys.modules)
     yield copy
     for name in set(sys.modules) - before:
@@ -44,7 +44,8 @@ def test_each_file_is_run_below_and_told_in_the_guide() -> None:
     assert not [name for name in files - {"README.md", "archive_team.json", "handbook.md"} if f"]({name})" not in guide]
 
 
-def test_the_command_of_the_guide_evolves_a_team(folder: Path) -> None:
+def test_the_command_of_the_guide_evolves_a_team(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(folder))])  # as `selfwire` has it
     guide = (folder / "README.md").read_text()
     command = guide.partition("`selfwire evolve ")[2].partition("`")[0].split()
     called = CliRunner().invoke(build(), ["evolve", *command, "--iterations", "1"], catch_exceptions=False)

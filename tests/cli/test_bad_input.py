@@ -231,7 +231,7 @@ def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path
         (TASKS + "[1]\n", "exact", "tasks.jsonl, line 13: a task is a JSON object"),
         ("\n", "exact", "holds no task"),
         ('{"input": "x", "reference": "y"}\n', "exact", "1 tasks are not enough for train=4, gate=4, test=4"),
-        (TASKS + '{"input": "x"}\n', "exact", "reference of task 'line-13', not NoneType; mend the task"),
+        (TASKS + '{"input": "x"}\n', "exact", "reference of task 'line-13', which has none; mend the task"),
         (TASKS + '{"input": "x", "reference": []}\n', "f1", "reference of task 'line-13', not list"),
         (TASKS + '{"input": "x", "reference": "many"}\n', "numeric", "a reference with a number for task 'line-13'"),
         (TASKS + '{"input": "x"}\n', "judge", "task 'line-13' has no reference that a judge could compare"),

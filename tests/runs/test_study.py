@@ -303,7 +303,8 @@ MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)
 @pytest.mark.parametrize(
     ("method", "name"),
     [
-        *(("tacomas", name) for name in describe_method("tacomas").variants if name != FULL),
+        # no-feedback has its test in test_tacomas.py: the stand-in's meta-model says little to agents on so few tasks
+        *(("tacomas", name) for name in describe_method("tacomas").variants if name not in (FULL, "no-feedback")),
         *(("dytopo", name) for name in ("random-topology", "broadcast", "single-turn", "tau-09")),
     ],
 )

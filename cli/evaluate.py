@@ -66,9 +66,10 @@ def evaluate(
     home: Home = None,
 ) -> None:
     """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
-    if resume is None and (target is None or benchmark is None):
-        lacks = "what to measure and --benchmark" if target is None else "--benchmark, on which it is measured"
-        raise ConfigError(f"eval needs {lacks}, such as `selfwire eval {target or 'hiva'} --benchmark archive`")
+    if resume is None and target is None:
+        raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
+    if resume is None and benchmark is None:
+        raise ConfigError(f"eval needs --benchmark, on which {target} is measured, such as --benchmark archive")
     given, off = parse_config_fields(config or [], router), without or []
     if target is not None and weights is not None:
         target, given, off = weights, get_router_config(target, weights, given, off, home), []

@@ -149,7 +149,7 @@ def refused(home: Path, *arguments: str) -> str:
             "--iterations, --train would do nothing: nobody is evolved first; name whom with --evolve",
         ),
         (("ablate", "tacomas", "--batch", "3"), "--batch would do nothing: tacomas is measured as it is"),
-        (("eval", "hiva"), "eval needs --benchmark, on which it is measured"),
+        (("eval", "hiva"), "eval needs --benchmark, on which hiva is measured"),
         (
             ("eval", "hiva", "--benchmark", "archive", "--split", "all"),
             "there is no split 'all'; splits are train, val",

@@ -117,7 +117,7 @@ def test_names_words_config_fields_and_parts_of_contestants() -> None:
         (("compare", "hiva", "--benchmark", "archive", "--against", "x"), "nobody is called 'x'"),
         (("compare", "cot", "--benchmark", "archive", "--evolve", "cot"), "'cot' cannot be evolved here"),
         (("compare", "hiva", "--benchmark", "archive", "--evolve", "all", "--split", "val"), "the test split"),
-        (("eval", "hiva"), "eval needs --benchmark, on which it is measured"),
+        (("eval", "hiva"), "eval needs --benchmark, on which hiva is measured"),
         (("eval", "hiva", "--benchmark", "archive", "--split", "all"), "splits are train, val and test"),
         (("eval", "hiva", "--benchmark", "archive", "--tasks", "0"), "--tasks must be 1 or more, not 0"),
     ],

@@ -167,4 +167,6 @@ def _refuse_unknown_choices(context: object, served: Served) -> None:
     given = context if isinstance(context, Mapping) else {}
     unknown = [name for name in given if name not in known and not name.startswith(("__", "langgraph_", *SERVER_KEYS))]
     if unknown:
-        raise ConfigError(f"context: there is no {', '.join(unknown)}; choices are {', '.join(known)}")
+        raise ConfigError(
+            f"context: there is no {', '.join(unknown)}; choices are {', '.join(known)}"
+        )  # pragma: no cover - in the server

@@ -45,6 +45,11 @@ def test_team_and_at_mean_the_saved_team(home: Path, name: str) -> None:
     assert call(home, "diff", name, "own").stdout == "no difference\n"
 
 
+def test_two_saved_teams_at_once_are_refused(home: Path) -> None:
+    asked = call(home, "run", "own", "Who?", "--workflow", "hiva")
+    assert (asked.exit_code, "'own' names a saved team, and --workflow hiva another" in asked.stderr) == (2, True)
+
+
 def test_every_command_says_what_it_measures(home: Path) -> None:
     compared = call(
         home,

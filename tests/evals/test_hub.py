@@ -111,6 +111,15 @@ def test_a_hub_that_does_not_answer_or_breaks_down_says_the_way_out(
         read_tasks("hf:ada/many")
 
 
+def test_a_file_that_breaks_off_says_the_way_out(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_off(*_: object, **__: object) -> str:
+        raise ConnectionError("the connection was reset")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", break_off)
+    with pytest.raises(ConfigError, match=r"the connection was reset.*download a file"):
+        read_tasks("hf:ada/plain")
+
+
 def test_a_large_file_is_refused_before_it_is_fetched(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "MOST_BYTES", 10)
     with pytest.raises(ConfigError, match=r"test\.jsonl has 0 MB, more than the 0 MB .* choose another --data-split"):

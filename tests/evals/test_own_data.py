@@ -63,6 +63,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_tasks(tmp_path / "none.jsonl")
 
 
+def test_a_file_that_breaks_while_it_is_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / "t.json").write_text("[]")
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(ConfigError, match=r"t\.json cannot be read: Input/output error"):
+        read_tasks(tmp_path / "t.json")
+
+
 def table(folder: Path, select: str, name: str = "tasks.parquet") -> Path:
     import duckdb  # not at the top: it complains at the end of what the collector was told to leave alone
 

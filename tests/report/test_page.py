@@ -5,7 +5,9 @@ import gzip
 import hashlib
 import json
 import re
+import shutil
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,14 @@ from typer.testing import CliRunner, Result
 from selfwire.cli.app import build
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.report.charts import draw_costs, draw_front, draw_gate, draw_scores
+from selfwire.report.evaluation import format_notes
 from selfwire.report.layout import lay_out_team
 from selfwire.report.pack import BODY, TRAILS, pack_runs
 from selfwire.report.page import render_page
+from selfwire.runs.folders import JOURNAL, SUMMARY
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_reader import JournalReader
+from selfwire.runtime.sync import run_sync
 from tests.report.samples import make_place, make_report, make_trail, make_version
 
 SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "6", "--train", "8", "--gate-size", "12", "--test", "6"]
@@ -92,6 +99,23 @@ def test_what_is_neither_a_run_nor_a_saved_workflow_is_an_error_in_words(evolved
     result = call(evolved, "report", "nobody")
     assert result.exit_code == 2
     assert "nobody" in result.output
+
+
+def test_a_page_that_cannot_be_made_is_an_error_in_words(evolved: Path, tmp_path: Path) -> None:
+    result = call(evolved, "report", "mine", "-o", str(tmp_path))
+    assert (result.exit_code, "the page cannot be written to" in result.output) == (2, True)
+    shutil.copy(evolved / "library.sqlite", tmp_path)
+    result = call(tmp_path, "report", "mine")
+    assert (result.exit_code, "which made 'mine', has been removed" in result.output) == (2, True)
+    (tmp_path / "runs" / "other").mkdir(parents=True)
+    with closing(Journal.create(tmp_path / "runs" / "other" / JOURNAL, run="other")) as journal:
+        run_sync(journal.put_note(SUMMARY, {"command": "train"}))
+    result = call(tmp_path, "report", "other")
+    assert (result.exit_code, "is of `selfwire train`; pages are of" in result.output) == (2, True)
+
+
+def test_notes_that_a_method_cannot_read_are_left_out() -> None:
+    assert format_notes("tacomas", {"rounds": 3}) == ()
 
 
 def test_a_missing_extra_names_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch, evolved: Path) -> None:
@@ -180,7 +204,7 @@ def test_errors_are_no_zeros_in_a_chart() -> None:
     assert any("version 0 on 2 gate tasks: 0.50" in mark.title for mark in chart.marks)
 
 
-def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path) -> None:
+def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = call(tmp_path, "compare", "single", "dytopo", "--benchmark", "archive", "--tasks", "4", "--evolve", "none")
     assert result.exit_code == 0, result.output
     (folder,) = (tmp_path / "runs").iterdir()
@@ -192,6 +216,9 @@ def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path) -
     noted = [text for chunk in read_trails(page) for done in chunk["trails"] for text in done["notes"]]
     assert len(noted) >= 4
     assert 'id="team"' not in page
+    monkeypatch.setattr(JournalReader, "bodies", lambda journal, digests: {})
+    result = call(tmp_path, "report", folder.name)
+    assert (result.exit_code, "has no trajectory of task" in result.output) == (2, True)
 
 
 def test_what_a_team_has_learned_stands_in_the_page_of_its_run(tmp_path: Path) -> None:

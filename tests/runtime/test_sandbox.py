@@ -16,7 +16,7 @@ import pytest
 from selfwire.core.errors import SandboxError
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.runtime import process_time, sandbox_programs
-from selfwire.runtime.bubblewrap import find_working_bubblewrap
+from selfwire.runtime.bubblewrap import _try, find_working_bubblewrap
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.syscall_filter import make_filter
 from tests.sandboxed import needs_sandbox
@@ -27,6 +27,10 @@ QUICK = Limits(seconds=20)
 
 async def ran(code: str, stdin: str = "", limits: Limits = QUICK) -> Execution:
     return await find_working_bubblewrap().run(code, stdin, limits=limits)
+
+
+def test_a_program_that_cannot_be_started_is_a_complaint() -> None:
+    assert "No such file" in str(_try(replace(find_working_bubblewrap(), bwrap="/nowhere/bwrap")))
 
 
 async def test_a_program_reads_its_input_writes_and_ends() -> None:

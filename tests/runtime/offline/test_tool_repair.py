@@ -27,6 +27,14 @@ def repaired(code: str, examples: str, seed: int = 0, error_rate: float = 0.0, *
     return str(tool_source(brief(error_rate, seed, tool_code=code, examples=examples, **more))["source"])
 
 
+@pytest.mark.parametrize(
+    "body", ["return [minutes]", "for _ in ():\n        pass", "free = free\n    " * 11_000 + "return 0"]
+)
+def test_code_that_cannot_be_followed_is_changed_anyhow(body: str) -> None:
+    code = f"def tool_function(minutes: int, free: int=30) -> int:\n    {body}\n"
+    assert repaired(code, KNOWN)
+
+
 def test_a_single_change_that_fits_all_known_calls_is_taken() -> None:
     assert {repaired(WRONG, KNOWN, seed) for seed in range(20)} == {RIGHT}
 

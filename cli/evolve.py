@@ -37,6 +37,7 @@ from selfwire.evals.studies.variants import switch_off
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import count_failed_tests
+from selfwire.graphs.evolution.nodes import get_structure
 from selfwire.graphs.method_names import format_identifier, format_import, method_names
 from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.estimates import estimate_evolution
@@ -213,7 +214,12 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
         out.print("\nnothing was evolved: no candidate has replaced the team that the run began with")
         return
     look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
-    out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")
+    team = run_sync(context.library.load(evolved.ref))
+    if get_structure(team) == get_structure(context.seed_workflow):
+        best = f"agents, tools and topology are as they were; what was learned beside them is in {name!r}, in {where}"
+    else:
+        best = f"the best workflow is {name!r} in {where}"
+    out.print(f"\n{best}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name))
 
 

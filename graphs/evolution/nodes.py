@@ -112,7 +112,7 @@ class EvolutionNodes:
         incumbent = await self._workflow(state["incumbent"])
         candidate = await self._workflow(state["candidate"])
         evolved = await self.context.journal.get_body(state["evolved"])
-        if _structure(candidate) == _structure(incumbent) and not evolved["needs_gate"]:
+        if get_structure(candidate) == get_structure(incumbent) and not evolved["needs_gate"]:
             verdict = _accept_without_gate("agents, tools and topology are unchanged", state["equals"])
         elif self.context.config.gate == "off" or not self.context.method.sees_labels:
             verdict = _accept_without_gate("the gate is off", state["equals"])
@@ -324,5 +324,6 @@ def _accept_without_gate(why: str, equals: int) -> GateDecision:
     return GateDecision(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
 
 
-def _structure(workflow: Workflow) -> tuple[Any, ...]:
+def get_structure(workflow: Workflow) -> tuple[Any, ...]:
+    """What a team is without what it has learned: agents, topology and tools."""
     return workflow.agents, workflow.topology, [(one.name, one.source, one.description) for one in workflow.tools]

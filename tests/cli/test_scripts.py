@@ -169,6 +169,15 @@ def test_errors_alone_are_no_success(home: Path, wire_server: WireServer) -> Non
     assert "2 tasks ended as errors, more than --max-errors 1" in told
 
 
+def test_a_team_that_has_only_learned_is_not_called_the_best(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evolving = ("evolve", "hiva", "--benchmark", "archive", *SIZES, "--gate", "off", "--no-baselines")
+    assert "the best workflow is 'hiva-archive'" in call(home, *evolving).stdout
+    monkeypatch.setattr("selfwire.cli.evolve.get_structure", lambda team: "the same")
+    told = call(home, *evolving, "--seed", "1").stdout
+    assert "agents, tools and topology are as they were; what was learned beside them is in 'hiva-archive'" in told
+    assert "best workflow" not in told
+
+
 def test_no_best_workflow_is_praised_where_nothing_was_evolved(home: Path) -> None:
     stopped = call(home, "evolve", "hiva", "--benchmark", "archive", "--budget-calls", "0", *SIZES, code=STOPPED)
     assert "nothing was evolved" in stopped.stdout

@@ -39,13 +39,13 @@ $(INSTALLED):
 setup: $(INSTALLED)
 
 test: setup
-	@echo "==> running all tests"
-	@$(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs --durations=20 $(ARGS)
+	@echo "==> running all tests but the slow ones"
+	@$(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs --durations=20 -m "not slow" $(ARGS)
 
 test-slow: setup
-	@echo "==> running all cases of tests with very many"
-	@SELFWIRE_SWEEP=1 $(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs -m "sweep or every" \
-		$$(grep -rl --include='test_*.py' -e 'pytest.mark.sweep' -e 'pytest.mark.every' tests) $(ARGS)
+	@echo "==> running slow tests, and all cases of tests with very many"
+	@SELFWIRE_SWEEP=1 $(BIN)/python -m pytest -n auto --dist worksteal -q -rfEs -m "slow or sweep or every" \
+		$$(grep -rlE --include='test_*.py' 'pytest.mark.(slow|sweep|every)' tests) $(ARGS)
 
 check: setup
 	@echo "==> lint"
@@ -71,7 +71,7 @@ lock: setup
 	@$(BIN)/python -m tests.light_requirements
 
 fault-coverage: setup
-	@echo "==> running all tests and counting lines; about twice as long as make test"
+	@echo "==> running all tests and counting lines; about three times as long as make test"
 	@rm -rf .coverage && mkdir .coverage
 	-@$(BIN)/coverage run -m pytest -n auto --dist worksteal -q $(ARGS)
 	@$(BIN)/coverage combine -q && $(BIN)/coverage json -q -o .coverage/report.json

@@ -8,6 +8,7 @@ from tests.sandboxed import needs_monty, needs_sandbox
 
 @needs_sandbox
 @needs_monty
+@pytest.mark.slow
 def test_sandboxes_are_measured_beside_a_bare_subprocess() -> None:
     rows = {row.what: row for row in measure_sandboxes(rounds=1, at_once=2)}
     names = [f"{name}, {act}" for name in ("bubblewrap", "monty") for act in ("run", "call", "run, cold")]

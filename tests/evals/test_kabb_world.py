@@ -101,6 +101,7 @@ def test_the_bounds_enclose_each_other_and_new_kinds_come_last() -> None:
     assert misled.workflow != world.workflow
 
 
+@pytest.mark.slow
 def test_luck_apart_a_seed_repeats_itself() -> None:
     study = KabbStudy(world=SMALL)
     first = run_seed(study, 0)

@@ -99,6 +99,7 @@ def coin(seed: int) -> Callable[[Any], float]:
     return lambda run: float(random.integers(2))
 
 
+@pytest.mark.slow
 def test_the_team_moves_to_the_agent_that_is_rewarded_and_not_with_random_rewards() -> None:
     moved = [train_team(routed(seed), lambda run: float("fish" in ran(run))) for seed in range(2)]
     away = [train_team(routed(seed), lambda run: float("wood" in ran(run))) for seed in range(2)]
@@ -109,6 +110,7 @@ def test_the_team_moves_to_the_agent_that_is_rewarded_and_not_with_random_reward
     assert min(random) < 0
 
 
+@pytest.mark.slow
 def test_the_graph_moves_to_the_successor_that_is_rewarded_and_not_with_random_rewards() -> None:
     moved = [train_desk(desk_router(seed), lambda done: float(done["desk"] == "tech")) for seed in range(3)]
     away = [train_desk(desk_router(seed), lambda done: float(done["desk"] == "billing")) for seed in range(3)]

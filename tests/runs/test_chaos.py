@@ -1,12 +1,9 @@
 """A slice of `make chaos`: runs that are disturbed end as if nobody had disturbed them."""
 
-import pytest
-
 from tests.chaos_kinds import KINDS
 from tests.chaos_runs import open_chaos
 from tests.disturbances import DISTURBANCES, LONG
 
-pytestmark = pytest.mark.slow
 SLICES = {
     "eval": ("commit", "storm", "disk", "lock", "twice"),
     "compare": ("kill<100ms", "read-only", "spoil", "clock"),

@@ -15,13 +15,13 @@ help:
 	@echo "make check   lint, types, import rules, licences, known vulnerabilities"
 	@echo "make fault-coverage  run all tests, and list branches that handle faults and are never run"
 	@echo "make lock    choose the versions anew that CI installs (constraints.txt)"
-	@echo "make bench   measure overheads; prints a table"
+	@echo "make bench   measure overheads; prints tables; ARGS=peers: beside other engines"
 	@echo "make chaos   disturb runs of every kind for 15 minutes (MINUTES=, SEED=)"
 	@echo "make fuzz    parse a million odd replies and read damaged files, about 15 minutes on 2 cores"
 	@echo "make weak    run all methods with a weak real model; compiles llama.cpp once, in 10 to 45 minutes"
 	@echo "make light   install without torch into .venv-light, ask four methods there, print its size"
 	@echo "make images  build the images of Dockerfile, ask in one without a network, start compose.yaml"
-	@echo "make clean   remove .venv, .venv-weak and .venv-light"
+	@echo "make clean   remove .venv, .venv-weak, .venv-light and .venv-peers"
 
 # what pip reads of pyproject.toml; the settings of tools come after it
 INSTALLED := .venv/.installed-$(shell sed '/^\[tool\.[^s]/,$$d' pyproject.toml | cksum | cut -d' ' -f1)
@@ -81,6 +81,12 @@ demo: setup
 	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"
 	@$(BIN)/python -m selfwire.cli.demo
 
+# also as `make bench peers`: the words after bench are no targets
+ifeq (bench,$(firstword $(MAKECMDGOALS)))
+ARGS ?= $(wordlist 2,9,$(MAKECMDGOALS))
+$(foreach word,$(wordlist 2,9,$(MAKECMDGOALS)),$(eval $(word):;@:))
+endif
+
 bench: setup
 	@echo "==> measuring; the machine should be otherwise idle"
 	@$(BIN)/python -m selfwire.bench $(ARGS)
@@ -127,4 +133,4 @@ images:
 	@docker compose --project-name selfwire-images down --volumes
 
 clean:
-	rm -rf .venv .venv-weak .venv-light build *.egg-info src/*.egg-info
+	rm -rf .venv .venv-weak .venv-light .venv-peers build *.egg-info src/*.egg-info

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from selfwire import bench
 from selfwire.bench import (
     deadline,
     harness,
     pages,
+    peers,
     references,
     retrieval,
     routing,
@@ -28,6 +29,7 @@ from selfwire.bench import (
 )
 from selfwire.bench.measuring import Row
 from selfwire.bench.models import CannedChatModel
+from selfwire.bench.tables import keep_lines, print_table
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 
@@ -37,10 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = ArgumentParser(prog="python -m selfwire.bench", description="Measure overheads and print them as tables.")
     parser.add_argument("words", nargs="*", help="measure only the tables whose title has one of these words")
     parser.add_argument("--list", action="store_true", help="print the titles and measure nothing")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the one table that is measured")
     given = parser.parse_args(arguments)
-    chosen = {title: act for title, act in find_benches() if not given.words or has_word(title, given.words)}
+    chosen = {title: act for title, act in find_benches(by_name=bool(given.words)) if has_word(title, given.words)}
     if not chosen:
         parser.error(f"no title has any of {', '.join(given.words)}; --list prints all titles")
+    if given.keep and len(chosen) > 1:
+        parser.error(f"--keep writes one table, and {', '.join(map(repr, chosen))} are meant; name one")
     out = Console(width=None if os.isatty(1) else 160, highlight=False)
     if given.list:
         out.print("\n".join(chosen))
@@ -48,16 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if hasattr(os, "getloadavg"):  # not on Windows
         out.print(f"load average when started: {os.getloadavg()[0]:.1f}; ratios are side by side in one run")
     for title, measure in chosen.items():
-        print_table(out, title, measure())
+        rows = measure()
+        print_table(out, title, rows)
+        if given.keep:
+            keep_lines(rows, given.keep)
 
 
 def has_word(title: str, words: Sequence[str]) -> bool:
-    """Whether a title contains one of the words, in whatever case."""
-    return any(word.lower() in title.lower() for word in words)
+    """Whether a title contains one of the words, in whatever case, or there are none."""
+    return not words or any(word.lower() in title.lower() for word in words)
 
 
-def find_benches() -> Iterator[tuple[str, Callable[[], list[Row]]]]:
-    """The title of every table and what measures its rows."""
+def find_benches(*, by_name: bool = True) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
+    """The title of every table and what measures its rows; those that take long only if they are named."""
     yield "an evaluation", measure_evaluation  # first, as peaks of memory are inherited
     yield "a budget of seconds", deadline.measure_deadline
     yield "the wrapper around models", wrapper.measure_wrapper
@@ -72,6 +80,8 @@ def find_benches() -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     yield "the page of a large run", pages.measure_pages
     yield "a fresh process", startup.measure_startup
     yield "what is stored, what is imported", storage.measure_storage
+    if by_name:
+        yield peers.TITLE, peers.measure
 
 
 def measure_evaluation() -> list[Row]:
@@ -88,19 +98,8 @@ def measure_asking_team() -> list[Row]:
 def load_method_benches() -> Iterator[Any]:
     """The benches of single methods: packages below this one with a `TITLE` and `measure`."""
     for found in pkgutil.iter_modules(bench.__path__):
-        if found.ispkg:
+        if found.ispkg and found.name != "peers":
             yield import_module(f"{bench.__name__}.{found.name}")
-
-
-def print_table(out: Console, title: str, rows: list[Row]) -> None:
-    """Print one table."""
-    table = Table("what", "value", "unit", "aim", title=title, title_justify="left", box=None)
-    for row in rows:
-        aim = "" if row.bound is None else f"<= {row.bound:g}"
-        missed = row.bound is not None and row.value > row.bound
-        table.add_row(row.what, f"{row.value:,.2f}", row.unit, f"{aim} (missed)" if missed else aim)
-    out.print(table)
-    out.print()
 
 
 if __name__ == "__main__":

@@ -12,12 +12,21 @@ from selfwire.core.values import FrozenModel
 
 
 class Row(FrozenModel):
-    """One line of the table; `bound` is the aim, None where there is none."""
+    """One line of the table, or with `column` one cell of it.
+
+    Args:
+        bound: the aim; None where there is none.
+        spread: lower and upper quartile over rounds.
+        note: stands for the value where there is none.
+    """
 
     what: str
-    value: float
-    unit: str
+    value: float = 0.0
+    unit: str = ""
     bound: float | None = None
+    column: str = ""
+    spread: tuple[float, float] | None = None
+    note: str = ""
 
 
 class Elapsed(NamedTuple):

@@ -13,6 +13,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
                 `systems=` names some of them
     world       a world's tables: `method`, `name`, `rows`
     claims      what the mechanisms of all worlds on the page are worth
+    cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
 
 Every number with a decimal point in a section's text must come from the tables of the section, or of any page if it
 has none; numbers that are no results (sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`, and
@@ -21,6 +22,7 @@ names such numbers.
 """
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -305,6 +307,16 @@ def _format_claims(page: Path, given: Mapping[str, str]) -> str:
     return "\n".join(f"| {row} |" for row in rows_text)
 
 
+def _format_cells(page: Path, given: Mapping[str, str]) -> str:
+    path = page.parent / given["rows"]
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = [[*lines[0]], ["---"] * len(lines[0]), *([line[name] for name in lines[0]] for line in lines)]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise ConfigError(f"{path} holds no table: {error!r}; `make bench` with --keep writes such files") from None
+
+
 TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "systems": _format_systems,
     "paired": _format_paired,
@@ -313,4 +325,5 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "studies": _format_studies,
     "world": _format_world,
     "claims": _format_claims,
+    "cells": _format_cells,
 }

@@ -40,6 +40,14 @@ def test_titles_are_listed_and_a_word_that_is_in_none_is_refused(capsys: pytest.
     assert capsys.readouterr().out.splitlines() == [one for one in titles if "EvoMAS" in one or "stored" in one]
     with pytest.raises(SystemExit):
         main(["nothing of the kind"])
+    assert not [one for one in titles if "peers" in one]  # it takes minutes, so it must be named
+    main(["--list", "peers"])
+    assert capsys.readouterr().out.startswith("peers: CPU per call")
+    with pytest.raises(SystemExit):
+        main(["team", "--keep", "rows.jsonl"])
+    assert "--keep writes one table" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["nothing of the kind"])
     assert "no title has any of nothing of the kind; --list prints all titles" in capsys.readouterr().err
 
 

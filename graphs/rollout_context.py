@@ -12,6 +12,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.threads import run_in_thread
 
 ONE_CALL = Usage(calls=1)
 JUDGED = Budget(calls=2)
@@ -84,17 +85,24 @@ class TaskReservations:
         while True:
             self.freed.clear()
             try:
-                self.rollout_context.ledger.reserve_task(place, share, before)
-                if self.rollout_context.judge:
-                    self.rollout_context.judge.reserve_task(place, JUDGED)
+                if self.rollout_context.ledger.is_shared:
+                    await run_in_thread(self._reserve_now, place, share, before)
+                else:
+                    self._reserve_now(place, share, before)
             except BudgetError:
                 self._release(place)
                 if not self.running:
-                    self.rollout_context.ledger.reserve(ONE_CALL, f"{place.phase}/{place.task}").settle(Usage())
+                    with self.rollout_context.ledger.track_call() as call:  # it may wait for other processes
+                        (await call.reserve(ONE_CALL, f"{place.phase}/{place.task}")).settle(Usage())
                     return False
                 await self.freed.wait()
             else:
                 return True
+
+    def _reserve_now(self, place: Scope, share: Budget, before: Usage) -> None:
+        self.rollout_context.ledger.reserve_task(place, share, before)
+        if self.rollout_context.judge:
+            self.rollout_context.judge.reserve_task(place, JUDGED)
 
     def _release(self, place: Scope) -> None:
         for ledger in (self.rollout_context.ledger, self.rollout_context.judge):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +111,12 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
 
     Attributes:
         command: the command that starts and resumes it.
+        parent: the ledger of the run that this one is a part of.
     """
 
     request: EvolveRequest
     command: str = field(default="evolve", kw_only=True)
+    parent: Ledger | None = field(default=None, kw_only=True)
 
     @property
     def corpus(self) -> Splits:
@@ -125,7 +127,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
     def open(self, journal: Journal) -> Iterator[EvolutionRun]:
         """The run on its journal."""
         request, elapsed = self.request, run_sync(journal.get_note(ELAPSED)) or 0.0
-        ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
+        ledger = Ledger(request.budget, self.parent, journal.spend(), elapsed=elapsed)
         at_once = request.evolution.concurrency
         models = make_metered_model(
             request.models, journal=journal, ledger=ledger, at_once=at_once, probe=True, home=self.home
@@ -172,14 +174,17 @@ class ValidatedEvolution(EvolutionPlan):
 
 
 def start_evolution(
-    request: EvolveRequest, home: Path | None = None, *, run: str | None = None
+    request: EvolveRequest, home: Path | None = None, *, run: str | None = None, parent: Ledger | None = None
 ) -> AbstractContextManager[EvolutionRun]:
     """A new run; nothing is written unless every part of the request can be used.
+
+    Args:
+        parent: the ledger of the run that this one is a part of.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    plan = validate_request(request, home)
+    plan = replace(validate_request(request, home), parent=parent)
     return plan.start(run or make_run_name(request.method, benchmark=request.benchmark))
 
 
@@ -191,10 +196,12 @@ def resume_evolution(
     structured: Structured | None = None,
     retry_failed: bool = False,
     command: str = "evolve",
+    parent: Ledger | None = None,
 ) -> AbstractContextManager[EvolutionRun]:
     """A run that stopped early, with everything that it has paid for.
 
     Args:
+        parent: the ledger of the run that this one is a part of, which knows its cost so far.
         limits: of the budget, by name, in place of those of the run; kept for the next time.
         structured: how objects are asked for from now on; kept for the next time. None leaves it as it is.
         retry_failed: whether replies on record that were of no use are asked for again.
@@ -205,7 +212,7 @@ def resume_evolution(
     """
     path = get_run_folder(home, run) / JOURNAL
     request = with_changes(load_request(path, EvolveRequest, command), limits, structured)
-    plan = EvolutionPlan(request, home, *load_models_embedder(request.models), command=command)
+    plan = EvolutionPlan(request, home, *load_models_embedder(request.models), command=command, parent=parent)
     return plan.resume(path, retry_failed=retry_failed)
 
 

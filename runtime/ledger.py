@@ -6,43 +6,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from operator import sub
 from typing import NamedTuple, Self
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, TaskBudgetError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import ZERO_USAGE, CostRecord, Usage, UsageAccumulator
-
-
-class ResourceAmount(NamedTuple):
-    """An amount of calls, tokens and dollars."""
-
-    calls: float = 0
-    tokens: float = 0
-    dollars: float = 0
-
-    @classmethod
-    def of(cls, cost: CostRecord) -> Self:
-        """The amount of a cost; an unknown price counts 0, as no dollar budget is allowed with one."""
-        return cls(cost.calls, cost.input_tokens + cost.output_tokens, cost.dollars or 0)
-
-    def plus(self, other: "ResourceAmount") -> "ResourceAmount":
-        """Both amounts together."""
-        return ResourceAmount(self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars)
-
-    def less(self, other: "ResourceAmount") -> "ResourceAmount":
-        """This amount minus another one, never below 0."""
-        return ResourceAmount(*map(max, (0, 0, 0), map(sub, self, other)))
-
-    @property
-    def usage(self) -> Usage:
-        """The amount as a usage, with all tokens as sent ones."""
-        return Usage(calls=int(self.calls), input_tokens=int(self.tokens), dollars=self.dollars)
-
-    def only(self, names: frozenset[str]) -> "ResourceAmount":
-        """The named amounts, with the others 0."""
-        return ResourceAmount(**{name: getattr(self, name) for name in names})
+from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
+from selfwire.runtime.amounts import Pool, ResourceAmount
 
 
 @asynccontextmanager
@@ -110,6 +80,7 @@ class Ledger:
             those of calls, which overlap, and do not count.
         elapsed: wall time under this budget so far, in seconds.
         clock: a monotonic clock in seconds.
+        pool: what this ledger shares with those of other processes, and which keeps spent and reserved amounts.
     """
 
     def __init__(
@@ -120,11 +91,14 @@ class Ledger:
         *,
         elapsed: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        pool: Pool | None = None,
     ) -> None:
         self.budget = budget
         self.parent = parent
         self._lock: threading.RLock = parent._lock if parent else threading.RLock()
-        self._limited = budget != Budget()
+        self._own_pool = pool
+        self._pool: Pool | None = parent._pool if parent else pool
+        self._limited = pool is None and budget != Budget()
         self._spent, self._held = UsageAccumulator(spent), ResourceAmount()
         self._reserved, self._left = frozenset[str](), ResourceAmount()
         self._clock, self._since = clock, clock() - elapsed
@@ -135,9 +109,20 @@ class Ledger:
     @property
     def spent(self) -> Usage:
         """The cost of calls; `seconds` is wall time."""
+        if self._own_pool:
+            return self._own_pool.spent
+        return self.spent_here.replace(seconds=self._clock() - self._since)
+
+    @property
+    def spent_here(self) -> Usage:
+        """The cost of calls without those of other processes; `seconds` is that of the calls."""
         with self._lock:
-            spent = self._spent.usage
-        return spent.replace(seconds=self._clock() - self._since)
+            return self._spent.usage
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a reservation may block for the sake of other processes."""
+        return self._pool is not None
 
     @property
     def counts_dollars(self) -> bool:
@@ -151,17 +136,20 @@ class Ledger:
             BudgetError: it would exceed a limit; nothing is reserved.
             ConfigError: there is a limit in dollars, and the price of the call is not known.
         """
-        if wanted.dollars is None and self.counts_dollars:
-            raise ConfigError(f"a budget in dollars cannot bind in {where!r}: the model's price is not known")
-        amount = ResourceAmount.of(wanted)
-        with self._lock:
+        amount = self._to_amount(wanted, where)
+        with self._take_from_pool(amount, where), self._lock:
             self._refuse(amount, where)
             self._hold(amount)
         return Reservation(self, amount)
 
     def is_out_of_time(self) -> bool:
         """Whether the seconds are used up."""
-        return self.budget.seconds is not None and self._clock() - self._since > self.budget.seconds
+        return self.budget.seconds is not None and self.spent.seconds > self.budget.seconds
+
+    def close(self) -> None:
+        """Leave the pool, if there is one; no call may be under way."""
+        if self._own_pool:
+            self._own_pool.close()
 
     def settle(self, wanted: ResourceAmount, cost: Usage) -> None:
         """Give back a reserved amount and add the cost, here and above; `Reservation.settle` calls it."""
@@ -174,6 +162,8 @@ class Ledger:
                 self._held, self._left = self._held.less(wanted), self._left.less(taken)
             if self.parent:
                 self.parent.settle(wanted.only(ALL - self._reserved).plus(taken), cost)
+            elif self._own_pool:
+                self._own_pool.settle(wanted, cost)
 
     def get_task_ledger(self, scope: Scope) -> "Ledger":
         """The ledger for calls in a scope: that of its task in its phase if it was reserved, else this one."""
@@ -199,8 +189,9 @@ class Ledger:
         limits = ResourceAmount(budget.calls or 0, budget.tokens or 0, budget.dollars or 0)
         task_ledger._reserved = frozenset(name for name in ALL if getattr(budget, name) is not None)
         task_ledger._left = limits.less(ResourceAmount.of(spent)).only(task_ledger._reserved)
-        with self._lock:
-            self._refuse(task_ledger._left, f"{scope.phase}/{scope.task}")
+        where = f"{scope.phase}/{scope.task}"
+        with self._take_from_pool(task_ledger._left, where), self._lock:
+            self._refuse(task_ledger._left, where)
             self._hold(task_ledger._left)
             self.release_task(scope)
             self._shares[scope.iteration, scope.phase, scope.task] = task_ledger
@@ -212,6 +203,29 @@ class Ledger:
             if task_ledger := self._shares.pop((scope.iteration, scope.phase, scope.task), None):
                 self.settle(task_ledger._left, ZERO_USAGE)
                 task_ledger._left = ResourceAmount()
+
+    def _to_amount(self, wanted: Usage, where: str) -> ResourceAmount:
+        if wanted.dollars is None and self.counts_dollars:
+            raise ConfigError(f"a budget in dollars cannot bind in {where!r}: the model's price is not known")
+        return ResourceAmount.of(wanted)
+
+    @contextmanager
+    def _take_from_pool(self, wanted: ResourceAmount, where: str) -> Iterator[None]:
+        """Take an amount from the pool, if there is one; an error in the block gives it back."""
+        if self._pool is None:
+            yield
+            return
+        taken = self._get_amount_at_root(wanted)
+        self._pool.take(taken, where)
+        try:
+            yield
+        except BaseException:
+            self._pool.settle(taken, ZERO_USAGE)
+            raise
+
+    def _get_amount_at_root(self, wanted: ResourceAmount) -> ResourceAmount:
+        """What of an amount no ledger below the root has reserved already."""
+        return self.parent._get_amount_at_root(wanted.only(ALL - self._reserved)) if self.parent else wanted
 
     def _refuse(self, wanted: ResourceAmount, where: str) -> None:
         if refusal := self._find_refusal(wanted, where):
@@ -274,22 +288,42 @@ class TrackedCall:
         Raises:
             BudgetError: it does not fit though no call is under way any more, or the seconds are over.
         """
+        ledger, pool = self._ledger, self._ledger._pool
+        amount, is_paid = ledger._to_amount(wanted, where), pool is None
         while True:
-            with self._ledger._lock:
-                refusal = self._ledger._find_refusal(ResourceAmount.of(wanted), where)
-                if refusal is None or not refusal.ledger._under_way or refusal.ledger.is_out_of_time():
-                    return self._begin(wanted, where)
-                waiting = Future[None]()
-                waiting.set_running_or_notify_cancel()  # a cancelled call leaves it to whoever wakes it
-                self._ledger._waiters.append(waiting)
-            await asyncio.wrap_future(waiting)
+            with ledger._lock:
+                refusal = ledger._find_refusal(amount, where)
+                if refusal is None and is_paid:
+                    return self._begin(amount)
+                if refusal and pool and is_paid:
+                    self._give_back(pool, amount)
+                    is_paid = False
+                waiting = self._wait_or_raise(refusal) if refusal else None
+            if waiting:
+                await asyncio.wrap_future(waiting)
+            elif pool:
+                await pool.take_for_call(ledger._get_amount_at_root(amount), where)
+                is_paid = True
 
-    def _begin(self, wanted: Usage, where: str) -> Reservation:
-        reservation = self._ledger.reserve(wanted, where)
+    def _wait_or_raise(self, refusal: _Refusal) -> Future[None]:
+        """A future that ends when a refused call may try again; raises the error if there is nothing to wait for."""
+        if not refusal.ledger._under_way or refusal.ledger.is_out_of_time():
+            raise refusal.error
+        waiting = Future[None]()
+        waiting.set_running_or_notify_cancel()  # a cancelled call leaves it to whoever wakes it
+        self._ledger._waiters.append(waiting)
+        return waiting
+
+    def _begin(self, amount: ResourceAmount) -> Reservation:
+        self._ledger._hold(amount)
         self._is_under_way = True
         for ledger in self._ledger._get_chain():
             ledger._under_way += 1
-        return reservation
+        return Reservation(self._ledger, amount)
+
+    def _give_back(self, pool: Pool, amount: ResourceAmount) -> None:
+        pool.settle(self._ledger._get_amount_at_root(amount), ZERO_USAGE)
+        pool.end_call()
 
     def end(self) -> None:
         """Say that the call is over."""
@@ -298,3 +332,5 @@ class TrackedCall:
                 for ledger in self._ledger._get_chain():
                     ledger._under_way -= 1
                 self._ledger._wake_waiters()
+            if self._ledger._pool:
+                self._ledger._pool.end_call()

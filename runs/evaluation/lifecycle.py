@@ -34,6 +34,7 @@ from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.shared_pool import open_ledger
 from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
@@ -54,6 +55,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
         known: the tasks that these have learned from.
         out: file of results; one in the run's folder if None.
         retry_failed: whether a resumed run asks again for replies that were of no use.
+        budget_address: where the processes of the run share its budget; None if one process has it.
     """
 
     request: EvaluationRequest
@@ -63,6 +65,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
     known: ContaminatedTasks
     out: Path | None = None
     retry_failed: bool = False
+    budget_address: str | None = None
 
     @property
     def command(self) -> str:
@@ -86,7 +89,8 @@ class EvaluationPlan(RunPlan[Evaluation]):
         request, folder = self.request, get_runs_folder(self.home) / journal.run
         evolutions = make_evolutions(request, folder, self.home)
         before = sum((one.spent for one in evolutions), journal.spend())
-        ledger = Ledger(request.budget, spent=before, elapsed=run_sync(journal.get_note(ELAPSED)) or 0.0)
+        elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
+        ledger = open_ledger(self.budget_address, request.budget, before, elapsed=elapsed)
         model = make_metered_model(
             request.models, journal=journal, ledger=ledger, at_once=request.concurrency, probe=True, home=self.home
         )
@@ -118,6 +122,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
             )
         finally:
             run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
+            ledger.close()
 
 
 def start_evaluation(
@@ -174,6 +179,7 @@ def open_shard(shard: Shard) -> Iterator[Evaluation]:
     plan = replace(
         whole,
         retry_failed=shard.retry_failed,
+        budget_address=shard.budget_address,
         request=whole.request.alone(name),
         workflows={name: whole.workflows[name]},
         out=shard.own.with_name(RESULTS),

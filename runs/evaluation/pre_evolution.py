@@ -20,6 +20,7 @@ from selfwire.runs.folders import JOURNAL, SUMMARY, get_runs_folder
 from selfwire.runs.models import find_price_file
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import open_library
@@ -106,11 +107,14 @@ class Evolution:
     def _read(self) -> AbstractContextManager[Journal | None]:
         return closing(Journal.open_read_only(self.path)) if self.path.exists() else nullcontext()
 
-    def run(self, budget: Budget, on_event: Callable[[Event], None], *, retry_failed: bool = False) -> None:
+    def run(
+        self, budget: Budget, parent: Ledger, on_event: Callable[[Event], None], *, retry_failed: bool = False
+    ) -> None:
         """Evolve, or resume the evolution.
 
         Args:
             budget: the limits of the evolution, its cost so far included.
+            parent: pays for it, and knows its cost so far.
             retry_failed: as for `resume_evolution`.
 
         Raises:
@@ -119,9 +123,13 @@ class Evolution:
         limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
         structured = self.evolve_request.models.structured
         with (
-            evolution.resume_evolution(RUN, self.home, limits=limits, structured=structured, retry_failed=retry_failed)
+            evolution.resume_evolution(
+                RUN, self.home, limits=limits, structured=structured, retry_failed=retry_failed, parent=parent
+            )
             if self.path.exists()
-            else evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
+            else evolution.start_evolution(
+                self.evolve_request.replace(budget=budget), self.home, run=RUN, parent=parent
+            )
         ) as opened:
             run_sync(opened.execute(on_event))
 

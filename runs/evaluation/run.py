@@ -28,7 +28,7 @@ from selfwire.runs.lifecycle import note_status, to_stop_status, track_status
 from selfwire.runs.run_record import compute_code_hash, get_version
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journal_keys import hash_body
-from selfwire.runtime.ledger import Ledger, ResourceAmount
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
@@ -143,17 +143,14 @@ class Evaluation:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
         for one in self.evolutions:
-            before = one.spent
             run_sync(note_status(self, f"evolving {one.entry.name}"))
             try:
                 if not one.is_finished:
-                    left = compute_left(self.request.budget, self.ledger.spent, before)
-                    one.run(left, partial(on_event, one), retry_failed=self.retry_failed)
+                    left = compute_left(self.request.budget, self.ledger.spent, one.spent)
+                    one.run(left, self.ledger, partial(on_event, one), retry_failed=self.retry_failed)
             except BaseException as error:
                 run_sync(note_status(self, to_stop_status(error)))
                 raise
-            finally:
-                self.ledger.settle(ResourceAmount(), one.spent.subtract(before))
             self.workflows[one.entry.name] = one.result(self.run)
         run_sync(note_workflows(self.journal, self.workflows))
 

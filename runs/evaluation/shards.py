@@ -17,12 +17,14 @@ class Shard:
 
     Attributes:
         retry_failed: whether replies on record that were of no use are asked for again.
+        budget_address: where the run's budget is shared; None if it has none.
     """
 
     run: str
     name: str
     home: Path | None
     retry_failed: bool = False
+    budget_address: str | None = None
 
     @property
     def whole(self) -> Path:

@@ -10,11 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.table import SystemSummary
@@ -24,9 +25,11 @@ from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.evaluation.run import Evaluation, Event, note_workflows
 from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import note_status, to_stop_status
+from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.child_processes import open_process_pool
-from selfwire.runtime.ledger import ResourceAmount
+from selfwire.runtime.shared_pool import make_budget_address, share_ledger
 from selfwire.runtime.sync import run_sync
 
 MANY = 4
@@ -40,22 +43,24 @@ EventQueue = SimpleQueue[Event]
 
 
 def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
-    """Processes for an evaluation; one where there is a budget or a provider's rate, which one process must count.
+    """Processes for an evaluation; one where there is a provider's rate, which one process must count.
 
     Args:
-        wanted: number that the user gave; None for as many as fit.
+        wanted: number that the user gave; None for as many as fit, and one under a budget, which is used up in order.
 
     Raises:
         ConfigError: more than one cannot be had.
     """
-    budget = any(limit is not None for limit in request.budget.model_dump().values())
     bound = [
-        *(["a budget"] if budget else []),
         *(["a provider's rate"] if not request.models.calls_no_server else []),
         *(["LangSmith"] if request.langsmith != "off" else []),
     ]
     if wanted is None:
-        return 1 if bound or len(request.entries) < MANY else min(WORKERS, os.cpu_count() or 1)
+        return (
+            1
+            if bound or request.budget != Budget() or len(request.entries) < MANY
+            else min(WORKERS, os.cpu_count() or 1)
+        )
     if wanted > 1 and bound:
         raise ConfigError(f"{bound[0]} is looked after in one process; leave out --workers, or give 1")
     return wanted
@@ -72,10 +77,11 @@ def run_in_processes(
     Raises:
         OutageError, ModelError: a system stopped; what all have done is kept, and the run can be resumed.
     """
-    todo = [Shard(run.run, name, home, run.retry_failed) for name in run_sync(_unfinished(run))]
+    address = None if run.request.budget == Budget() else make_budget_address(get_runs_folder(home) / run.run)
+    todo = [Shard(run.run, name, home, run.retry_failed, address) for name in run_sync(_unfinished(run))]
     run_sync(note_status(run, "running"))
     try:
-        with closing(_run_shards(todo, workers, on_event)) as worked:
+        with _share_budget(run, address), closing(_run_shards(todo, workers, on_event)) as worked:
             for shard, spent in worked:
                 run.workflows.update(get_start_notes(shard.own)[0])
                 shard.merge_into_run()
@@ -89,6 +95,13 @@ def run_in_processes(
     lines = run_sync(run.write_results(complete=True))
     run_sync(note_status(run, "finished"))
     return lines
+
+
+def _share_budget(run: Evaluation, address: str | None) -> AbstractContextManager[object]:
+    """Share what is left of a run's budget with its processes for as long as this is open."""
+    if address is None:
+        return nullcontext()
+    return closing(share_ledger(address, run.request.budget, run.ledger.spent, elapsed=run.ledger.spent.seconds))
 
 
 async def _unfinished(run: Evaluation) -> list[str]:
@@ -145,10 +158,10 @@ def run_alone(shard: Shard) -> Usage:
     """
     tell = _ProgressForwarder(shard.name, _listeners)
     with open_shard(shard) as run:
-        since = run.ledger.spent
+        since = run.ledger.spent_here
         run.evolve(tell.evolution)
         run_sync(run.execute(tell))
-        return run.ledger.spent.subtract(since)
+        return run.ledger.spent_here.subtract(since)
 
 
 @dataclass

@@ -13,8 +13,9 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
+from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.ledger import Ledger, ResourceAmount
+from selfwire.runtime.ledger import Ledger
 
 CALL = Usage(calls=1, input_tokens=60, output_tokens=40)
 

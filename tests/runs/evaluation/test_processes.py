@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import ConfigError, OutageError
+from selfwire.core.errors import BudgetError, ConfigError, OutageError
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation.lifecycle import open_shard, resume_evaluation, start_evaluation
@@ -128,7 +128,6 @@ def test_killed_beside_each_other_it_goes_on_and_ends_with_the_same_numbers(tmp_
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"budget": Budget(calls=9)}, "a budget is looked after in one process"),
         ({"models": ModelNames(judge="openai:gpt-4o-mini")}, "a provider's rate is looked after"),
         ({"langsmith": "questions"}, "LangSmith is looked after"),
     ],
@@ -139,6 +138,30 @@ def test_what_one_process_counts_is_left_to_one_process(changes: dict[str, objec
     assert choose_worker_count(bound, 1) == 1
     with pytest.raises(ConfigError, match=told):
         choose_worker_count(bound, 2)
+
+
+def test_under_a_budget_more_than_one_process_must_be_asked_for() -> None:
+    bound = request(*FOUR, budget=Budget(calls=9))
+    assert choose_worker_count(bound, None) == 1
+    assert choose_worker_count(bound, 2) == 2
+
+
+@pytest.mark.slow
+def test_workers_share_a_budget_and_go_on_with_a_higher_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = "selfwire.runs.evaluation.worker_processes"  # threads, as `test_shared_budget.py` has processes
+    monkeypatch.setattr(f"{place}.open_process_pool", lambda workers, *start: ThreadPoolExecutor(workers))
+    _, expected, needed = one_after_another(tmp_path / "one")
+    home, limit = tmp_path / "two", needed // 2
+    bound = asked().replace(budget=Budget(calls=limit))
+    with start_evaluation(bound, home, run="r") as run, pytest.raises(BudgetError, match=f"of {limit} calls spent"):
+        run_in_processes(run, home, 2)
+    with resume_evaluation("r", home, limits={"calls": needed}) as run:
+        assert limit // 2 < run.ledger.spent.calls <= limit
+        run_in_processes(run, home, 2)
+        assert run.ledger.spent.calls == needed
+    _, found = read_results(home / "runs" / "r" / "results.jsonl")
+    assert comparable(found) == comparable(expected)
+    assert not list(home.glob("runs/r/budget*"))
 
 
 def test_few_contestants_are_not_worth_a_process_each() -> None:

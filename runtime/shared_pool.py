@@ -1,4 +1,4 @@
-"""A budget that several processes share, on one machine or on many; `open_ledger` opens it by its address.
+"""A budget that several processes share, on one machine or on many; `shared_ledger` opens it by its address.
 
 Each process has a thread that writes its row of the pool, as `PoolStore` says: what it has spent and holds. An amount
 is held when the transaction that found it to fit has ended. What is settled is written soon after, so others may see
@@ -16,76 +16,24 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, OutageError, StoppedError
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.runtime.amounts import ResourceAmount, sum_amounts
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.pool_store import Changes, Holding, PoolState, PoolStore, SqlitePoolStore, StaleError
+from selfwire.runtime.pool_store import Changes, Holding, PoolState, PoolStore, StaleError
 
 LEASE = 15.0
 """Seconds after which a process that gives no sign of life loses what it holds."""
 BEAT = 0.5
 """Most seconds between two signs of life, and by which wall time of the processes differs."""
-FILE = "budget.sqlite"
-"""Name of the file in a run's folder."""
 RETRY = 0.05
 """Seconds between two tries to hold what does not fit yet, and to reach a server that is away."""
 SETTLING = 3 * RETRY
 """Seconds within which others write what they have settled."""
 PATIENCE = 30.0
 """Seconds for which a server that is away is waited for."""
-
-
-def share_ledger(address: str, budget: Budget, spent: Usage = ZERO_USAGE, *, elapsed: float = 0.0) -> Ledger:
-    """Start a budget that other processes may share: they call `open_ledger` with the same address.
-
-    Processes that shared an earlier budget at this address are refused from now on. `close` ends the sharing.
-
-    Args:
-        address: a file, or postgresql://...#NAME.
-
-    Raises:
-        ConfigError: the address cannot be used.
-    """
-    store = open_store(address)
-    store.start(budget, spent, elapsed)
-    return Ledger(budget, pool=SharedPool(store, budget, is_owner=True))
-
-
-def open_ledger(
-    address: str | None, budget: Budget = Budget(), spent: Usage = ZERO_USAGE, *, elapsed: float = 0.0
-) -> Ledger:
-    """The ledger of this process: the budget shared at an address, or one of its own without an address.
-
-    Args:
-        budget: only used without an address, as are `spent` and `elapsed`.
-
-    Raises:
-        ConfigError: the address cannot be used, or nobody shares a budget there.
-    """
-    if address is None:
-        return Ledger(budget, spent=spent, elapsed=elapsed)
-    store = open_store(address)
-    try:
-        shared = store.join()
-    except BaseException:
-        store.close()
-        raise
-    return Ledger(shared, pool=SharedPool(store, shared))
-
-
-def make_budget_address(folder: Path) -> str:
-    """Where a run shares its budget: a file in its folder, for the processes of one machine."""
-    return str(folder / FILE)
-
-
-def open_store(address: str) -> PoolStore:
-    """The store at an address; raises ConfigError if it cannot be used."""
-    return SqlitePoolStore(Path(address))
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.shared_pool import open_ledger
+from selfwire.runtime.shared_ledger import open_ledger
 from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library

@@ -29,7 +29,7 @@ from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import note_status, to_stop_status
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.child_processes import open_process_pool
-from selfwire.runtime.shared_pool import make_budget_address, share_ledger
+from selfwire.runtime.shared_ledger import make_budget_address, share_ledger
 from selfwire.runtime.sync import run_sync
 
 MANY = 4

@@ -18,7 +18,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import shared_pool
 from selfwire.runtime.ledger import Ledger, Reservation
-from selfwire.runtime.shared_pool import SharedPool, open_ledger, open_store, share_ledger
+from selfwire.runtime.shared_ledger import open_ledger, open_store, share_ledger
+from selfwire.runtime.shared_pool import SharedPool
 
 CALL = Usage(calls=1, input_tokens=60, output_tokens=40)
 TASK = Scope(phase="rollout", task="t1")

@@ -13,6 +13,7 @@ from langgraph_sdk.runtime import ServerRuntime
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
+from selfwire.core.pictures import Panel, Picture
 from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
@@ -103,6 +104,8 @@ class MethodDescriptor(Generic[MethodT, Config]):
         router: how its router is trained, if it learns one.
         learns_insights: whether its workflows keep a library of insights.
         format_notes: paragraphs for people on a trajectory's notes, one string each.
+        draw_run: the same as a picture, for the page of a run.
+        draw_learning: what an iteration taught, from the workflow before and after it and the notes of `evolve`.
         seeds: initial workflows that can be chosen by name.
         extend_tools: adds tools that come with the given ones.
         fit_config: the config with room for a saved team, for a server, which has no setting that would give it.
@@ -126,6 +129,8 @@ class MethodDescriptor(Generic[MethodT, Config]):
     router: RouterTraining[MethodT] | None = None
     learns_insights: bool = False
     format_notes: Callable[[Mapping[str, Any]], Sequence[str]] = lambda notes: ()
+    draw_run: Callable[[Mapping[str, Any]], Picture] = lambda notes: Picture()
+    draw_learning: Callable[[Workflow, Workflow, Mapping[str, Any]], Sequence[Panel]] = lambda before, after, notes: ()
     seeds: NamedSeeds[MethodT] | None = None
     extend_tools: Callable[[Toolbox], Toolbox] = lambda tools: tools
     fit_config: Callable[[Config, Workflow], Config] = lambda config, workflow: config

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from selfwire.core.pictures import Panel
 from selfwire.core.values import FrozenModel
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.report.stored import StoredTrajectory
@@ -110,8 +111,11 @@ class TeamVersion(FrozenModel):
         number: 0 for the initial team.
         accepted: whether the iteration's edits were kept; None for the initial team.
         why: the gate's reason.
+        tag: what came of it, in a word or a number.
         difference: candidate - incumbent on the gate's tasks; None where nothing was compared.
         nodes: agent by node.
+        captions: a few words by node, to stand below its name.
+        panels: what its method shows of it.
     """
 
     number: int
@@ -119,14 +123,17 @@ class TeamVersion(FrozenModel):
     ref: str
     accepted: bool | None
     why: str
+    tag: str = ""
     difference: IntervalEstimate | None = None
     score: float | None = None
     nodes: dict[str, str]
+    captions: dict[str, str] = Field(default_factory=dict)
     links: tuple[Link, ...]
     entry: str
     sink: str
     agents: tuple[AgentCard, ...]
     edits: tuple[EditGroup, ...] = ()
+    panels: tuple[Panel, ...] = ()
 
 
 class SystemLine(FrozenModel):
@@ -169,6 +176,7 @@ class RunReport(FrozenModel):
         standfirst: what else to know first.
         facts: name and value of what describes the run.
         warning: printed wherever figures need it; "" if none do.
+        panels: what the method shows of all versions together.
     """
 
     run: str
@@ -182,6 +190,7 @@ class RunReport(FrozenModel):
     places: tuple[Place, ...] = ()
     spend: tuple[SpendLine, ...] = ()
     insights: tuple[LearnedInsight, ...] = ()
+    panels: tuple[Panel, ...] = ()
 
     @property
     def largest_gain(self) -> TeamVersion | None:

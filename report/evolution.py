@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from selfwire.core.task import Feedback
-from selfwire.core.values import format_value
+from selfwire.core.values import format_value, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.rows import SystemInfo
 from selfwire.evals.evaluation.table import SystemSummary, compute_difference
@@ -23,6 +23,7 @@ from selfwire.report.data import (
     TeamVersion,
 )
 from selfwire.report.edit_texts import describe_edits
+from selfwire.report.pictures import draw_learning
 from selfwire.report.stored import StoredTrajectory
 from selfwire.runtime.journal_reader import JournalReader
 from selfwire.runtime.versions import Version
@@ -149,6 +150,7 @@ def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, 
             for one in sorted({agent.id: agent for agent in used.values()}.values(), key=lambda agent: agent.id)
         ),
         edits=describe_edits(parent, facts.get("applied", ()), facts.get("refused", ())),
+        panels=draw_learning(parent, workflow, to_plain_json(facts.get("notes") or {})) if number else (),
     )
 
 

@@ -10,6 +10,8 @@ from selfwire.core.values import mask_controls, replace_surrogates
 from selfwire.report.data import AgentCard, EditGroup, Place, RunReport, TeamVersion
 from selfwire.report.evaluation import format_notes
 from selfwire.report.layout import TeamLayout
+from selfwire.report.panels import pack_panels, pack_picture
+from selfwire.report.pictures import draw_run
 from selfwire.report.stored import StoredStep, StoredTrajectory
 
 BODY = 4000
@@ -69,7 +71,9 @@ def _pack_version(one: TeamVersion, texts: Texts) -> dict[str, Any]:
         "why": texts.add(one.why),
         "gain": gain and [gain.value, gain.low, gain.high, gain.n],
         "score": one.score,
+        "tag": one.tag,
         "nodes": one.nodes,
+        "captions": one.captions,
         "links": [[link.source, link.target, round(link.traffic, 3)] for link in one.links],
         "entry": one.entry,
         "sink": one.sink,
@@ -100,6 +104,15 @@ def _pack_edit(one: EditGroup, texts: Texts) -> dict[str, Any]:
     }
 
 
+def pack_panels_of_versions(report: RunReport) -> str:
+    """What the method shows of each version and of all together, compressed; "" where it shows nothing."""
+    if not report.panels and not any(one.panels for one in report.versions):
+        return ""
+    texts = Texts()
+    frames = [pack_panels(one.panels, texts.add) for one in report.versions]
+    return _compress({"panels": pack_panels(report.panels, texts.add), "frames": frames, "texts": texts.table})
+
+
 class PackedRuns(NamedTuple):
     """Outcomes by place, and trails in chunks.
 
@@ -122,7 +135,7 @@ def pack_runs(report: RunReport) -> PackedRuns:
     for number, place in _by_interest(report.places):
         for start in range(0, len(place.trails), CHUNK):
             some = place.trails[start : start + CHUNK]
-            packed = _compress(pack_trails(some, place.method)) if room > 0 else ""
+            packed = _compress(pack_trails(some, place.method, drawn=place.split != "asked")) if room > 0 else ""
             if packed and len(packed) <= room:
                 chunks[f"{number}-{start // CHUNK}"] = packed
                 room -= len(packed)
@@ -152,13 +165,13 @@ def _pack_place(one: Place, tasks: Texts) -> dict[str, Any]:
     }
 
 
-def pack_trails(trails: Iterable[StoredTrajectory], method: str = "") -> dict[str, Any]:
-    """Trajectories with their texts in one table."""
+def pack_trails(trails: Iterable[StoredTrajectory], method: str = "", *, drawn: bool = True) -> dict[str, Any]:
+    """Trajectories with their texts in one table; `drawn` is off where the page draws their rounds elsewhere."""
     texts = Texts()
-    return {"trails": [_pack_trail(one, texts, method) for one in trails], "texts": texts.table}
+    return {"trails": [_pack_trail(one, texts, method, drawn) for one in trails], "texts": texts.table}
 
 
-def _pack_trail(done: StoredTrajectory, texts: Texts, method: str) -> dict[str, Any]:
+def _pack_trail(done: StoredTrajectory, texts: Texts, method: str, drawn: bool) -> dict[str, Any]:
     feedback = done.feedback
     return {
         "question": texts.add(done.question.input),
@@ -167,6 +180,7 @@ def _pack_trail(done: StoredTrajectory, texts: Texts, method: str) -> dict[str, 
         "feedback": feedback and texts.add(feedback.text),
         "overhead": [done.overhead.calls, done.overhead.tokens],
         "notes": [texts.add(text) for text in format_notes(method, done.notes)],
+        "picture": pack_picture(draw_run(method, done.notes), texts.add) if drawn else None,
         "steps": [_pack_step(step, texts) for step in done.steps],
     }
 

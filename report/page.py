@@ -10,10 +10,11 @@ from selfwire.core.errors import ConfigError
 from selfwire.report.charts import Chart, draw_costs, draw_front, draw_gate, draw_scores
 from selfwire.report.data import RunReport
 from selfwire.report.layout import lay_out_team
-from selfwire.report.pack import cut_text, pack_runs, pack_team, to_json
+from selfwire.report.pack import cut_text, pack_panels_of_versions, pack_runs, pack_team, to_json
 from selfwire.report.reading import read_report
 
-SCRIPTS = ("page.js", "team.js", "tasks.js")
+SCRIPTS = ("page.js", "pictures.js", "team.js", "tasks.js")
+STYLES = ("page.css", "pictures.css")
 FILE = "report.html"
 """Name of a run's page in the run's folder."""
 
@@ -62,11 +63,12 @@ def render_page(report: RunReport) -> str:
         report=report,
         charts=_draw_charts(report),
         spent=sum(line.tokens for line in report.spend),
-        style=_read_all("page.css"),
+        style=_read_all(*STYLES),
         script=_read_all(*SCRIPTS),
-        style_hash=_hash(_read_all("page.css")),
+        style_hash=_hash(_read_all(*STYLES)),
         script_hash=_hash(_read_all(*SCRIPTS)),
         team=_embed(pack_team(report, layout)),
+        pictures=pack_panels_of_versions(report),
         runs=_embed(runs.places),
         chunks=runs.chunks,
         left_out=runs.left_out,

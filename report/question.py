@@ -3,12 +3,14 @@
 from pathlib import Path
 from textwrap import shorten
 
+from selfwire.core.pictures import Picture
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.report.data import AgentCard, Link, Place, RunReport, SpendLine, TeamVersion
 from selfwire.report.evaluation import format_notes
 from selfwire.report.evolution import make_outcome
 from selfwire.report.page import save_page
+from selfwire.report.pictures import draw_run, make_round
 from selfwire.report.stored import StoredStep, StoredTrajectory
 from selfwire.runs.report import STAMP
 
@@ -39,7 +41,8 @@ def describe_question(team: Workflow, done: Trajectory, *, offline: bool) -> Run
         trails=(stored,),
         method=team.method,
     )
-    rounds = _list_rounds(team, stored)
+    picture = draw_run(team.method, stored.notes)
+    rounds = _list_rounds(team, stored, picture)
     cost = SpendLine(role="agents", what="all", calls=outcome.calls, tokens=outcome.tokens, dollars=done.usage.dollars)
     return RunReport(
         run=stored.question.id,
@@ -49,6 +52,7 @@ def describe_question(team: Workflow, done: Trajectory, *, offline: bool) -> Run
         facts=(("method", team.method), ("team", team.fingerprint)),
         warning=STAMP if offline else "",
         versions=rounds,
+        panels=picture.panels,
         places=(place,),
         spend=(cost,),
     )
@@ -60,14 +64,21 @@ def _make_heading(done: StoredTrajectory) -> str:
     return shorten(lines[-1] if lines else "An empty answer", LONGEST, placeholder=" …")
 
 
-def _list_rounds(team: Workflow, done: StoredTrajectory) -> tuple[TeamVersion, ...]:
-    """The graph of each round: who worked, and who read whom."""
-    visits = sorted({step.visit for step in done.steps})
+def _list_rounds(team: Workflow, done: StoredTrajectory, picture: Picture) -> tuple[TeamVersion, ...]:
+    """The graph of each round: as the method draws it, else who worked, and who read whom."""
+    steps = {visit: [step for step in done.steps if step.visit == visit] for visit in range(len(picture.frames))}
+    steps |= {step.visit: [one for one in done.steps if one.visit == step.visit] for step in done.steps}
     told = format_notes(team.method, done.notes)
-    return tuple(
-        _make_round(team, visit, [step for step in done.steps if step.visit == visit], told[visit : visit + 1])
-        for visit in visits
-    )
+    rounds = []
+    for visit, own in sorted(steps.items()):
+        frame = picture.frames[visit] if visit < len(picture.frames) else None
+        if frame and frame.graph:
+            known = [_make_card(team, name, own) for name in sorted({step.agent for step in own})]
+            rounds.append(make_round(frame, visit + 1, frame.graph, team, known))
+        elif own:
+            found = _make_round(team, visit, own, told[visit : visit + 1])
+            rounds.append(found.replace(panels=frame.panels, label=frame.label) if frame else found)
+    return tuple(rounds)
 
 
 def _make_round(team: Workflow, visit: int, steps: list[StoredStep], told: tuple[str, ...]) -> TeamVersion:

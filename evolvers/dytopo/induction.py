@@ -44,12 +44,15 @@ class RoundGraph(FrozenModel):
         order: sigma, every agent once.
         density: share of the ordered pairs of agents that have an edge, in [0, 1].
         best_rejected: the pair with the highest relevance that got no edge; None if there is none.
+        threshold, most_providers: tau and K_in of an induced graph; None of others.
     """
 
     edges: tuple[ScoredEdge, ...] = ()
     order: tuple[Id, ...] = ()
     density: float = Field(default=0.0, ge=0, le=1)
     best_rejected: ScoredEdge | None = None
+    threshold: float | None = None
+    most_providers: int | None = None
 
     def providers(self, agent: Id) -> tuple[Id, ...]:
         """Agents whose messages reach the agent, in reading order."""
@@ -129,7 +132,9 @@ def induce_graph(agents: Sequence[Id], scores: Scores, *, threshold: float, prov
     edges = adjacency(scores, threshold=threshold, providers=providers)
     pair = find_best_rejected(scores, edges)
     return make_round_graph(agents, order_edges(scores, edges), scores).replace(
-        best_rejected=_scored(agents, pair, scores) if pair else None
+        best_rejected=_scored(agents, pair, scores) if pair else None,
+        threshold=threshold,
+        most_providers=providers,
     )
 
 

@@ -4,6 +4,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
+from selfwire.evolvers.dytopo.pictures import draw_run
 from selfwire.evolvers.dytopo.report import format_notes
 from selfwire.graphs.call_estimates import ROUNDS, CallEstimate, scale_calls
 from selfwire.graphs.descriptor import MethodDescriptor, NamedSeeds
@@ -58,6 +59,7 @@ DESCRIPTOR = MethodDescriptor(
     evolves=False,
     rounds="rounds",
     format_notes=format_notes,
+    draw_run=draw_run,
     seeds=NamedSeeds(tuple(DOMAINS), "domain", Dytopo.make_initial_workflow),
     paper="Lu et al., *DyTopo: Dynamic Topology Routing for Multi-Agent Reasoning via Semantic Matching*, "
     "arXiv 2602.06039",

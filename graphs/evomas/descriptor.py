@@ -5,6 +5,7 @@ from dataclasses import replace
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.pictures import draw_run
 from selfwire.evolvers.evomas.pool import METHOD
 from selfwire.evolvers.evomas.report import format_notes
 from selfwire.evolvers.trained_router.config import PAPER_HEAD
@@ -80,6 +81,7 @@ DESCRIPTOR = MethodDescriptor(
     },
     rounds="stages",
     format_notes=format_notes,
+    draw_run=draw_run,
     router=RouterTraining(
         plan_router,
         random_control=with_random_router,

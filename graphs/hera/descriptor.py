@@ -3,6 +3,7 @@
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD
+from selfwire.evolvers.hera.pictures import draw_learning, draw_run
 from selfwire.graphs.call_estimates import CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor
 from selfwire.graphs.hera.method import Hera
@@ -47,6 +48,8 @@ DESCRIPTOR = MethodDescriptor(
     },
     random_edits=RandomHera.of,
     learns_insights=True,
+    draw_run=draw_run,
+    draw_learning=draw_learning,
     paper="Li and Ramakrishnan, *Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent "
     "Prompts*, arXiv 2604.00901",
     departures="D1-D21",

@@ -31,6 +31,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.experience.library import get_library
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.mutation import JOIN
+from selfwire.evolvers.hera.pictures import note_groups
 from selfwire.evolvers.outcomes import get_score
 from selfwire.graphs.hera.actions import HeraActions
 from selfwire.graphs.hera.learning import LearningNodes, list_due
@@ -72,8 +73,8 @@ async def learn(
 ) -> EvolveResult:
     """One pass from rank to keep over the graded groups of a batch, as a graph of its own.
 
-    Its notes hold the outcomes of the groups, the fate of new insights and of the prompts of failing agents, the size
-    of the library, and the cost of learning without the batch's own runs.
+    Its notes hold the outcomes of the groups and their runs in short, the fate of new insights and of the prompts of
+    failing agents, the size of the library, and the cost of learning without the batch's own runs.
     """
 
     async def make_nodes(spent: Usage) -> LearningNodes:
@@ -126,6 +127,7 @@ def _make_notes(final: HeraState, given: int) -> dict[str, Any]:
     return {
         "tried": [JOIN] * (newcomers - joined),
         "groups": {outcome: outcomes.count(outcome) for outcome in ("mixed", "zero", "other")},
+        "compared": note_groups(final.groups, final.trajectories),
         "mutated": [
             {"question": done.question.id, "why": done.notes["mutation"], "score": get_score(done)}
             for done in final.trajectories[given:]

@@ -4,6 +4,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.initial_team import METHOD
+from selfwire.evolvers.hiva.pictures import draw_learning
 from selfwire.evolvers.hiva.tool_writing import TRIES as CODE_TRIES
 from selfwire.evolvers.trained_router.config import RouterConfig
 from selfwire.graphs.call_estimates import LOOP, CallEstimate, count_turn_calls
@@ -82,6 +83,7 @@ DESCRIPTOR = MethodDescriptor(
     fits_held_out=True,
     router=RouterTraining(plan_router, config={"router": "learned"}),
     fit_config=with_room,
+    draw_learning=draw_learning,
     paper="Tang et al., *HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological "
     "Evolution*, arXiv 2509.00189",
     departures="D1-D31",

@@ -23,6 +23,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import count_agreement
 from selfwire.evolvers.hiva.memory import HivaMemory
+from selfwire.evolvers.hiva.pictures import note_passes
 from selfwire.graphs.hiva.actions import HivaActions, needs_concepts
 from selfwire.graphs.hiva.nodes import HivaNodes
 from selfwire.graphs.hiva.state import HivaContext, HivaState
@@ -72,8 +73,8 @@ async def learn(
 ) -> EvolveResult:
     """One pass from loss to repair over graded trajectories, as a graph of its own.
 
-    Its notes hold the declined proposals, the number of unsolved tasks, how often the mismatch limit left out a
-    candidate (D7), and the cost of the reflection.
+    Its notes hold the declined proposals, the first gradients as they flowed back, the number of unsolved tasks, how
+    often the mismatch limit left out a candidate (D7), and the cost of the reflection.
     """
 
     async def make_nodes(spent: Usage) -> HivaNodes:
@@ -88,6 +89,7 @@ async def learn(
     final = HivaState(await compiled.ainvoke(given, {**DETACHED, "recursion_limit": 12}))
     notes = {
         "declined": final.channels["declined"],
+        "gradients": note_passes(final.trajectories, final.passes),
         "unsolved": sum(not loss.solved for loss in final.losses),
         "left_out": HivaMemory.of(final.workflow).left_out - HivaMemory.of(workflow).left_out,
         "meta": {"calls": final.reflection.calls, "tokens": final.reflection.tokens},

@@ -3,6 +3,7 @@
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import METHOD
+from selfwire.evolvers.tacomas.pictures import draw_run
 from selfwire.evolvers.tacomas.report import format_notes
 from selfwire.graphs.call_estimates import ROUNDS, CallEstimate, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor
@@ -48,6 +49,7 @@ DESCRIPTOR = MethodDescriptor(
     evolves=False,
     rounds="rounds",
     format_notes=format_notes,
+    draw_run=draw_run,
     paper="Xu et al., *TacoMAS: Test-Time Co-Evolution of Topology and Capability in LLM-based Multi-Agent Systems*, "
     "arXiv 2605.09539",
     departures="D1-D21",

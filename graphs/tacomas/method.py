@@ -53,7 +53,7 @@ class Tacomas(TacomasActions, Method):
         Returns:
             The best round's steps and answer; the cost of the other rounds and of the coaching is its overhead, and
             `notes` holds `rounds`, `figures`, those that evaluations average as `measures`, the `topology` that ran
-            last, the `checklist`, the last `workflow`'s fingerprint, and `oracle`.
+            last, the `checklist`, the `threshold` of its score, the last `workflow`'s fingerprint, and `oracle`.
             A judge or meta-model that fails ends the run with the best answer until then; it is an error where
             there is none.
 
@@ -64,7 +64,7 @@ class Tacomas(TacomasActions, Method):
         async def provide(context: object, spent: Usage) -> tuple[Tacomas, None]:
             return self, None
 
-        start = RunStart(workflow, scope=scope, question=question)
+        start, threshold = RunStart(workflow, scope=scope, question=question), self.config.threshold
         graph = build_state_graph(self.config, start, provide).compile(name=METHOD)
         limit: RunnableConfig = {"recursion_limit": 4 * self.config.rounds + 4}  # four nodes a round, start and end
         try:
@@ -72,7 +72,7 @@ class Tacomas(TacomasActions, Method):
                 graph,
                 {"question": question.input},
                 {**(graph_config or {}), **limit},
-                so_far=lambda found: _build_partial_result(TacomasState(found), workflow),
+                so_far=lambda found: _build_partial_result(TacomasState(found), workflow, threshold),
             )
         except ModelError as error:
             return Trajectory(
@@ -82,7 +82,7 @@ class Tacomas(TacomasActions, Method):
                 sample=scope.sample,
                 overhead=get_error_cost(error),
             )
-        return _build_result(TacomasState(final), workflow)
+        return _build_result(TacomasState(final), workflow, threshold)
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
@@ -102,16 +102,16 @@ class Tacomas(TacomasActions, Method):
         return kept.with_memory(**{MEMORY: candidate.memory[MEMORY]}) if MEMORY in candidate.memory else kept
 
 
-def _build_partial_result(state: TacomasState, workflow: Workflow) -> Trajectory | None:
+def _build_partial_result(state: TacomasState, workflow: Workflow, threshold: float) -> Trajectory | None:
     best = find_best_round(state.rounds)
     if best is None:
         return None
     figures = compute_figures(state.rounds, stop="stopped", calls=state.usage.calls)
     chosen = state.done if best == state.rounds[-1].number else state.best
-    return _build_result(state.after(state.update(best=chosen, error=None, figures=figures)), workflow)
+    return _build_result(state.after(state.update(best=chosen, error=None, figures=figures)), workflow, threshold)
 
 
-def _build_result(final: TacomasState, workflow: Workflow) -> Trajectory:
+def _build_result(final: TacomasState, workflow: Workflow, threshold: float) -> Trajectory:
     best = final.best or final.done
     assert best is not None, "a run ends after a round"
     channels = final.channels
@@ -121,6 +121,7 @@ def _build_result(final: TacomasState, workflow: Workflow) -> Trajectory:
         "measures": Figures.model_validate(channels["figures"]).measures,
         "topology": channels["figures"]["topology"],
         "checklist": channels["checklist"],
+        "threshold": threshold,
         "workflow": final.workflow.fingerprint,
         "oracle": final.oracle,
     }

@@ -66,9 +66,7 @@ function startTasks() {
     if (!loaded.has(id)) {
       const packed = byId(id)?.textContent;
       if (!packed) return null;
-      const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-      loaded.set(id, JSON.parse(await new Response(stream).text()));
+      loaded.set(id, await unpack(packed));
     }
     const { trails, texts } = loaded.get(id);
     return { trail: trails[number % CHUNK], text: (one) => texts[one] };
@@ -112,7 +110,8 @@ function startTasks() {
     const feedback = trail.feedback === null ? [] : titled("What the environment said", text(trail.feedback));
     const overhead = trail.overhead[0] ? [make("p", { class: "note", text: `Beside the steps, the method took ${formatCost(trail.overhead)}.` })] : [];
     const noted = trail.notes.length ? [fold("What the method noted", ...trail.notes.map((one) => make("pre", { text: text(one) })))] : [];
-    return [fold("The question", make("p", { class: "text", text: text(trail.question) })), ...answer, ...feedback, ...noted,
+    const rounds = trail.picture ? [make("h4", { text: trail.picture.frames.length > 1 ? "Round by round" : "What the method did" }), drawRounds(trail.picture, text)] : [];
+    return [fold("The question", make("p", { class: "text", text: text(trail.question) })), ...answer, ...feedback, ...rounds, ...noted,
       make("h4", { text: `${trail.steps.length} steps` }),
       make("ol", { class: "steps" }, ...trail.steps.map((step) => describeStep(step, text, trail.question))), ...overhead];
   }

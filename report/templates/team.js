@@ -4,9 +4,11 @@ function startTeam() {
   const data = readData("data-team");
   if (!data.versions.length) return;
   const [BOX, HIGH, PAD] = [164, 46, 24];
-  const shown = { version: data.versions.length - 1, agent: null };
+  const isRun = data.versions[0].number > 0; // rounds of one question, which people read from the first
+  const shown = { version: isRun ? 0 : data.versions.length - 1, agent: null };
   const nodes = new Map(), ways = new Map();
   const scrub = byId("scrub");
+  const showPictures = startPictures();
 
   const previous = (place) => data.versions[place - 1] ?? null;
   const text = (place) => data.texts[place];
@@ -30,7 +32,7 @@ function startTeam() {
       draw("rect", { class: "halo", x: box.x - 4, y: box.y - 4, width: BOX + 8, height: HIGH + 8, rx: 9 }),
       draw("rect", { ...box, class: "box", rx: 6 }),
       draw("rect", { class: "inner", x: box.x + 3, y: box.y + 3, width: BOX - 6, height: HIGH - 6, rx: 4 }),
-      ...label, draw("text", { class: "mark", x: BOX / 2 - 9, y: -HIGH / 2 + 14, text: "" }));
+      ...label, draw("text", { class: "caption", y: HIGH / 2 - 7, text: "" }), draw("text", { class: "mark", x: BOX / 2 - 9, y: -HIGH / 2 + 14, text: "" }));
     group.addEventListener("click", () => chooseNode(name));
     group.addEventListener("keydown", (event) => moveFocus(event, name));
     nodes.set(name, group);
@@ -98,6 +100,8 @@ function startTeam() {
       group.setAttribute("tabindex", kind !== "absent" && first ? "0" : "-1");
       if (kind !== "absent") first = false;
       group.querySelector(".mark").textContent = MARKS[kind] ?? "";
+      group.querySelector(".caption").textContent = now.captions[name] ?? "";
+      group.classList.toggle("captioned", name in now.captions);
       group.querySelector(".inner").setAttribute("visibility", name === now.sink ? "visible" : "hidden");
       group.children[1].setAttribute("rx", name === now.entry ? HIGH / 2 : 6);
     }
@@ -121,7 +125,7 @@ function startTeam() {
     const [now, before] = [data.versions[shown.version], previous(shown.version)];
     if (shown.agent && !now.agents[shown.agent]) shown.agent = null;
     scrub.value = shown.version;
-    scrub.setAttribute("aria-valuetext", `version ${now.number} of ${data.versions.length - 1}`);
+    scrub.setAttribute("aria-valuetext", now.label);
     showNodes(now, before);
     showWays(now, before);
     for (const [place, button] of [...document.querySelectorAll(".strip button")].entries()) {
@@ -130,6 +134,7 @@ function startTeam() {
     }
     byId("version").replaceChildren(...describeVersion(now));
     showAgent();
+    showPictures(shown.version);
     if (keep) writeAddress({ version: now.number, agent: shown.agent });
   }
 
@@ -202,8 +207,8 @@ function startTeam() {
     byId("strip").replaceChildren(...data.versions.map((one, place) => {
       const kind = one.accepted === null ? "" : one.accepted ? "kept" : "rejected";
       const mark = { kept: "✓ ", rejected: "× " }[kind] ?? "";
-      const gain = one.gain ? formatGain(one.gain[0]) : one.accepted === null && !one.number ? "start" : "";
-      const said = `version ${one.number}${kind && `, ${kind}`}${one.gain ? `, gain ${gain}` : ""}`;
+      const gain = one.gain ? formatGain(one.gain[0]) : one.accepted === null && !one.number ? "start" : one.tag;
+      const said = `${isRun ? "round" : "version"} ${one.number}${kind && `, ${kind}`}${one.gain ? `, gain ${gain}` : ""}`;
       return make("li", {}, make("button", { type: "button", class: kind, "aria-label": said, onclick: () => showVersion(place) },
         String(one.number), make("span", { text: mark + gain })));
     }));

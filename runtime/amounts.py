@@ -1,4 +1,4 @@
-"""Amounts of calls, tokens and dollars, and the pool from which the ledgers of several processes take them."""
+"""Amounts of calls, tokens and dollars, and the pool from which processes take them."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -61,6 +61,15 @@ class Pool(Protocol):
 
     def settle(self, wanted: ResourceAmount, cost: Usage) -> None:
         """Give back a reserved amount and add the cost."""
+
+    async def take_place(self, provider: str, concurrency: int | None, per_minute: float | None) -> None:
+        """Wait for a place among all processes' requests to a provider, the next start and the end of a pause."""
+
+    def leave_place(self, provider: str) -> None:
+        """Give a place back."""
+
+    def pause(self, provider: str, seconds: float) -> None:
+        """Have no process start a request for some seconds."""
 
     def close(self) -> None:
         """Leave the pool, which keeps what was spent."""

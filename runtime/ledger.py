@@ -97,7 +97,7 @@ class Ledger:
         self.parent = parent
         self._lock: threading.RLock = parent._lock if parent else threading.RLock()
         self._own_pool = pool
-        self._pool: Pool | None = parent._pool if parent else pool
+        self.pool: Pool | None = parent.pool if parent else pool
         self._limited = pool is None and budget != Budget()
         self._spent, self._held = UsageAccumulator(spent), ResourceAmount()
         self._reserved, self._left = frozenset[str](), ResourceAmount()
@@ -122,7 +122,7 @@ class Ledger:
     @property
     def is_shared(self) -> bool:
         """Whether a reservation may block for the sake of other processes."""
-        return self._pool is not None
+        return self.pool is not None
 
     @property
     def counts_dollars(self) -> bool:
@@ -212,15 +212,15 @@ class Ledger:
     @contextmanager
     def _take_from_pool(self, wanted: ResourceAmount, where: str) -> Iterator[None]:
         """Take an amount from the pool, if there is one; an error in the block gives it back."""
-        if self._pool is None:
+        if self.pool is None:
             yield
             return
         taken = self._get_amount_at_root(wanted)
-        self._pool.take(taken, where)
+        self.pool.take(taken, where)
         try:
             yield
         except BaseException:
-            self._pool.settle(taken, ZERO_USAGE)
+            self.pool.settle(taken, ZERO_USAGE)
             raise
 
     def _get_amount_at_root(self, wanted: ResourceAmount) -> ResourceAmount:
@@ -288,7 +288,7 @@ class TrackedCall:
         Raises:
             BudgetError: it does not fit though no call is under way any more, or the seconds are over.
         """
-        ledger, pool = self._ledger, self._ledger._pool
+        ledger, pool = self._ledger, self._ledger.pool
         amount, is_paid = ledger._to_amount(wanted, where), pool is None
         while True:
             with ledger._lock:
@@ -332,5 +332,5 @@ class TrackedCall:
                 for ledger in self._ledger._get_chain():
                     ledger._under_way -= 1
                 self._ledger._wake_waiters()
-            if self._ledger._pool:
-                self._ledger._pool.end_call()
+            if self._ledger.pool:
+                self._ledger.pool.end_call()

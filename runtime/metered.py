@@ -225,9 +225,8 @@ class MeteredModel:
 
         `extend` reserves another call after one that was billed; it gives False where the budget does not allow it.
         """
-        throttle = get_throttle(
-            f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute
-        )
+        policy, provider = self.policy, f"{player.who.provider} {player.who.server}"
+        throttle = get_throttle(provider, policy.concurrency, policy.per_minute, self.ledger.pool)
         since, search = time.monotonic(), self._search_mode(player, request)
         attempt, empty, refusals_only = 0, 0, True
         while True:

@@ -5,11 +5,12 @@ lost connection, does no harm. All rows are read and one is written in a transac
 """
 
 import contextlib
+import json
 import os
 import secrets
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,14 +23,18 @@ from selfwire.runtime.amounts import ResourceAmount
 Execute = Callable[..., list[Any]]
 """Runs one statement in a transaction and returns its rows; `?` stands for a value."""
 SUMS = "calls, input_tokens, output_tokens, dollars"
+HOLDING = f"beat, places, held_calls, held_tokens, held_dollars, {SUMS}"
+WRITE = (
+    "INSERT INTO selfwire_holds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (pool, process) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in HOLDING.split(", "))
+)
+_SUMS = "calls BIGINT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, dollars DOUBLE PRECISION"
 TABLES = (
     "CREATE TABLE IF NOT EXISTS selfwire_pools (name TEXT PRIMARY KEY, token TEXT NOT NULL, budget TEXT NOT NULL, "
-    "elapsed DOUBLE PRECISION NOT NULL, calls BIGINT NOT NULL, input_tokens BIGINT NOT NULL, "
-    "output_tokens BIGINT NOT NULL, dollars DOUBLE PRECISION)",
+    f"elapsed DOUBLE PRECISION NOT NULL, rates TEXT NOT NULL, {_SUMS})",
     "CREATE TABLE IF NOT EXISTS selfwire_holds (pool TEXT NOT NULL, process TEXT NOT NULL, beat BIGINT NOT NULL, "
-    "held_calls BIGINT NOT NULL, held_tokens BIGINT NOT NULL, held_dollars DOUBLE PRECISION NOT NULL, "
-    "calls BIGINT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, dollars DOUBLE PRECISION, "
-    "PRIMARY KEY (pool, process))",
+    "places TEXT NOT NULL, held_calls BIGINT NOT NULL, held_tokens BIGINT NOT NULL, held_dollars DOUBLE PRECISION "
+    f"NOT NULL, {_SUMS}, PRIMARY KEY (pool, process))",
 )
 APPLICATION_ID = 0x7377706C
 """SQLite's application id of such a file ("swpl")."""
@@ -37,23 +42,45 @@ PATIENCE = 30.0
 """Seconds for which a locked file is waited for."""
 
 
-class Holding(NamedTuple):
-    """What one process has spent and holds; `beat` changes for as long as it lives."""
+class Places(NamedTuple):
+    """Requests to a provider that a process has under way, and those that wait for a place."""
 
-    beat: int = 0
-    held: ResourceAmount = ResourceAmount()
-    spent: Usage = Usage()
+    used: int = 0
+    waiting: int = 0
+
+
+class Rate(NamedTuple):
+    """When the next request to a provider may start, and until when none may; wall time as `PoolState.elapsed`."""
+
+    next_start: float = 0.0
+    paused_until: float = 0.0
+
+
+class Holding(NamedTuple):
+    """What one process has spent and holds.
+
+    Attributes:
+        beat: changes for as long as the process lives.
+        places: by provider.
+    """
+
+    beat: int
+    held: ResourceAmount
+    spent: Usage
+    places: Mapping[str, Places]
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> "Holding":
         """The holding of a row without the names of pool and process."""
-        return cls(row[0], ResourceAmount(*row[1:4]), to_usage(row[4:]))
+        places = {name: Places(*one) for name, one in json.loads(row[1]).items()}
+        return cls(row[0], ResourceAmount(*row[2:5]), to_usage(row[5:]), places)
 
     @property
     def row(self) -> tuple[object, ...]:
         """The columns, as `of` reads them."""
         spent = self.spent
-        return self.beat, *self.held, spent.calls, spent.input_tokens, spent.output_tokens, spent.dollars
+        sums = spent.calls, spent.input_tokens, spent.output_tokens, spent.dollars
+        return self.beat, json.dumps(self.places), *self.held, *sums
 
 
 class PoolState(NamedTuple):
@@ -63,18 +90,21 @@ class PoolState(NamedTuple):
         elapsed: wall time under the budget, in seconds.
         spent: by processes that have left, and before.
         holdings: of the processes, by name.
+        rates: by provider.
     """
 
     elapsed: float
     spent: Usage
-    holdings: dict[str, Holding]
+    holdings: Mapping[str, Holding]
+    rates: Mapping[str, Rate]
 
 
 class Changes(NamedTuple):
-    """What a process writes after reading a state: holdings by name, and wall time where it is news."""
+    """What a process writes after reading a state."""
 
-    holdings: dict[str, Holding]
-    elapsed: float | None = None
+    holdings: Mapping[str, Holding]
+    elapsed: float
+    rates: Mapping[str, Rate]
 
 
 class StaleError(Exception):
@@ -87,10 +117,21 @@ def to_usage(row: Sequence[Any]) -> Usage:
     return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars)
 
 
+def join_lines(error: Exception) -> str:
+    """The message of an error in one line."""
+    return " ".join(str(error).split())
+
+
 class PoolStore(ABC):
-    """One pool in a database; `faults` are the driver's errors that may pass when tried again."""
+    """One pool in a database.
+
+    Attributes:
+        faults: the driver's errors, which may pass when tried again.
+        lock: what to add to a SELECT so that it locks its row.
+    """
 
     faults: tuple[type[Exception], ...]
+    lock = ""
 
     def __init__(self, address: str, name: str) -> None:
         self.address, self.name, self._token = address, name, ""
@@ -110,8 +151,8 @@ class PoolStore(ABC):
         with self.transaction() as execute:
             self._remove(execute)
             execute(
-                "INSERT INTO selfwire_pools VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                self.name, self._token, budget.model_dump_json(), elapsed, *sums,
+                "INSERT INTO selfwire_pools VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                self.name, self._token, budget.model_dump_json(), elapsed, "{}", *sums,
             )  # fmt: skip
 
     def join(self) -> Budget:
@@ -128,17 +169,15 @@ class PoolStore(ABC):
     def exchange(self, decide: Callable[[PoolState], Changes]) -> None:
         """Read all rows and write what `decide` returns; raises StaleError."""
         with self.transaction() as execute:
-            changes = decide(self._read(execute))
+            state = self._read(execute)
+            changes = decide(state)
             for process, holding in changes.holdings.items():
+                execute(WRITE, self.name, process, *holding.row)
+            if (changes.elapsed, changes.rates) != (state.elapsed, state.rates):
+                rates = json.dumps(changes.rates)
                 execute(
-                    "INSERT INTO selfwire_holds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (pool, process) "
-                    "DO UPDATE SET beat = excluded.beat, held_calls = excluded.held_calls, held_tokens = "
-                    "excluded.held_tokens, held_dollars = excluded.held_dollars, calls = excluded.calls, input_tokens "
-                    "= excluded.input_tokens, output_tokens = excluded.output_tokens, dollars = excluded.dollars",
-                    self.name, process, *holding.row,
-                )  # fmt: skip
-            if changes.elapsed is not None:
-                execute("UPDATE selfwire_pools SET elapsed = ? WHERE name = ?", changes.elapsed, self.name)
+                    "UPDATE selfwire_pools SET elapsed = ?, rates = ? WHERE name = ?", changes.elapsed, rates, self.name
+                )
 
     def leave(self, process: str, spent: Usage) -> None:
         """Add what a process has spent to the sums and remove its row; twice is as good as once."""
@@ -163,16 +202,20 @@ class PoolStore(ABC):
         execute("DELETE FROM selfwire_pools WHERE name = ?", self.name)
 
     def _read(self, execute: Execute) -> PoolState:
-        found = execute(f"SELECT token, elapsed, {SUMS} FROM selfwire_pools WHERE name = ?", self.name)
+        head = f"SELECT token, elapsed, rates, {SUMS} FROM selfwire_pools WHERE name = ?{self.lock}"
+        found = execute(head, self.name)
         if not found or found[0][0] != self._token:
             raise StaleError(
                 f"the shared budget {self.name!r} at {self.address} has ended, or was started anew; resume the run"
             )
-        rows = execute(
-            f"SELECT process, beat, held_calls, held_tokens, held_dollars, {SUMS} FROM selfwire_holds WHERE pool = ?",
-            self.name,
+        _, elapsed, rates, *spent = found[0]
+        holdings = execute(f"SELECT process, {HOLDING} FROM selfwire_holds WHERE pool = ?", self.name)
+        return PoolState(
+            elapsed,
+            to_usage(spent),
+            {process: Holding.of(row) for process, *row in holdings},
+            {name: Rate(*rate) for name, rate in json.loads(rates).items()},
         )
-        return PoolState(found[0][1], to_usage(found[0][2:]), {row[0]: Holding.of(row[1:]) for row in rows})
 
 
 class SqlitePoolStore(PoolStore):

@@ -1,8 +1,11 @@
 """Ledgers whose budget several processes share, opened by the address of the pool."""
 
+import hashlib
+import os
 from pathlib import Path
 
 from selfwire.core.budget import Budget
+from selfwire.core.errors import ConfigError
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.pool_store import PoolStore, SqlitePoolStore
@@ -10,6 +13,8 @@ from selfwire.runtime.shared_pool import SharedPool
 
 FILE = "budget.sqlite"
 """Name of the file in a run's folder."""
+SERVER = "SELFWIRE_BUDGET"
+"""Variable with the postgresql:// address at which runs share their budgets; without it they use a file."""
 
 
 def share_ledger(address: str, budget: Budget, spent: Usage = ZERO_USAGE, *, elapsed: float = 0.0) -> Ledger:
@@ -22,10 +27,15 @@ def share_ledger(address: str, budget: Budget, spent: Usage = ZERO_USAGE, *, ela
 
     Raises:
         ConfigError: the address cannot be used.
+        OutageError: the server went away.
     """
     store = open_store(address)
-    store.start(budget, spent, elapsed)
-    return Ledger(budget, pool=SharedPool(store, budget, is_owner=True))
+    try:
+        store.start(budget, spent, elapsed)
+        return Ledger(budget, pool=SharedPool(store, budget, is_owner=True))
+    except BaseException:
+        store.close()
+        raise
 
 
 def open_ledger(
@@ -38,23 +48,40 @@ def open_ledger(
 
     Raises:
         ConfigError: the address cannot be used, or nobody shares a budget there.
+        OutageError: the server went away.
     """
     if address is None:
         return Ledger(budget, spent=spent, elapsed=elapsed)
     store = open_store(address)
     try:
         shared = store.join()
+        return Ledger(shared, pool=SharedPool(store, shared))
     except BaseException:
         store.close()
         raise
-    return Ledger(shared, pool=SharedPool(store, shared))
 
 
 def make_budget_address(folder: Path) -> str:
-    """Where a run shares its budget: a file in its folder, for the processes of one machine."""
-    return str(folder / FILE)
+    """Where a run shares its budget: a file in its folder, or the server that `SELFWIRE_BUDGET` names."""
+    server = os.environ.get(SERVER)
+    if not server:
+        return str(folder / FILE)
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    return f"{server.partition('#')[0]}#{folder.name}-{digest[:8]}"
 
 
 def open_store(address: str) -> PoolStore:
     """The store at an address; raises ConfigError if it cannot be used."""
-    return SqlitePoolStore(Path(address))
+    if "://" not in address:
+        return SqlitePoolStore(Path(address))
+    if not address.startswith(("postgres://", "postgresql://")):
+        scheme = address.partition("://")[0]
+        raise ConfigError(f"a budget is shared in a file or at a postgresql:// address, not {scheme}://...")
+    try:
+        from selfwire.runtime.postgres_pool_store import PostgresPoolStore
+    except ImportError as error:
+        raise ConfigError(
+            f"a budget in PostgreSQL needs the extra 'postgres': pip install 'selfwire[postgres]' ({error})"
+        ) from None
+    url, _, name = address.partition("#")
+    return PostgresPoolStore(url, name or "run")

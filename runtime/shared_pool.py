@@ -1,8 +1,8 @@
-"""A budget that several processes share, on one machine or on many; `shared_ledger` opens it by its address.
+"""A pool that several processes share, on one machine or on many; `shared_ledger` opens it by its address.
 
 Each process has a thread that writes its row of the pool, as `PoolStore` says: what it has spent and holds. An amount
 is held when the transaction that found it to fit has ended. What is settled is written soon after, so others may see
-too much held, and never too little.
+too much held, and never too little. Places for requests to a provider are shared in the same way.
 
 A process that has not changed its row for `LEASE` seconds is taken for dead and loses what it holds. Each of the others
 measures that time by itself, and counts no pause of its own, so clocks need not agree and may jump.
@@ -12,39 +12,34 @@ import asyncio
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, OutageError, StoppedError
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
-from selfwire.runtime.amounts import ResourceAmount, sum_amounts
-from selfwire.runtime.pool_store import Changes, Holding, PoolState, PoolStore, StaleError
+from selfwire.runtime.amounts import ResourceAmount
+from selfwire.runtime.pool_decisions import BEAT, AmountAsk, PlaceAsk, Silence, View, choose_start
+from selfwire.runtime.pool_store import Changes, Holding, Places, PoolState, PoolStore, Rate, StaleError, join_lines
 
-LEASE = 15.0
-"""Seconds after which a process that gives no sign of life loses what it holds."""
-BEAT = 0.5
-"""Most seconds between two signs of life, and by which wall time of the processes differs."""
 RETRY = 0.05
-"""Seconds between two tries to hold what does not fit yet, and to reach a server that is away."""
+"""Seconds between two tries to get what is not free yet, and to reach a server that is away."""
 SETTLING = 3 * RETRY
 """Seconds within which others write what they have settled."""
 PATIENCE = 30.0
 """Seconds for which a server that is away is waited for."""
+AnyAsk = AmountAsk | PlaceAsk
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
-class _Ask:
-    """An amount that is to be held; `done` ends with None when it is, or with the error that refuses it."""
+class _Granted(NamedTuple):
+    """What asks end with if the transaction succeeds; those that wait are left out."""
 
-    wanted: ResourceAmount
-    where: str
-    is_call: bool
-    since: float
-    done: "Future[StoppedError | None]" = field(default_factory=Future)
+    amounts: list[tuple[AmountAsk, BudgetError | None]]
+    places: list[tuple[PlaceAsk, float]]
 
 
 class SharedPool:
@@ -63,9 +58,11 @@ class SharedPool:
         self._process, self._beat = secrets.token_hex(8), 0
         self._lock = threading.Lock()
         self._spent, self._held, self._under_way = UsageAccumulator(), ResourceAmount(), 0
+        self._places, self._pauses = Counter[str](), dict[str, float]()
         self._others, self._since = ZERO_USAGE, clock()
-        self._asks: dict[_Ask, None] = {}
-        self._silence = _Silence(clock)
+        self._reached = clock()
+        self._asks: dict[AnyAsk, None] = {}
+        self._silence = Silence(clock)
         self._stale: BudgetError | None = None
         self._is_dirty = self._is_closing = self._is_closed = False
         self._wake = threading.Event()
@@ -77,11 +74,17 @@ class SharedPool:
     def spent(self) -> Usage:
         """The cost of all calls, those of others as of the latest exchange; `seconds` is wall time."""
         with self._lock:
-            return (self._others + self._spent.usage).replace(seconds=self._clock() - self._since)
+            return (self._others + self._spent.usage).replace(seconds=self._elapsed)
+
+    @property
+    def _elapsed(self) -> float:
+        return self._clock() - self._since
 
     def take(self, wanted: ResourceAmount, where: str) -> None:
         """Reserve an amount; blocks. Raises BudgetError where it does not fit beside what is held."""
-        if error := self._ask(wanted, where, is_call=False).done.result():
+        ask = AmountAsk(wanted, where, is_call=False, since=self._clock())
+        self._submit(ask)
+        if error := ask.done.result():
             raise error
 
     async def take_for_call(self, wanted: ResourceAmount, where: str) -> None:
@@ -96,13 +99,8 @@ class SharedPool:
             with self._lock:
                 self._under_way += 1
             return
-        ask = self._ask(wanted, where, is_call=True)
-        try:
-            error = await asyncio.wrap_future(ask.done)
-        except asyncio.CancelledError:
-            self._drop(ask)
-            raise
-        if error:
+        ask = AmountAsk(wanted, where, is_call=True, since=self._clock())
+        if error := await self._wait_for(ask, ask.done, lambda error: None if error else self._give_back(wanted)):
             raise error
 
     def end_call(self) -> None:
@@ -117,6 +115,36 @@ class SharedPool:
             self._spent.add(cost)
             self._held = self._held.less(wanted)
             self._note_change()
+
+    async def take_place(self, provider: str, concurrency: int | None, per_minute: float | None) -> None:
+        """Wait for a place among all processes' requests to a provider, the next start and the end of a pause.
+
+        Raises:
+            StoppedError: the pool cannot be used.
+        """
+        ask = PlaceAsk(provider, concurrency, per_minute)
+        start = await self._wait_for(ask, ask.done, lambda start: self.leave_place(provider))
+        if isinstance(start, StoppedError):
+            raise start
+        try:
+            while (delay := max(start, self._pauses.get(provider, 0.0)) - self._elapsed) > 0:  # noqa: ASYNC110 - it waits for the clock
+                await asyncio.sleep(delay)
+        except BaseException:
+            self.leave_place(provider)
+            raise
+
+    def leave_place(self, provider: str) -> None:
+        """Give a place back."""
+        with self._lock:
+            self._places[provider] -= 1
+            self._note_change()
+
+    def pause(self, provider: str, seconds: float) -> None:
+        """Have no process start a request for some seconds."""
+        with self._lock:
+            self._pauses[provider] = max(self._pauses.get(provider, 0.0), self._elapsed + seconds)
+            self._is_dirty = True
+        self._wake.set()
 
     def close(self) -> None:
         """Leave the pool, which keeps what was spent; the process that started it ends it.
@@ -138,39 +166,40 @@ class SharedPool:
         with suppress(StaleError):
             self._store.leave(self._process, self._spent.usage)
 
+    def _give_back(self, wanted: ResourceAmount) -> None:
+        self.settle(wanted, ZERO_USAGE)
+        self.end_call()
+
     def _note_change(self) -> None:
         self._is_dirty = True
         if self._asks:  # else it is written with the next ask, or after `RETRY` seconds
             self._wake.set()
 
-    def _ask(self, wanted: ResourceAmount, where: str, *, is_call: bool) -> _Ask:
-        ask = _Ask(wanted, where, is_call, self._clock())
-        ask.done.set_running_or_notify_cancel()  # a cancelled call is dropped by `_drop`
+    def _submit(self, ask: AnyAsk) -> None:
+        ask.done.set_running_or_notify_cancel()  # a call that is cancelled gives back what it gets
         with self._lock:
             if self._is_closing:
-                ask.done.set_result(self._stale or BudgetError(f"the shared budget {self._store.name} is closed"))
+                ask.done.set_result(self._closed)
             else:
                 self._asks[ask] = None
         self._wake.set()
-        return ask
 
-    def _drop(self, ask: _Ask) -> None:
-        """Take back what a cancelled call asked for."""
-        with self._lock:
-            is_waiting = ask in self._asks
-            self._asks.pop(ask, None)
-        if not is_waiting and ask.done.result() is None:
-            self.settle(ask.wanted, ZERO_USAGE)
-            self.end_call()
+    async def _wait_for(self, ask: AnyAsk, done: "Future[T]", undo: Callable[[T], None]) -> T:
+        """What an ask ends with; `undo` gets it where nobody waits for it any more."""
+        self._submit(ask)
+        try:
+            return await asyncio.wrap_future(done)
+        except asyncio.CancelledError:
+            with self._lock:
+                was_waiting = ask in self._asks
+                self._asks.pop(ask, None)
+            if not was_waiting:
+                undo(done.result())
+            raise
 
-    def _answer(self, ask: _Ask, error: StoppedError | None) -> None:
-        """End an ask, unless it was dropped meanwhile; the lock is held."""
-        if ask in self._asks:
-            del self._asks[ask]
-            if error is None:
-                self._held = self._held.plus(ask.wanted)
-                self._under_way += ask.is_call
-            ask.done.set_result(error)
+    @property
+    def _closed(self) -> StoppedError:
+        return self._stale or BudgetError(f"the shared budget {self._store.name} is closed")
 
     def _work(self) -> None:
         try:
@@ -181,24 +210,23 @@ class SharedPool:
                     self._try_exchange()
         finally:
             self._is_closing = True
-            with self._lock:
-                for ask in [*self._asks]:
-                    self._answer(ask, BudgetError(f"the shared budget {self._store.name} is closed"))
+            self._refuse_asks(self._closed)
 
     def _try_exchange(self) -> None:
         try:
             self._exchange()
         except StaleError as error:
             self._stale, self._is_closing = BudgetError(str(error)), True
-            with self._lock:
-                for ask in [*self._asks]:
-                    self._answer(ask, self._stale)
         except self._store.faults as error:
-            with self._lock:
-                for ask in [*self._asks]:
-                    if self._clock() - ask.since > PATIENCE:
-                        self._answer(ask, self._explain_outage(error))
+            if self._clock() - self._reached > PATIENCE:
+                self._refuse_asks(self._explain_outage(error))
             time.sleep(RETRY)
+
+    def _refuse_asks(self, error: StoppedError) -> None:
+        with self._lock:
+            for ask in self._asks:
+                ask.done.set_result(error)
+            self._asks.clear()
 
     def _persist(self, act: Callable[[], None]) -> None:
         """Act, again and again while the server is away."""
@@ -214,103 +242,99 @@ class SharedPool:
                 return
 
     def _explain_outage(self, error: Exception) -> OutageError:
+        where = self._store.address
         outage = OutageError(
-            f"the shared budget at {self._store.address} cannot be used: {error}; see to it, then resume"
+            f"the shared budget at {where} cannot be used: {join_lines(error)}; see to it, then resume the run"
         )
         outage.is_cost_known = True
         return outage
 
     def _exchange(self) -> None:
         """Write this process's row, read those of the others, and decide about what is asked for."""
-        answers: list[tuple[_Ask, BudgetError | None]] = []
+        granted = _Granted([], [])
 
         def decide(state: PoolState) -> Changes:
-            answers.clear()
+            for some in granted:
+                some.clear()
             with self._lock:
                 self._is_dirty = False
-                return self._decide(state, answers)
+                return self._decide(state, granted)
 
         try:
             self._store.exchange(decide)
         except BaseException:
             self._is_dirty = True
             raise
+        self._reached = self._clock()
         with self._lock:
-            for ask, error in answers:
-                if error is None and ask not in self._asks:
-                    self._is_dirty = True  # it was dropped, and the row says that it is held
-                self._answer(ask, error)
+            self._grant(granted)
 
-    def _decide(self, state: PoolState, answers: "list[tuple[_Ask, BudgetError | None]]") -> Changes:
-        """What to write; `answers` get what becomes of asks, but for those that wait. The lock is held."""
+    def _grant(self, granted: _Granted) -> None:
+        """End asks, but for those whose callers have gone, who get nothing."""
+        for ask, error in granted.amounts:
+            if ask in self._asks and error is None:
+                self._held = self._held.plus(ask.wanted)
+                self._under_way += ask.is_call
+            self._end(ask, ask.done, error)
+        for place, start in granted.places:
+            self._places[place.provider] += place in self._asks
+            self._end(place, place.done, start)
+
+    def _end(self, ask: AnyAsk, done: "Future[T]", result: T) -> None:
+        if ask in self._asks:
+            del self._asks[ask]
+            done.set_result(result)
+        else:
+            self._is_dirty = True  # the row may say that it was granted
+
+    def _decide(self, state: PoolState, granted: _Granted) -> Changes:
+        """What to write; `granted` gets what becomes of asks, but for those that wait. The lock is held."""
         others = {name: one for name, one in state.holdings.items() if name != self._process}
-        dead = {name: one._replace(held=ResourceAmount()) for name, one in self._silence.find_dead(others)}
+        dead = self._silence.find_dead(others)
         others |= dead
-        now, known = self._clock(), state.elapsed
-        self._since = min(self._since, now - known)
+        self._since = min(self._since, self._clock() - state.elapsed)
         self._others = sum((one.spent for one in others.values()), state.spent)
-        view = _View(self._budget, self._others + self._spent.usage, sum_amounts(one.held for one in others.values()))
-        held, under_way = self._held, self._under_way
-        for ask in self._asks:
-            is_busy = ask.is_call and under_way > 0
-            error, may_wait = view.find_refusal(ask, held, is_busy=is_busy, seconds=now - self._since)
-            if error is None:
-                held, under_way = held.plus(ask.wanted), under_way + ask.is_call
-            if error is None or not may_wait or not (ask.is_call or now - ask.since < SETTLING):
-                answers.append((ask, error))
+        held = self._decide_amounts(others, granted)
+        places, rates = self._decide_places(others, state.rates, granted)
         self._beat += 1
-        elapsed = now - self._since
-        mine = Holding(self._beat, held, self._spent.usage)
-        return Changes({self._process: mine, **dead}, elapsed if elapsed - known > BEAT / 2 else None)
+        mine = Holding(self._beat, held, self._spent.usage, places)
+        is_news = self._elapsed - state.elapsed > BEAT / 2
+        return Changes({self._process: mine, **dead}, self._elapsed if is_news else state.elapsed, rates)
 
+    def _decide_amounts(self, others: Mapping[str, Holding], granted: _Granted) -> ResourceAmount:
+        """What this process will hold."""
+        view = View.of(self._budget, self._others + self._spent.usage, others.values())
+        held, under_way, now = self._held, self._under_way, self._clock()
+        for ask in self._asks:
+            if isinstance(ask, AmountAsk):
+                is_busy = ask.is_call and under_way > 0
+                error, may_wait = view.find_refusal(ask, held, is_busy=is_busy, seconds=self._elapsed)
+                if error is None:
+                    held, under_way = held.plus(ask.wanted), under_way + ask.is_call
+                if error is None or not may_wait or not (ask.is_call or now - ask.since < SETTLING):
+                    granted.amounts.append((ask, error))
+        return held
 
-class _View(NamedTuple):
-    """What all have spent and the others hold, as one transaction reads it."""
-
-    budget: Budget
-    spent: Usage
-    held: ResourceAmount
-
-    def find_refusal(
-        self, ask: _Ask, held: ResourceAmount, *, is_busy: bool, seconds: float
-    ) -> tuple[BudgetError | None, bool]:
-        """Why an amount does not fit, and whether it may fit later.
-
-        Args:
-            held: by this process.
-            is_busy: whether calls of this process are under way.
-        """
-        if (error := self._refuse(ask, held.plus(self.held), seconds)) is None:
-            return None, False
-        stays = ResourceAmount() if is_busy else held
-        return error, self._refuse(ask, stays, seconds) is None
-
-    def _refuse(self, ask: _Ask, held: ResourceAmount, seconds: float) -> BudgetError | None:
-        spent = self.spent.replace(dollars=self.spent.dollars or 0.0, seconds=seconds)
-        try:
-            self.budget.refuse(spent, ask.wanted.usage, ask.where, held.usage)
-        except BudgetError as error:
-            return error
-        return None
-
-
-class _Silence:
-    """For how long each of the other processes has given no sign of life, by looks of this one."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock, self._latest = clock, clock()
-        self._of: dict[str, tuple[int, float]] = {}
-
-    def is_due(self) -> bool:
-        """Whether this process should look, and give a sign of life itself."""
-        return self._clock() - self._latest >= BEAT
-
-    def find_dead(self, others: Mapping[str, Holding]) -> list[tuple[str, Holding]]:
-        """Those that hold something and have been silent for the lease; a pause of this process counts as two beats."""
-        now = self._clock()
-        passed, self._latest = min(now - self._latest, 2 * BEAT), now
-        before, self._of = self._of, {}
-        for name, one in others.items():
-            beat, silent = before.get(name, (one.beat, 0.0))
-            self._of[name] = (one.beat, silent + passed if beat == one.beat else 0.0)
-        return [(name, one) for name, one in others.items() if any(one.held) and self._of[name][1] > LEASE]
+    def _decide_places(
+        self, others: Mapping[str, Holding], rates: Mapping[str, Rate], granted: _Granted
+    ) -> tuple[dict[str, Places], dict[str, Rate]]:
+        """The places that this process will have, and the rates of all providers."""
+        rates = dict(rates)
+        for name, until in self._pauses.items():
+            rate = rates.get(name, Rate())
+            rates[name] = rate._replace(paused_until=max(until, rate.paused_until))
+        self._pauses = {name: rate.paused_until for name, rate in rates.items()}
+        used, waiting = self._places.copy(), Counter[str]()
+        for ask in self._asks:
+            if isinstance(ask, PlaceAsk):
+                name, rate = ask.provider, rates.get(ask.provider, Rate())
+                theirs = [one.places.get(name, Places()) for one in others.values()]
+                start = choose_start(ask, rate, used[name], theirs, self._elapsed)
+                if start is None:
+                    waiting[name] += 1
+                    continue
+                used[name] += 1
+                if ask.per_minute:
+                    rates[name] = rate._replace(next_start=start + 60.0 / ask.per_minute)
+                granted.places.append((ask, start))
+        return {name: Places(used[name], waiting[name]) for name in {*used, *waiting}}, rates

@@ -1,10 +1,16 @@
-"""One throttle per provider and process: it limits requests at once and per minute, and pauses all workers."""
+"""One throttle per provider: it limits requests at once and per minute, and pauses all workers of a process.
+
+Where processes share a pool, the limits and pauses are those of all of them together.
+"""
 
 import asyncio
 import math
 import threading
 import time
 from collections import deque
+from weakref import WeakKeyDictionary, proxy
+
+from selfwire.runtime.amounts import Pool
 
 _Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
@@ -81,16 +87,48 @@ class Throttle:
             return delay
 
 
+class SharedThrottle(Throttle):
+    """Limits the requests of all processes that share a pool, after those of this one."""
+
+    def __init__(self, pool: Pool, provider: str) -> None:
+        super().__init__()
+        self._pool, self._provider = pool, provider
+
+    def pause(self, seconds: float) -> None:
+        """Start no request for some seconds, in no process."""
+        super().pause(seconds)
+        self._pool.pause(self._provider, seconds)
+
+    async def __aenter__(self) -> None:
+        """Wait as `Throttle`, then for the other processes."""
+        await super().__aenter__()
+        try:
+            await self._pool.take_place(self._provider, self.concurrency, self.per_minute)
+        except BaseException:
+            await super().__aexit__()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pool.leave_place(self._provider)
+        await super().__aexit__()
+
+
 def _wake(turn: "asyncio.Future[None]") -> None:
     if not turn.done():
         turn.set_result(None)
 
 
 _throttles: dict[str, Throttle] = {}
+_shared: WeakKeyDictionary[Pool, dict[str, Throttle]] = WeakKeyDictionary()
 
 
-def get_throttle(provider: str, concurrency: int | None, per_minute: float | None) -> Throttle:
-    """The process's throttle of a provider; the latest limits apply to all."""
-    throttle = _throttles.setdefault(provider, Throttle())
+def get_throttle(
+    provider: str, concurrency: int | None, per_minute: float | None, pool: Pool | None = None
+) -> Throttle:
+    """The throttle of a provider, of this process or of all that share a pool; the latest limits apply to all."""
+    if pool is None:
+        throttle = _throttles.setdefault(provider, Throttle())
+    else:
+        throttle = _shared.setdefault(pool, {}).setdefault(provider, SharedThrottle(proxy(pool), provider))
     throttle.concurrency, throttle.per_minute = concurrency, per_minute
     return throttle

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -16,10 +17,14 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.runtime import shared_pool
+from selfwire.runtime import pool_decisions, shared_pool
+from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.ledger import Ledger, Reservation
+from selfwire.runtime.pool_decisions import PlaceAsk, Silence, choose_start
+from selfwire.runtime.pool_store import Holding, Places, Rate
 from selfwire.runtime.shared_ledger import open_ledger, open_store, share_ledger
 from selfwire.runtime.shared_pool import SharedPool
+from selfwire.runtime.throttle import get_throttle
 
 CALL = Usage(calls=1, input_tokens=60, output_tokens=40)
 TASK = Scope(phase="rollout", task="t1")
@@ -46,8 +51,8 @@ def opened() -> Iterator[Opened]:
 
 
 def get_pool(ledger: Ledger) -> SharedPool:
-    assert isinstance(ledger._pool, SharedPool)
-    return ledger._pool
+    assert isinstance(ledger.pool, SharedPool)
+    return ledger.pool
 
 
 def die(ledger: Ledger) -> None:
@@ -153,8 +158,8 @@ def test_wall_time_goes_on_from_what_the_first_has_counted(address: str, opened:
 async def test_a_dead_process_loses_what_it_holds_when_its_lease_ends(
     address: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_pool, "LEASE", 0.3)
-    monkeypatch.setattr(shared_pool, "BEAT", 0.1)
+    monkeypatch.setattr(pool_decisions, "LEASE", 0.3)
+    monkeypatch.setattr(pool_decisions, "BEAT", 0.1)
     run = opened(share_ledger(address, Budget(calls=2)))
     dead = open_ledger(address)
     dead.reserve(CALL, "a").settle(CALL)
@@ -171,11 +176,11 @@ async def test_a_dead_process_loses_what_it_holds_when_its_lease_ends(
 def test_a_process_that_only_seemed_dead_has_its_holds_again(
     address: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_pool, "LEASE", 0.0)
+    monkeypatch.setattr(pool_decisions, "LEASE", 0.0)
     run = opened(share_ledger(address, Budget(calls=1)))
     slow = opened(open_ledger(address))
     hold = slow.reserve(CALL, "a")
-    monkeypatch.setattr(shared_pool, "LEASE", 60.0)
+    monkeypatch.setattr(pool_decisions, "LEASE", 60.0)
     get_pool(slow)._exchange()
     with pytest.raises(BudgetError, match="1 held"):
         run.reserve(CALL, "b")
@@ -234,6 +239,102 @@ def test_a_file_that_another_program_locks_is_waited_for(address: str, opened: O
 
 
 Step = tuple[str, int, int]
+
+
+async def test_requests_at_once_and_pauses_are_those_of_all_processes(address: str, opened: Opened) -> None:
+    run = opened(share_ledger(address, Budget()))
+    ledgers, inside, most = [run, opened(open_ledger(address)), opened(open_ledger(address))], Counter[int](), 0
+
+    async def request(number: int) -> None:
+        nonlocal most
+        async with get_throttle("somebody", 3, None, ledgers[number].pool):
+            inside[number] += 1
+            most = max(most, inside.total())
+            await asyncio.sleep(0.002)
+            inside[number] -= 1
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(request(number % 3) for number in range(24)))
+    assert most == 3
+    waiting = asyncio.create_task(request(1))
+    begun = time.monotonic()
+    await waiting
+    get_throttle("somebody", 3, None, run.pool).pause(0.6)
+    while not get_pool(ledgers[2])._pauses:  # noqa: ASYNC110 - another thread changes it
+        await asyncio.sleep(0.01)
+    await request(2)
+    assert time.monotonic() - begun >= 0.55
+    assert get_throttle("somebody", 3, None, run.pool) is get_throttle("somebody", 3, None, run.pool)
+
+
+async def test_starts_are_spaced_by_the_rate_of_all_processes(address: str, opened: Opened) -> None:
+    ledgers = [opened(share_ledger(address, Budget())), opened(open_ledger(address))]
+    begun = time.monotonic()
+
+    async def request(ledger: Ledger) -> None:
+        async with get_throttle("somebody", None, 1200, ledger.pool):
+            pass
+
+    await asyncio.gather(*(request(ledger) for ledger in 4 * ledgers))
+    assert time.monotonic() - begun >= 6 * 0.05  # their wall times differ a little
+
+
+async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, opened: Opened) -> None:
+    run = opened(share_ledger(address, Budget()))
+    throttle, leave = get_throttle("somebody", 1, None, run.pool), asyncio.Event()
+
+    async def request() -> None:
+        async with throttle:
+            await leave.wait()
+
+    running = asyncio.create_task(request())
+    while not get_pool(run)._places["somebody"]:  # noqa: ASYNC110 - another thread changes it
+        await asyncio.sleep(0.01)
+    throttle.pause(600)
+    other = get_throttle("somebody", 9, None, opened(open_ledger(address)).pool)
+    waiting = asyncio.create_task(other.__aenter__())
+    await asyncio.sleep(2 * shared_pool.RETRY)
+    for one in (running, waiting):
+        one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await one
+    assert get_pool(run)._places["somebody"] == 0
+
+
+@pytest.mark.parametrize(
+    ("used", "others", "may_start"),
+    [
+        (0, [], True),
+        (3, [Places(1, 0)], False),  # none is free
+        (2, [Places(1, 1)], False),  # the other waits and has less than its half
+        (1, [Places(2, 1)], True),
+        (3, [Places(0, 0)], True),  # the other wants none
+    ],
+)
+def test_a_free_place_is_left_to_a_process_that_has_less_than_its_part(
+    used: int, others: list[Places], may_start: bool
+) -> None:
+    start = choose_start(PlaceAsk("somebody", 4, None), Rate(next_start=7.0), used, others, 5.0)
+    assert start == (7.0 if may_start else None)
+
+
+def test_a_pause_of_this_process_or_a_clock_that_jumps_takes_nobody_for_dead() -> None:
+    now = 100.0
+    silence = Silence(lambda: now)
+    held = Holding(1, ResourceAmount(calls=1), Usage(), {})
+    assert not silence.find_dead({"a": held})
+    now += 1e6
+    assert silence.is_due()
+    assert not silence.find_dead({"a": held})
+    now -= 2e6
+    assert not silence.find_dead({"a": held})
+    looks = 0
+    while not (dead := silence.find_dead({"a": held, "b": held._replace(beat=looks)})):
+        now, looks = now + 0.4, looks + 1
+    assert dead == {"a": held._replace(held=ResourceAmount())}
+    assert pool_decisions.LEASE - 3 < 0.4 * looks < pool_decisions.LEASE + 1
+
+
 DONE = st.sampled_from(("hold", "settle", "fail", "leave", "die"))
 STEPS = st.lists(st.tuples(DONE, st.integers(0, 2), st.integers(0, 150)), max_size=40)
 

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from selfwire import bench
 from selfwire.bench import (
+    budgets,
     deadline,
     harness,
     pages,
@@ -68,6 +69,7 @@ def find_benches(*, by_name: bool = True) -> Iterator[tuple[str, Callable[[], li
     """The title of every table and what measures its rows; those that take long only if they are named."""
     yield "an evaluation", measure_evaluation  # first, as peaks of memory are inherited
     yield "a budget of seconds", deadline.measure_deadline
+    yield "budgets that processes share", budgets.measure_budgets
     yield "the wrapper around models", wrapper.measure_wrapper
     yield "a team, agents asking through the wrapper", measure_asking_team
     yield "a team, agents answering at once", team.measure_team

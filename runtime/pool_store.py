@@ -12,6 +12,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,18 +70,19 @@ class Holding(NamedTuple):
     spent: Usage
     places: Mapping[str, Places]
 
-    @classmethod
-    def of(cls, row: Sequence[Any]) -> "Holding":
-        """The holding of a row without the names of pool and process."""
-        places = {name: Places(*one) for name, one in json.loads(row[1]).items()}
-        return cls(row[0], ResourceAmount(*row[2:5]), to_usage(row[5:]), places)
-
     @property
     def row(self) -> tuple[object, ...]:
-        """The columns, as `of` reads them."""
+        """The columns, as `read_holding` reads them."""
         spent = self.spent
         sums = spent.calls, spent.input_tokens, spent.output_tokens, spent.dollars
         return self.beat, json.dumps(self.places), *self.held, *sums
+
+
+@lru_cache(maxsize=1024)
+def read_holding(row: tuple[Any, ...]) -> Holding:
+    """The holding of a row without the names of pool and process; most rows are as they were when last read."""
+    places = {name: Places(*one) for name, one in json.loads(row[1]).items()}
+    return Holding(row[0], ResourceAmount(*row[2:5]), to_usage(row[5:]), places)
 
 
 class PoolState(NamedTuple):
@@ -213,7 +215,7 @@ class PoolStore(ABC):
         return PoolState(
             elapsed,
             to_usage(spent),
-            {process: Holding.of(row) for process, *row in holdings},
+            {row[0]: read_holding(row[1:]) for row in holdings},
             {name: Rate(*rate) for name, rate in json.loads(rates).items()},
         )
 

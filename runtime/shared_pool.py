@@ -293,7 +293,10 @@ class SharedPool:
         dead = self._silence.find_dead(others)
         others |= dead
         self._since = min(self._since, self._clock() - state.elapsed)
-        self._others = sum((one.spent for one in others.values()), state.spent)
+        spent = UsageAccumulator(state.spent)
+        for one in others.values():
+            spent.add(one.spent)
+        self._others = spent.usage
         held = self._decide_amounts(others, granted)
         places, rates = self._decide_places(others, state.rates, granted)
         self._beat += 1

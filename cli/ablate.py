@@ -14,10 +14,11 @@ from selfwire.evals.own_data.tasks import is_own_data, read_tasks
 from selfwire.evals.studies.worlds import list_worlds, load_world
 from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
+from selfwire.runs.ablation.files import keep_study
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.table import build_table
 from selfwire.runs.estimates import estimate_ablation
-from selfwire.runs.result_pages import keep_study, keep_world
+from selfwire.runs.result_pages import keep_world
 from selfwire.runs.seeds import run_world
 from selfwire.runs.sizes import fit_study
 
@@ -69,6 +70,7 @@ def ablate(
     keep: Annotated[
         Path | None, typer.Option(help="File for the rows that `selfwire results` computes tables from.")
     ] = None,
+    page: Annotated[Path | None, typer.Option("--report", help="Write an HTML page of the comparison.")] = None,
 ) -> None:
     """Compare a method with its ablations and controls, over seeds; prints a table in Markdown."""
     if world is not None:
@@ -101,7 +103,11 @@ def ablate(
     output.make_console().print(build_table(study, rows, output.get_command_line()))
     if keep is not None:
         keep_study(study, rows, keep)
-    typer.echo(f"results are in {rows_file}", err=True)
+    typer.echo(f"results are in {rows_file}; `selfwire report {rows_file}` makes a page of them", err=True)
+    if page is not None:
+        from selfwire.report.ablation import write_study_page  # most comparisons need no page
+
+        typer.echo(f"its page is {write_study_page(rows_file, page).resolve()}", err=True)
 
 
 def _run_world(method: str, name: str, seeds: int, workers: int, out: Path | None, keep: Path | None) -> None:

@@ -1,6 +1,6 @@
 """Charts as values: the marks of a picture and where they lie; a template draws them as SVG."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, floor, log10
 from typing import Literal
 
@@ -12,8 +12,11 @@ from selfwire.report.verdicts import format_gain
 
 WIDTH, HEIGHT = 400.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 14.0, 38.0
-LOOKS = {"seed team": "seed", "evolved team": "evolved", "single agent with votes": "single", "trivial rule": "trivial"}
+LOOKS = {"seed team": "seed", "single agent with votes": "single", "trivial rule": "trivial"}
 """CSS class by system."""
+TRIED = "Large: on test tasks, with 95 % interval. Small: every proposal on gate tasks; hollow if rejected."
+LETTER, LINE = 6.2, 13.0
+"""Width of a letter and height of a line of labels."""
 
 
 class Mark(FrozenModel):
@@ -123,7 +126,7 @@ def draw_gate(versions: Iterable[TeamVersion]) -> Chart | None:
     marks.append(Mark(kind="line", x=LEFT, y=y(0), x2=WIDTH - RIGHT, y2=y(0), look="zero"))
     for one, gain in found:
         said = f"version {one.number}: {format_gain(gain)}, {'kept' if one.accepted else 'rejected'}"
-        marks += _draw_interval(x(one.number), y, gain, "kept" if one.accepted else "rejected", said)
+        marks += draw_interval(x(one.number), y, gain, "kept" if one.accepted else "rejected", said)
     kept = sum(bool(one.accepted) for one, _ in found)
     return Chart(
         name="gate",
@@ -134,7 +137,8 @@ def draw_gate(versions: Iterable[TeamVersion]) -> Chart | None:
     )
 
 
-def _draw_interval(x: float, y: Scale, found: IntervalEstimate, look: str, title: str) -> list[Mark]:
+def draw_interval(x: float, y: Scale, found: IntervalEstimate, look: str, title: str) -> list[Mark]:
+    """A value with its interval."""
     return [
         Mark(kind="line", x=x, y=y(found.low), x2=x, y2=y(found.high), look=f"interval {look}"),
         Mark(kind="cross" if look == "rejected" else "dot", x=x, y=y(found.value), look=look, title=title),
@@ -156,7 +160,7 @@ def draw_scores(places: Iterable[Place]) -> Chart | None:
         marks.append(Mark(kind="path", points=points, look=f"trend {split}"))
         for one, score in known:
             said = f"version {one.version} on {score.n} {split} tasks: {score}"
-            marks += _draw_interval(x(one.version or 0) + shift, y, score, split, said)
+            marks += draw_interval(x(one.version or 0) + shift, y, score, split, said)
     return Chart(
         name="scores",
         title="Score of each version",
@@ -180,7 +184,7 @@ def draw_costs(places: Iterable[Place]) -> Chart | None:
         Mark(kind="path", points=" ".join(f"{x(o.version or 0)},{y(li.calls)}" for o, li in lines), look="trend")
     )
     for one, line in lines:
-        said = f"version {one.version}: {line.calls:.1f} calls, {line.tokens:,.0f} tokens per task"
+        said = f"version {one.version}: {line.calls:.1f} calls, {line.tokens or 0:,.0f} tokens per task"
         marks.append(Mark(kind="dot", x=x(one.version or 0), y=y(line.calls), look="gate", title=said))
     return Chart(
         name="costs",
@@ -208,14 +212,50 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
         marks.append(Mark(kind="dot", x=x(line.calls), y=y(value), look=look, title=said))
     for line, score in tested:
         said = f"{line.name}: {score} at {line.calls:.1f} calls"
-        marks += _draw_interval(x(line.calls), y, score, f"system {LOOKS.get(line.name, '')}", said)
-        right = x(line.calls) > WIDTH * 0.6
-        across, look = x(line.calls) + (-9 if right else 9), f"label {'end' if right else 'start'}"
-        marks.append(Mark(kind="text", x=across, y=y(score.value) - 6, text=line.name, look=look))
+        look = "evolved" if line.main else LOOKS.get(line.name, "")
+        marks += draw_interval(x(line.calls), y, score, f"system {look}", said)
+    marks += _label_systems([(line.name, x(line.calls), y(score.value)) for line, score in tested])
     return Chart(
         name="front",
         title="Score against cost",
         summary="; ".join(f"{line.name} {score} at {line.calls:.1f} calls per task" for line, score in tested) + ".",
-        note="Large: on test tasks, with 95 % interval. Small: every proposal on gate tasks; hollow if rejected.",
+        note=TRIED if tried else "With 95 % intervals; calls are model calls.",
         marks=tuple(marks),
     )
+
+
+def _label_systems(points: Sequence[tuple[str, float, float]]) -> Iterator[Mark]:
+    """Names beside their points, each where it hides no point and no other name."""
+    sides = [x > WIDTH * 0.6 for _, x, _ in points]
+    wanted = []
+    for (name, x, y), left in zip(points, sides, strict=True):
+        wide = LETTER * len(name) + 9
+        wanted.append((x - wide, x - 7, y - 6) if left else (x + 7, x + wide, y - 6))
+    heights = spread_labels(wanted, [(x - 6, x + 6, y + 4) for _, x, y in points], LINE)
+    for (name, x, _), left, height in zip(points, sides, heights, strict=True):
+        across, look = x + (-9 if left else 9), f"label {'end' if left else 'start'}"
+        yield Mark(kind="text", x=across, y=round(height, 1), text=name, look=look)
+
+
+def spread_labels(
+    wanted: Sequence[tuple[float, float, float]], taken: Iterable[tuple[float, float, float]], gap: float
+) -> list[float]:
+    """Heights for labels so that none hides another: those that overlap side by side move apart.
+
+    Args:
+        wanted: start and end across, and height, of each label.
+        taken: the same of what must not be hidden.
+        gap: between two heights.
+    """
+    placed = [*taken]
+    found = [0.0] * len(wanted)
+    for number in sorted(range(len(wanted)), key=lambda one: wanted[one][2]):
+        start, end, height = wanted[number]
+        near = [other for first, last, other in placed if first < end and start < last]
+        tries = [height, *(other + side * gap for other in near for side in (1, -1))]
+        free = [
+            one for one in tries if 0 < one < HEIGHT - BOTTOM and all(abs(one - other) > gap - 0.01 for other in near)
+        ]
+        found[number] = min(free, key=lambda one: abs(one - height), default=height)
+        placed.append((start, end, found[number]))
+    return found

@@ -22,6 +22,7 @@ class Outcome(FrozenModel):
     score: float | None
     calls: int
     tokens: int
+    dollars: float | None = None
 
 
 class Place(FrozenModel):
@@ -137,15 +138,30 @@ class TeamVersion(FrozenModel):
 
 
 class SystemLine(FrozenModel):
-    """A system on the test tasks; `gain` is its difference from the one that all are compared with."""
+    """A system on the test tasks, or a variant of a method over seeds.
+
+    Args:
+        calls, tokens, dollars: per task; None where they are not known.
+        tasks: how many tasks, or seeds.
+        gain: its difference from the one that all are compared with.
+        note: stands beside the difference, or for it.
+        main: whether the page is about it.
+        samples: the score of each seed.
+        details: further figures by the name of their column.
+    """
 
     name: str
     score: IntervalEstimate | None
     calls: float
-    tokens: float
+    tokens: float | None
+    dollars: float | None = None
     tasks: int
     errors: int = 0
     gain: IntervalEstimate | None = None
+    note: str = ""
+    main: bool = False
+    samples: tuple[float, ...] = ()
+    details: dict[str, str] = Field(default_factory=dict)
 
 
 class LearnedInsight(FrozenModel):
@@ -168,6 +184,57 @@ class SpendLine(FrozenModel):
     dollars: float | None
 
 
+class UpdateLine(FrozenModel):
+    """One update of a router.
+
+    Args:
+        score: of the runs that it learned from; None if none was graded.
+        entropy: of the router's probabilities, in nats.
+        shares: mean probability by agent, over the choices in which it could be chosen.
+        skipped: whether the weights stayed as they were.
+    """
+
+    number: int
+    score: IntervalEstimate | None
+    entropy: float
+    episodes: int
+    errors: int
+    skipped: bool
+    shares: dict[str, float]
+
+
+class AgentShare(FrozenModel):
+    """How often a router means to choose an agent; None where the agent could not be chosen.
+
+    Args:
+        first, last: mean probability in the first and the last updates.
+        untrained, trained: the same on held-out tasks, before and after training.
+        with_it, without_it: mean scores of the runs of training in which it was chosen, and of the others.
+    """
+
+    name: str
+    first: float | None
+    last: float | None
+    untrained: float | None = None
+    trained: float | None = None
+    with_it: IntervalEstimate | None = None
+    without_it: IntervalEstimate | None = None
+
+
+class RouterLearning(FrozenModel):
+    """The training of a router.
+
+    Args:
+        span: how many updates `first` and `last` of the shares are means over.
+        chance: entropy of a choice by chance among all agents, in nats.
+    """
+
+    updates: tuple[UpdateLine, ...]
+    shares: tuple[AgentShare, ...]
+    span: int
+    chance: float
+
+
 class RunReport(FrozenModel):
     """Everything that the page of a run shows.
 
@@ -177,6 +244,8 @@ class RunReport(FrozenModel):
         facts: name and value of what describes the run.
         warning: printed wherever figures need it; "" if none do.
         panels: what the method shows of all versions together.
+        systems_title: heading of the systems.
+        counted: what a system's score is a mean over.
     """
 
     run: str
@@ -187,10 +256,18 @@ class RunReport(FrozenModel):
     warning: str = ""
     versions: tuple[TeamVersion, ...] = ()
     systems: tuple[SystemLine, ...] = ()
+    systems_title: str = "On held-out tasks"
+    counted: str = "tasks"
+    learning: RouterLearning | None = None
     places: tuple[Place, ...] = ()
     spend: tuple[SpendLine, ...] = ()
     insights: tuple[LearnedInsight, ...] = ()
     panels: tuple[Panel, ...] = ()
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Names of the systems' further figures."""
+        return tuple(dict.fromkeys(name for line in self.systems for name in line.details))
 
     @property
     def largest_gain(self) -> TeamVersion | None:

@@ -8,7 +8,7 @@ from selfwire.evals.evaluation.rows import TaskRow
 from selfwire.evals.evaluation.table import compute_difference
 from selfwire.graphs.method_registry import describe_method
 from selfwire.report.data import Outcome, Place, SpendLine, SystemLine
-from selfwire.report.evolution import make_system_line, to_summary
+from selfwire.report.evolution import add_dollars, make_system_line, to_summary
 from selfwire.report.stored import StoredTrajectory
 from selfwire.report.verdicts import format_gain
 from selfwire.runs.evaluation.run import ROWS, WORKFLOWS
@@ -60,6 +60,7 @@ def _make_outcome(row: TaskRow) -> Outcome:
         score=row.score,
         calls=row.calls,
         tokens=row.input_tokens + row.output_tokens,
+        dollars=row.dollars,
     )
 
 
@@ -101,7 +102,7 @@ def sum_spend(places: Iterable[Place]) -> tuple[SpendLine, ...]:
             what=place.side,
             calls=sum(one.calls for one in place.outcomes),
             tokens=sum(one.tokens for one in place.outcomes),
-            dollars=None,
+            dollars=add_dollars(one.dollars for one in place.outcomes),
         )
         for place in places
     )

@@ -1,6 +1,6 @@
 """Reads an evolution from its journal and the versions that it has saved."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from selfwire.core.task import Feedback
@@ -42,15 +42,21 @@ class Saved(NamedTuple):
 
 def read_places(journal: JournalReader, saved: Mapping[int, Saved], method: str) -> tuple[Place, ...]:
     """All phases in which a team ran on tasks, in the order of time."""
+    places = []
+    for iteration, phase, side, found in load_phases(journal):
+        place = _make_place(iteration, phase, side, found, saved)
+        places.append(place if place.split == "baseline" else place.replace(method=method))
+    return tuple(sorted(places, key=_sort_key))
+
+
+def load_phases(journal: JournalReader) -> Iterator[tuple[int, str, str, list[StoredTrajectory]]]:
+    """Iteration, phase, side and trajectories of all that ran."""
     notes = journal.notes(TRAJECTORIES)
     bodies = journal.bodies([digest for note in notes.values() for digest in note.values()])
-    places = []
     for name, note in notes.items():
         iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
         found = [StoredTrajectory.model_validate_json(bodies[digest]) for digest in note.values() if digest in bodies]
-        place = _make_place(int(iteration), phase, side, found, saved)
-        places.append(place if place.split == "baseline" else place.replace(method=method))
-    return tuple(sorted(places, key=_sort_key))
+        yield int(iteration), phase, side, found
 
 
 def _make_place(
@@ -111,7 +117,14 @@ def make_outcome(done: StoredTrajectory) -> Outcome:
         score=score,
         calls=sum(one.calls for one in usages),
         tokens=sum(one.tokens for one in usages),
+        dollars=add_dollars(one.dollars for one in usages),
     )
+
+
+def add_dollars(parts: Iterable[float | None]) -> float | None:
+    """The sum of prices; None if one is unknown."""
+    found = [*parts]
+    return None if None in found else sum(one for one in found if one is not None)
 
 
 def read_versions(saved: Mapping[int, Saved], places: Iterable[Place]) -> tuple[TeamVersion, ...]:
@@ -224,7 +237,12 @@ def to_summary(place: Place) -> SystemSummary:
 
 def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[SystemLine, ...]:
     """Baselines, seed and evolved team on the test tasks."""
-    lines = [make_system_line(_SYSTEMS[name], one) for name in _SYSTEMS for one in places if one.key.endswith(name)]
+    lines = [
+        make_system_line(_SYSTEMS[name], one).replace(main=name == "test/after")
+        for name in _SYSTEMS
+        for one in places
+        if one.key.endswith(name)
+    ]
     graded = journal.replies("environment", "baseline", f"{journal.run}/trivial")
     scores = [Feedback.model_validate(reply).score for reply in graded.values()]
     if scores:
@@ -238,11 +256,13 @@ def make_system_line(name: str, place: Place) -> SystemLine:
     """A system's mean score and cost on the tasks of a place."""
     graded = [score for score in place.scores.values() if score is not None]
     many = max(len(place.outcomes), 1)
+    dollars = add_dollars(one.dollars for one in place.outcomes)
     return SystemLine(
         name=name,
         score=compute_score_interval(graded) if graded else None,
         calls=sum(one.calls for one in place.outcomes) / many,
         tokens=sum(one.tokens for one in place.outcomes) / many,
+        dollars=None if dollars is None else dollars / many,
         tasks=len(place.outcomes),
         errors=sum(one.state == "error" for one in place.outcomes),
     )

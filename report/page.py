@@ -8,10 +8,12 @@ from pathlib import Path
 
 from selfwire.core.errors import ConfigError
 from selfwire.report.charts import Chart, draw_costs, draw_front, draw_gate, draw_scores
+from selfwire.report.comparison_charts import draw_differences, draw_seeds
 from selfwire.report.data import RunReport
 from selfwire.report.layout import lay_out_team
 from selfwire.report.pack import cut_text, pack_panels_of_versions, pack_runs, pack_team, to_json
 from selfwire.report.reading import read_report
+from selfwire.report.training_charts import draw_training
 
 SCRIPTS = ("page.js", "pictures.js", "team.js", "tasks.js")
 STYLES = ("page.css", "pictures.css")
@@ -82,6 +84,9 @@ def _make_visible(value: object) -> object:
 
 def _draw_charts(report: RunReport) -> list[Chart]:
     drawn = (
+        *draw_training(report.learning),
+        draw_differences(report.systems),
+        draw_seeds(report.systems),
         draw_gate(report.versions),
         draw_scores(report.places),
         draw_costs(report.places),

@@ -11,6 +11,13 @@ from selfwire.graphs.rollouts import JUDGE_NODE
 from selfwire.report.data import Place, RunReport, SpendLine
 from selfwire.report.evaluation import compare_systems, describe_comparison, read_systems_on_tasks, sum_spend
 from selfwire.report.evolution import Saved, read_insights, read_places, read_systems, read_versions, to_summary
+from selfwire.report.training import (
+    compare_ways,
+    describe_training,
+    read_learning,
+    read_training_places,
+    summarise_training,
+)
 from selfwire.report.verdicts import describe_verdict, make_standfirst
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.folders import JOURNAL, SUMMARY, get_run_folder, list_run_names
@@ -24,6 +31,7 @@ from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 _AT_WORK: Mapping[str, tuple[str, str]] = {
     "rollout": ("agents", "train tasks"),
     "gate": ("agents", "gate tasks"),
+    "train": ("agents", "train tasks"),
     "test": ("agents", "test tasks"),
     "baseline": ("baselines", "test tasks"),
 }
@@ -59,7 +67,11 @@ def read_report(home: str | Path | None, run: str) -> RunReport:
             return _read_evolution(home, journal, load_request(path, EvolveRequest), summary)
         if summary["command"] in ("eval", "compare"):
             return _read_evaluation(journal, load_request(path, EvaluationRequest), summary)
-    raise ConfigError(f"run {run!r} is of `selfwire {summary['command']}`; pages are of evolve, eval and compare")
+        if summary["command"] == "train":
+            return _read_training(journal, load_request(path, EvolveRequest), summary)
+    raise ConfigError(
+        f"run {run!r} is of `selfwire {summary['command']}`; pages are of evolve, eval, compare and train"
+    )
 
 
 def _read_evolution(
@@ -108,6 +120,30 @@ def _read_evaluation(journal: JournalReader, request: EvaluationRequest, summary
         facts=(*_list_facts(request, summary, spend), ("systems", ", ".join(names)), ("seed", str(request.seed))),
         warning=STAMP if request.models.is_offline else "",
         systems=lines,
+        systems_title="The systems",
+        places=places,
+        spend=spend,
+    )
+
+
+def _read_training(journal: JournalReader, request: EvolveRequest, summary: Mapping[str, object]) -> RunReport:
+    places = read_training_places(journal, request.method)
+    systems = compare_ways(places)
+    spend = _read_spend(journal)
+    learning = read_learning(journal, places)
+    return RunReport(
+        run=journal.run,
+        title=f"training of {request.method}'s router on {summary['benchmark']}",
+        verdict=describe_training(request.method, systems, str(summary["status"])),
+        standfirst=summarise_training(learning, systems),
+        facts=(
+            *_list_facts(request, summary, spend),
+            ("tasks", f"{request.sizes.train} train, {request.sizes.test} test"),
+            ("seed", str(request.evolution.seed)),
+        ),
+        warning=STAMP if request.models.is_offline else "",
+        systems=systems,
+        learning=learning,
         places=places,
         spend=spend,
     )
@@ -133,7 +169,8 @@ def _read_spend(journal: JournalReader) -> tuple[SpendLine, ...]:
     """The run's spend by role, in the order of a run's phases."""
     found: dict[tuple[str, str], list[Usage]] = {}
     for (phase, node), usage in journal.spend_by_place().items():
-        role = ("judge", "grading") if node == JUDGE_NODE else _AT_WORK.get(phase, ("reflection", phase))
+        work = _AT_WORK["test"] if phase.startswith("test-") else _AT_WORK.get(phase, ("reflection", phase))
+        role = ("judge", "grading") if node == JUDGE_NODE else work
         found.setdefault(role, []).append(usage)
     sums = {role: sum_usages(usages) for role, usages in found.items()}
     order = [*dict.fromkeys(role for role, _ in _AT_WORK.values()), "reflection", "judge"]

@@ -15,11 +15,14 @@ def describe_verdict(method: str, systems: Iterable[SystemLine], gain: IntervalE
         return f"No test yet: this evolution with {method} is {status}."
     scores = f"{before.score.value:.2f} → {after.score.value:.2f} on {gain.n} held-out tasks"
     interval = f"{format_gain(gain)}{_compare_cost(before, after)}"
+    return f"{describe_gain('The team', gain)}: {scores}, {interval}."
+
+
+def describe_gain(what: str, gain: IntervalEstimate) -> str:
+    """Whether it got better, in words."""
     if gain.low > 0:
-        return f"The team got better: {scores}, {interval}."
-    if gain.high < 0:
-        return f"The team got worse: {scores}, {interval}."
-    return f"No effect shown: {scores}, {interval}."
+        return f"{what} got better"
+    return f"{what} got worse" if gain.high < 0 else "No effect shown"
 
 
 def format_gain(gain: IntervalEstimate) -> str:

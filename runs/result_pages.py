@@ -29,10 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import FrozenModel
 from selfwire.evals.evaluation.kept_scores import read_kept_scores
 from selfwire.evals.evaluation.table import (
     Column,
@@ -45,8 +42,7 @@ from selfwire.evals.evaluation.table import (
 )
 from selfwire.evals.studies.gains import Claim, WorldResult, list_claim_columns
 from selfwire.evals.studies.worlds import World, load_world
-from selfwire.runs.ablation.plan import Study
-from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row
+from selfwire.runs.ablation.files import read_study, write_lines
 from selfwire.runs.ablation.table import build_comparison
 from selfwire.runs.ablation.table import build_table as build_study_table
 
@@ -70,36 +66,17 @@ class Mismatch:
     text: str
 
 
-class StudyHead(FrozenModel):
-    """The first line of a study's rows: what was compared."""
-
-    head: Study
-
-
-def keep_study(study: Study, rows: Sequence[Row], out: Path) -> None:
-    """Write a study and its rows.
+def keep_world(results: Sequence[WorldResult], out: Path) -> None:
+    """Write the figures of a world, a line per seed, with six digits.
 
     Raises:
-        ConfigError: they cannot be written; so does `keep_world`.
+        ConfigError: they cannot be written.
     """
-    _keep([StudyHead(head=study), *rows], out)
-
-
-def keep_world(results: Sequence[WorldResult], out: Path) -> None:
-    """Write the figures of a world, a line per seed, with six digits."""
     rounded = [
         one.replace(figures={name: {key: round(x, 6) for key, x in row.items()} for name, row in one.figures.items()})
         for one in results
     ]
-    _keep(rounded, out)
-
-
-def _keep(lines: Sequence[FrozenModel], out: Path) -> None:
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text("".join(f"{line.model_dump_json()}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"rows cannot be written to {out}: {error.strerror}; name another file") from None
+    write_lines(rounded, out)
 
 
 def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
@@ -257,29 +234,19 @@ def _differ(line: SystemSummary, against: SystemSummary) -> str:
 
 
 def _format_ablation(page: Path, given: Mapping[str, str]) -> str:
-    return build_study_table(*_read_study(page.parent / given["rows"]))
+    return build_study_table(*read_study(page.parent / given["rows"]))
 
 
 def _format_studies(page: Path, given: Mapping[str, str]) -> str:
-    studies = [_read_study(page.parent / one) for one in given["rows"].split(",")]
+    studies = [read_study(page.parent / one) for one in given["rows"].split(",")]
     return build_comparison(studies, given["against"], given["systems"].split(",") if "systems" in given else ())
-
-
-def _read_study(path: Path) -> tuple[Study, list[Row]]:
-    try:
-        first, *rest = path.read_text(encoding="utf-8").splitlines()
-        study = StudyHead.model_validate_json(first).head
-        schema: type[Row] = EvolutionRow if study.evolves else EvaluationRow
-        return study, [schema.model_validate_json(line) for line in rest]
-    except (OSError, ValueError, ValidationError) as error:
-        raise ConfigError(f"{path} holds no study: {error}; `selfwire ablate --keep` writes such files") from None
 
 
 def _read_world(page: Path, given: Mapping[str, str]) -> tuple[World, list[WorldResult]]:
     path = page.parent / given["rows"]
     try:
         rows = [WorldResult.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path} holds no rows of a world: {error}; `selfwire ablate --world NAME --keep` writes them"
         ) from None

@@ -56,7 +56,7 @@ function startTasks() {
       const rows = [...places.values()].filter((place) => place.split === split || (split === "test" && place.split === "baseline"));
       if (!rows.length) continue;
       const order = orderTasks(rows);
-      byId("heat").append(make("div", { class: "block" }, make("h3", { text: `${title}: ${order.length}${rows.some((row) => row.iteration) ? ", by iteration" : ""}` }),
+      byId("heat").append(make("div", { class: "block" }, make("h3", { text: `${title}: ${order.length}${rows.some((row) => row.iteration) ? ", earliest first" : ""}` }),
         make("div", { class: "rows", role: "region", tabindex: "0", "aria-label": title }, ...rows.map((place) => drawRow(place, order)))));
     }
   }

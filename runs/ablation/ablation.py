@@ -9,6 +9,7 @@ from selfwire.graphs.variants import FULL, RANDOM
 from selfwire.runs import evolution as evolutions
 from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution
+from selfwire.runs.ablation.files import begin_study
 from selfwire.runs.ablation.plan import Operations, Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
@@ -38,6 +39,7 @@ def run_ablation(
         lifecycle.validate_request(study.evaluation(FULL, 0), None)
     schema: type[Row] = EvolutionRow if study.evolves else EvaluationRow
     rows = {row.key: row for row in read_rows(out, key, schema)}
+    begin_study(study, out)
     todo = [one for one in wanted if one not in rows]
     what = "evolutions" if study.evolves else "evaluations"
     tell(f"{len(wanted)} {what}, {len(wanted) - len(todo)} of them done, {workers} at a time")

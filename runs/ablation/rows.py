@@ -94,6 +94,8 @@ class EvaluationRow(Row):
 
 
 AnyRow = TypeVar("AnyRow", bound=StudyRow)
+HEAD = '{"head":'
+"""How the line begins that says what was compared; it is the first of a file, if it is there."""
 
 
 def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
@@ -112,10 +114,11 @@ def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
             os.truncate(path, len(whole.encode()))
-    return [_row(path, number, line, study, schema) for number, line in enumerate(whole.splitlines(), start=1)]
+    lines = enumerate(whole.splitlines(), start=1)
+    return [_row(path, number, line, study, schema) for number, line in lines if not line.startswith(HEAD)]
 
 
-def append_row(path: Path, row: StudyRow) -> None:
+def append_row(path: Path, row: FrozenModel) -> None:
     """Add a row as one line."""
     with _usable(path), path.open("a", encoding="utf-8") as file:
         file.write(row.model_dump_json() + "\n")

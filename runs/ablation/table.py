@@ -25,12 +25,26 @@ class VariantRows(NamedTuple):
     """The rows of a variant, one per seed.
 
     Attributes:
-        versus: the difference from the variant that it is compared with, formatted.
+        against: the variant that it lacks a part of; "" for one that is compared with none.
+        difference: `against` − this, over the seeds that both have.
+        undecided: whether what it switches off never had a choice, so that nothing is compared.
     """
 
     title: str
     rows: Sequence[Row]
-    versus: str
+    against: str = ""
+    difference: IntervalEstimate | None = None
+    undecided: bool = False
+
+    @property
+    def versus(self) -> str:
+        """The difference formatted; the variant that it is from is named unless it is `full`."""
+        if not self.against:
+            return DASH
+        if self.undecided:
+            return UNDECIDED
+        difference = _format_difference(self.difference)
+        return difference if self.against == FULL else f"{difference} from {self.against}"
 
     @property
     def scores(self) -> list[float]:
@@ -95,22 +109,17 @@ def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
 
     Intervals are Student's, over seeds, paired by seed.
     """
-    by_variant = {name: [row for row in rows if row.variant == name] for name in study.chosen}
-    variants = [
-        VariantRows(study.known[name].title, found, _versus(study, name, by_variant))
-        for name, found in by_variant.items()
-        if found
-    ]
-    table = build_columns(EVOLUTION_COLUMNS if study.evolves else EVALUATION_COLUMNS, variants)
-    if evolved := VariantRows("", rows, "").evolved:
+    variants = list_variants(study, rows)
+    table = build_columns(EVOLUTION_COLUMNS if study.evolves else EVALUATION_COLUMNS, [*variants.values()])
+    if evolved := VariantRows("", rows).evolved:
         cells = _seed_cells(evolved)
         table = table._replace(rows=(tuple(cells.get(name, DASH) for name in table.head), *table.rows))
     about = [
-        _sizes(study, len({row.seed for row in rows})),
+        describe_sizes(study, len({row.seed for row in rows})),
         *([f"{STAMP}."] if study.models.is_offline else []),
         *([f"Made with `{command}`."] if command else []),
     ]
-    notes = [*_notes(rows), *_list_undecided(study, by_variant)]
+    notes = [*_notes(rows), *_list_undecided(variants)]
     return "\n\n".join(["\n".join(about), table.markdown, "\n".join(notes)]) + "\n"
 
 
@@ -127,7 +136,7 @@ def build_comparison(studies: Sequence[tuple[Study, Sequence[Row]]], against: st
     if len({(one.benchmark, one.sizes, one.models) for one, _ in studies}) > 1:
         raise ConfigError("studies that are compared need one benchmark, one set of sizes and the same models")
     found = {
-        f"{study.method}/{name}": VariantRows(f"{study.method}, {study.known[name].title}", kept, "")
+        f"{study.method}/{name}": VariantRows(f"{study.method}, {study.known[name].title}", kept)
         for study, rows in studies
         for name in study.chosen
         if (kept := [row for row in rows if row.variant == name])
@@ -150,7 +159,8 @@ def _compare(one: VariantRows, main: VariantRows) -> IntervalEstimate | None:
     return None if one is main else compute_difference(one.rows, main.rows)
 
 
-def _sizes(study: Study, seeds: int) -> str:
+def describe_sizes(study: Study, seeds: int) -> str:
+    """What a study compares, and on how much."""
     sizes, title = study.sizes, f"{study.method} on {study.benchmark}, {format_count(seeds, 'seed')} per variant"
     if not study.evolves:
         return f"{title}, {format_count(sizes.test, 'test task')} each."
@@ -177,31 +187,37 @@ def compute_gain(rows: Sequence[EvolutionRow]) -> IntervalEstimate | None:
     return compute_paired_interval([row.before for row in rows], [row.after for row in rows]).clip(-1, 1)
 
 
-def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> str:
-    """The difference to the variant that it lacks a part of, which is named unless it is `full`."""
-    against = study.known[name].against
-    if name == against:
-        return DASH
-    if study.known[name].choice and _find_vacuous(by_variant.get(against, [])):
-        return UNDECIDED
-    difference = _format_difference(compute_difference(by_variant[name], by_variant.get(against, [])))
-    return difference if against == FULL else f"{difference} from {against}"
+def list_variants(study: Study, rows: Sequence[Row]) -> dict[str, VariantRows]:
+    """The variants that have rows, by name, each beside the one that it is compared with."""
+    by_variant = {name: [row for row in rows if row.variant == name] for name in study.chosen}
+    found = {}
+    for name, own in by_variant.items():
+        variant = study.known[name]
+        others = by_variant.get(variant.against, []) if variant.against != name else []
+        if own:
+            found[name] = VariantRows(
+                variant.title,
+                own,
+                against="" if name == variant.against else variant.against,
+                difference=compute_difference(own, others),
+                undecided=variant.choice and _find_vacuous(others) is not None,
+            )
+    return found
 
 
 def _find_vacuous(rows: Sequence[Row]) -> DecisionCount | None:
     """The decisions of runs in which the router had nothing to decide; None if it had."""
-    decided = VariantRows("", rows, "").decisions
+    decided = VariantRows("", rows).decisions
     return decided if decided is not None and decided.is_vacuous else None
 
 
-def _list_undecided(study: Study, by_variant: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+def _list_undecided(variants: Mapping[str, VariantRows]) -> Iterator[str]:
     """The ablations that compare nothing, as what they switch off never had a choice."""
-    for name, rows in by_variant.items():
-        against = study.known[name].against
-        if rows and study.known[name].choice and (decided := _find_vacuous(by_variant.get(against, []))):
+    for one in variants.values():
+        if one.undecided and one.against:
             yield (
-                f"{study.known[name].title}: {UNDECIDED}. In the runs of {against}, {decided} decisions of the router "
-                "were free, so this line says nothing about it."
+                f"{one.title}: {UNDECIDED}. In the runs of {one.against}, {variants[one.against].decisions} decisions "
+                "of the router were free, so this line says nothing about it."
             )
 
 

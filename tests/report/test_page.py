@@ -109,9 +109,9 @@ def test_a_page_that_cannot_be_made_is_an_error_in_words(evolved: Path, tmp_path
     assert (result.exit_code, "which made 'mine', has been removed" in result.output) == (2, True)
     (tmp_path / "runs" / "other").mkdir(parents=True)
     with closing(Journal.create(tmp_path / "runs" / "other" / JOURNAL, run="other")) as journal:
-        run_sync(journal.put_note(SUMMARY, {"command": "train"}))
+        run_sync(journal.put_note(SUMMARY, {"command": "other"}))
     result = call(tmp_path, "report", "other")
-    assert (result.exit_code, "is of `selfwire train`; pages are of" in result.output) == (2, True)
+    assert (result.exit_code, "is of `selfwire other`; pages are of" in result.output) == (2, True)
 
 
 def test_notes_that_a_method_cannot_read_are_left_out() -> None:

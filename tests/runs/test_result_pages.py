@@ -13,11 +13,12 @@ from selfwire.core.errors import ConfigError
 from selfwire.evals.evaluation.kept_scores import keep_scores, read_kept_scores
 from selfwire.evals.evaluation.rows import Header, SystemInfo, TaskRow
 from selfwire.evals.evaluation.table import SystemSummary, compute_difference
+from selfwire.runs.ablation.files import keep_study
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow
 from selfwire.runs.ablation.table import build_table
 from selfwire.runs.requests import Sizes
-from selfwire.runs.result_pages import check_pages, fill_page, find_numbers, keep_study, list_exempt
+from selfwire.runs.result_pages import check_pages, fill_page, find_numbers, list_exempt
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -95,6 +95,7 @@ class DrawnNode(FrozenModel):
     """A node of a graph.
 
     Args:
+        name: what stands in it, by default its id; one place may have another agent in every frame.
         agent: by default of the same id.
         caption: short, below its name.
         prompt: of an agent that is not in the team that the run began with.
@@ -102,6 +103,7 @@ class DrawnNode(FrozenModel):
     """
 
     id: str
+    name: str = ""
     agent: str = ""
     caption: str = ""
     prompt: str = ""
@@ -117,7 +119,7 @@ class DrawnEdge(FrozenModel):
 
 
 class Graph(FrozenModel):
-    """The team of a frame: at least one node; edges between nodes that it has."""
+    """The team of a frame: at least one node; edges between nodes that it has; "" for no entry or sink."""
 
     nodes: tuple[DrawnNode, ...] = Field(min_length=1)
     edges: tuple[DrawnEdge, ...] = ()

@@ -114,7 +114,8 @@ class TeamVersion(FrozenModel):
         why: the gate's reason.
         tag: what came of it, in a word or a number.
         difference: candidate - incumbent on the gate's tasks; None where nothing was compared.
-        nodes: agent by node.
+        nodes: agent by node; `entry` and `sink` are among them, or "".
+        names: what stands in a node, where that is not its id.
         captions: a few words by node, to stand below its name.
         panels: what its method shows of it.
     """
@@ -128,6 +129,7 @@ class TeamVersion(FrozenModel):
     difference: IntervalEstimate | None = None
     score: float | None = None
     nodes: dict[str, str]
+    names: dict[str, str] = Field(default_factory=dict)
     captions: dict[str, str] = Field(default_factory=dict)
     links: tuple[Link, ...]
     entry: str

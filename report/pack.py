@@ -73,6 +73,7 @@ def _pack_version(one: TeamVersion, texts: Texts) -> dict[str, Any]:
         "score": one.score,
         "tag": one.tag,
         "nodes": one.nodes,
+        "names": one.names,
         "captions": one.captions,
         "links": [[link.source, link.target, round(link.traffic, 3)] for link in one.links],
         "entry": one.entry,
@@ -201,12 +202,17 @@ def _pack_step(step: StoredStep, texts: Texts) -> dict[str, Any]:
             [use.name, texts.add(_to_line(use.arguments)), texts.add(use.result), use.error] for use in step.tools
         ]
     if step.routing:
-        packed["routing"] = [list(step.routing.chosen), step.routing.why]
+        packed["routing"] = [list(step.routing.chosen), step.routing.why, _round_scores(step.routing.scores)]
     if sent := [[m.target, texts.add(m.text)] for m in step.sent]:
         packed["sent"] = sent
     if step.skills:
         packed["skills"] = list(step.skills)
     return packed
+
+
+def _round_scores(scores: Any) -> dict[str, float]:
+    known = scores if isinstance(scores, dict) else {}
+    return {name: round(value, 3) for name, value in known.items() if isinstance(value, int | float)}
 
 
 def _to_line(arguments: Any) -> str:

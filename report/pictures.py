@@ -39,7 +39,6 @@ def make_round(frame: Frame, number: int, graph: Graph, team: Workflow, known: I
         card = cards.get(name) or _make_card(team, name, node.prompt)
         prompt = card.prompt if name in team.agents_by_id else node.prompt or card.prompt
         agents[name] = card.replace(prompt=prompt, learned={**node.facts, **card.learned})
-    first, last = graph.nodes[0].id, graph.nodes[-1].id
     return TeamVersion(
         number=number,
         label=frame.label,
@@ -48,14 +47,15 @@ def make_round(frame: Frame, number: int, graph: Graph, team: Workflow, known: I
         why=frame.text,
         tag=frame.tag,
         nodes=nodes,
+        names={node.id: node.name for node in graph.nodes if node.name},
         captions={node.id: node.caption for node in graph.nodes if node.caption},
         links=tuple(
             Link(source=edge.source, target=edge.target, traffic=edge.weight)
             for edge in graph.edges
             if edge.source in nodes and edge.target in nodes and edge.source != edge.target
         ),
-        entry=graph.entry if graph.entry in nodes else first,
-        sink=graph.sink if graph.sink in nodes else last,
+        entry=graph.entry if graph.entry in nodes else "",
+        sink=graph.sink if graph.sink in nodes else "",
         agents=tuple(agents[name] for name in sorted(agents)),
         panels=frame.panels,
     )

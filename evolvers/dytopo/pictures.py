@@ -30,16 +30,16 @@ _ENDS = {
 def draw_run(notes: Mapping[str, Any]) -> Picture:
     """A frame per round."""
     found = notes.get("rounds", ())
-    stopped = str(notes.get("stopped") or "")
+    stopped, answerer = str(notes.get("stopped") or ""), notes.get("topology", {}).get("sink", "")
     return Picture(
         frames=tuple(
-            _draw_round(number, one, found[0]["goal"], stopped if number == len(found) else "")
+            _draw_round(number, one, found[0]["goal"], answerer, stopped if number == len(found) else "")
             for number, one in enumerate(found, 1)
         )
     )
 
 
-def _draw_round(number: int, notes: Mapping[str, Any], task: str, stopped: str) -> Frame:
+def _draw_round(number: int, notes: Mapping[str, Any], task: str, answerer: str, stopped: str) -> Frame:
     graph = RoundGraph.model_validate(notes["graph"])
     named = {worker: Descriptors.model_validate(one) for worker, one in notes["needs"].items()}
     lines = [f"Goal: {'the task' if notes['goal'] == task else notes['goal']}"]
@@ -49,22 +49,22 @@ def _draw_round(number: int, notes: Mapping[str, Any], task: str, stopped: str) 
         label=f"Round {number}",
         text="\n".join(lines),
         tag=format_count(len(graph.edges), "edge"),
-        graph=_draw_graph(graph, named),
+        graph=_draw_graph(graph, named, answerer),
         panels=tuple(
             panel for panel in (_draw_matches(graph, named), _draw_manager(notes), _draw_order(graph)) if panel
         ),
     )
 
 
-def _draw_graph(graph: RoundGraph, named: Mapping[str, Descriptors]) -> Graph | None:
-    if not graph.order:
+def _draw_graph(graph: RoundGraph, named: Mapping[str, Descriptors], answerer: str) -> Graph | None:
+    if not named:
         return None
     nodes = [
         DrawnNode(id=worker, facts={"needs": one.query or "nothing", "offers": one.key or "nothing"})
         for worker, one in named.items()
     ]
     edges = [DrawnEdge(source=edge.source, target=edge.target) for edge in graph.edges]
-    return Graph(nodes=tuple(nodes), edges=tuple(edges), entry=graph.order[0], sink=graph.order[-1])
+    return Graph(nodes=tuple(nodes), edges=tuple(edges), sink=answerer)
 
 
 def _draw_matches(graph: RoundGraph, named: Mapping[str, Descriptors]) -> Panel:

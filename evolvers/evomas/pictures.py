@@ -69,20 +69,20 @@ def _describe(one: Stage, status: str) -> Iterator[str]:
 
 
 def _draw_layers(one: Stage) -> Graph | None:
-    """The layers that ran, from the task state to the outcome, as wide as their agents were probable."""
+    """The layers that ran, from the task state to the outcome; a place holds another agent in every stage."""
     layers = one.layers_to_run
     if not layers or one.layered is None:
         return None
-    shares = one.layered.probabilities
-    levels = [[(f"L{number}-{agent}", agent) for agent in layer] for number, layer in enumerate(layers, 1)]
+    levels = [[f"layer-{number}-{place}" for place, _ in enumerate(layer, 1)] for number, layer in enumerate(layers, 1)]
+    shares = [*one.layered.probabilities, *({} for _ in layers)]
     nodes = [DrawnNode(id="task-state", caption="what the router read")]
-    for level, found in zip(levels, [*shares, *({} for _ in levels)], strict=False):
+    for level, layer, found in zip(levels, layers, shares, strict=False):
         nodes += [
-            DrawnNode(id=node, agent=agent, caption=f"probability {found[agent]:.2f}" if agent in found else "")
-            for node, agent in level
+            DrawnNode(id=node, name=name, agent=name, caption=f"probability {found[name]:.2f}" if name in found else "")
+            for node, name in zip(level, layer, strict=True)
         ]
     nodes.append(DrawnNode(id="outcome", caption=one.assessment.verdict if one.assessment else ""))
-    rows = [["task-state"], *([node for node, _ in level] for level in levels), ["outcome"]]
+    rows = [["task-state"], *levels, ["outcome"]]
     edges = [DrawnEdge(source=a, target=b) for above, below in pairwise(rows) for a in above for b in below]
     return Graph(nodes=tuple(nodes), edges=tuple(edges), entry="task-state", sink="outcome")
 

@@ -20,7 +20,7 @@ SOURCES = 4
 _LOOKS: Mapping[str, Look] = {"ADD": "new", "MERGE": "new", "PRUNE": "gone", "KEEP": "faint"}
 _KINDS: Mapping[str, str] = {
     "mixed": "success and failure: insights are drawn from it",
-    "zero": "every score is 0: topologies are mutated",
+    "zero": "every score is 0: topologies are mutated, once per question",
     "other": "nothing to contrast",
 }
 

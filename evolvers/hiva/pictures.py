@@ -135,7 +135,7 @@ def _draw_edges(was: HivaMemory, now: HivaMemory) -> Panel | None:
     rows = [_draw_edge(name, was.edges.get(name), now.edges.get(name)) for name in names]
     return Table(
         title="Synergy of agents along the edges",
-        note="Synergy grows from 1 to at most 2 with use; the bar is the share of runs over the edge that were solved.",
+        note="Synergy grows with use, from 1 to at most 2; the bar is the smoothed share of runs that succeeded.",
         columns=("edge", "synergy before", "after", "solved", "of runs"),
         rows=tuple(rows),
     )

@@ -125,6 +125,7 @@ def _draw_graph(one: Round, newborns: Mapping[str, Agent]) -> Graph:
     nodes = [
         DrawnNode(
             id=node.id,
+            name=node.agent,
             agent=node.agent,
             caption=f"contributes {scores[node.agent]}" if node.agent in scores else "",
             prompt=newborns[node.agent].prompt if node.agent in newborns else "",

@@ -2,7 +2,9 @@
 
 /* Shared by the parts: reading data, making elements, and the address. All texts are set as text, never as markup. */
 
-const readData = (id) => JSON.parse(document.getElementById(id).textContent);
+/* Objects of data have no prototype, so that an agent may be called "constructor". */
+const revive = (key, value) => (value && typeof value === "object" && !Array.isArray(value) ? Object.assign(Object.create(null), value) : value);
+const readData = (id) => JSON.parse(document.getElementById(id).textContent, revive);
 const byId = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -28,7 +28,7 @@ function fillCell(element, [words, value, look], panel, text) {
 }
 
 /* Whether cells hold sentences, so that they wrap, and stand below one another where there is little room. */
-const isWordy = (panel, text) => panel.rows.some((row) => row.some(([words]) => words !== null && words !== undefined && text(words).length > 28));
+const isWordy = (panel, text) => panel.rows.some((row) => row.some(([words]) => words !== null && words !== undefined && text(words).length > 20));
 
 function drawTable(panel, text, frame) {
   const names = panel.columns.map(text);
@@ -108,7 +108,7 @@ function drawRounds({ panels, frames }, text) {
     range.value = number;
     range.setAttribute("aria-valuetext", label);
     name.textContent = label;
-    inside.replaceChildren(make("p", { class: "text", text: text(said) }), ...drawPanels(own, text, number), ...drawPanels(panels, text, number));
+    inside.replaceChildren(...(text(said) ? [make("p", { class: "text", text: text(said) })] : []), ...drawPanels(own, text, number), ...drawPanels(panels, text, number));
   };
   const step = (far) => show(Math.min(Math.max(Number(range.value) + far, 0), frames.length - 1));
   range.addEventListener("input", () => show(Number(range.value)));

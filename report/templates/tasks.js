@@ -83,10 +83,11 @@ function startTasks() {
     const sent = (step.sent ?? []).map(([target, one]) => one === step.out ? make("p", { class: "note", text: `→ ${target}` })
       : fold(`→ tells ${target}`, make("p", { class: "text", text: text(one) })));
     const said = step.error === undefined ? make("p", { class: "text", text: text(step.out) }) : make("p", { class: "text fault", text: text(step.error) });
+    const scores = Object.entries(step.routing?.[2] ?? {}).map(([one, value]) => `${step.routing[0].includes(one) ? "✓ " : ""}${one} ${value}`).join(", ");
     const name = step.agent === step.node ? step.node : `${step.node} (${step.agent})`;
     return make("li", { class: step.error === undefined ? null : "failed" },
       make("h4", {}, name, make("small", { text: `${step.visit ? `round ${step.visit + 1}, ` : ""}${formatCost(step.cost)}${skills}` })),
-      ...heard, ...tools, said, step.routing ? make("p", { class: "note", text: `hands on: ${step.routing[1]}` }) : null, ...sent);
+      ...heard, ...tools, said, step.routing ? make("p", { class: "note", text: `hands on: ${step.routing[1]}${scores ? ` (${scores})` : ""}` }) : null, ...sent);
   }
 
   async function openTrail(place, number, scroll = true, linked = true) {
@@ -110,7 +111,7 @@ function startTasks() {
     const feedback = trail.feedback === null ? [] : titled("What the environment said", text(trail.feedback));
     const overhead = trail.overhead[0] ? [make("p", { class: "note", text: `Beside the steps, the method took ${formatCost(trail.overhead)}.` })] : [];
     const noted = trail.notes.length ? [fold("What the method noted", ...trail.notes.map((one) => make("pre", { text: text(one) })))] : [];
-    const rounds = trail.picture ? [make("h4", { text: trail.picture.frames.length > 1 ? "Round by round" : "What the method did" }), drawRounds(trail.picture, text)] : [];
+    const rounds = trail.picture ? [make("h4", { text: trail.picture.frames.length > 1 ? "Round by round" : trail.picture.frames[0].label }), drawRounds(trail.picture, text)] : [];
     return [fold("The question", make("p", { class: "text", text: text(trail.question) })), ...answer, ...feedback, ...rounds, ...noted,
       make("h4", { text: `${trail.steps.length} steps` }),
       make("ol", { class: "steps" }, ...trail.steps.map((step) => describeStep(step, text, trail.question))), ...overhead];

@@ -23,16 +23,18 @@ function startTeam() {
     return lines.length > 2 ? [cut(lines[0]), cut(`${lines[1]}…`)] : lines.map(cut);
   }
 
-  function drawNode(name, x, y) {
+  function nameNode(group, name) {
     const lines = splitName(name);
+    group.replaceChildren(...lines.map((line, place) => draw("text", { y: 4 + (place - (lines.length - 1) / 2) * 15, text: line })));
+  }
+
+  function drawNode(name, x, y) {
     const box = { x: -BOX / 2, y: -HIGH / 2, width: BOX, height: HIGH };
-    const label = lines.map((line, place) =>
-      draw("text", { y: 4 + (place - (lines.length - 1) / 2) * 15, text: line }));
     const group = draw("g", { class: "node absent", transform: `translate(${x} ${y})`, role: "button", tabindex: "-1" },
       draw("rect", { class: "halo", x: box.x - 4, y: box.y - 4, width: BOX + 8, height: HIGH + 8, rx: 9 }),
       draw("rect", { ...box, class: "box", rx: 6 }),
       draw("rect", { class: "inner", x: box.x + 3, y: box.y + 3, width: BOX - 6, height: HIGH - 6, rx: 4 }),
-      ...label, draw("text", { class: "caption", y: HIGH / 2 - 7, text: "" }), draw("text", { class: "mark", x: BOX / 2 - 9, y: -HIGH / 2 + 14, text: "" }));
+      draw("g", { class: "label" }), draw("text", { class: "caption", y: HIGH / 2 - 7, text: "" }), draw("text", { class: "mark", x: BOX / 2 - 9, y: -HIGH / 2 + 14, text: "" }));
     group.addEventListener("click", () => chooseNode(name));
     group.addEventListener("keydown", (event) => moveFocus(event, name));
     nodes.set(name, group);
@@ -72,7 +74,7 @@ function startTeam() {
     const graph = byId("graph");
     graph.replaceChildren(svg);
     graph.classList.toggle("large", box[3] > 1600);
-    const [x] = data.nodes[data.versions.at(-1).entry];
+    const [x] = data.nodes[data.versions.at(-1).entry] ?? Object.values(data.nodes)[0];
     graph.scrollLeft = (x - box[0]) * (svg.clientWidth / box[2]) - graph.clientWidth / 2;
   }
 
@@ -81,6 +83,7 @@ function startTeam() {
     if (here === undefined) return there === undefined ? "absent" : "removed";
     if (!before) return "";
     if (there === undefined) return "added";
+    if (isRun) return here === there ? "" : "added"; // a place with another agent
     const [one, other] = [now.agents[here], before.agents[there]];
     const same = here === there && one.prompt === other.prompt && String(one.tools) === String(other.tools);
     return same ? "" : "rewritten";
@@ -94,9 +97,11 @@ function startTeam() {
     let first = true;
     for (const [name] of order) {
       const [group, kind] = [nodes.get(name), kindOfNode(name, now, before)];
+      const said = (name in now.nodes ? now : before ?? now).names[name] ?? name;
+      nameNode(group.querySelector(".label"), said);
       const chosen = now.nodes[name] !== undefined && now.nodes[name] === shown.agent;
       group.setAttribute("class", `node ${kind} ${chosen ? "chosen" : ""}`);
-      group.setAttribute("aria-label", `${name}${WORDS[kind] ?? ""}${name === now.entry ? ", entry" : ""}${name === now.sink ? ", answers" : ""}`);
+      group.setAttribute("aria-label", `${said}${WORDS[kind] ?? ""}${name === now.entry ? ", entry" : ""}${name === now.sink ? ", answers" : ""}`);
       group.setAttribute("tabindex", kind !== "absent" && first ? "0" : "-1");
       if (kind !== "absent") first = false;
       group.querySelector(".mark").textContent = MARKS[kind] ?? "";

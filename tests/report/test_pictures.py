@@ -226,7 +226,10 @@ def test_stages_show_probabilities_and_the_state_before_and_after() -> None:
         ("task-state", "L1-io"),
         ("L1-io", "L2-search"),
     }
-    assert {node.id: node.caption for node in frame.graph.nodes}["L2-search"] == "probability 0.60"
+    assert {node.id: (node.name, node.caption) for node in frame.graph.nodes}["layer-2-2"] == (
+        "search",
+        "probability 0.60",
+    )
 
 
 def test_gradients_keep_the_way_that_they_flowed_and_have_a_bound() -> None:
@@ -274,7 +277,7 @@ HOSTILE_PANELS: tuple[Panel, ...] = (
 
 
 def make_hostile_page() -> str:
-    version = make_version(1, ("a", "b")).replace(
+    version = make_version(1, ("a", "constructor")).replace(
         panels=HOSTILE_PANELS, captions={"a": HOSTILE}, tag=HOSTILE, label=HOSTILE
     )
     return render_page(

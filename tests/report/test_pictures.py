@@ -223,8 +223,8 @@ def test_stages_show_probabilities_and_the_state_before_and_after() -> None:
     ]
     assert frame.graph
     assert {(edge.source, edge.target) for edge in frame.graph.edges} >= {
-        ("task-state", "L1-io"),
-        ("L1-io", "L2-search"),
+        ("task-state", "layer-1-1"),
+        ("layer-1-1", "layer-2-2"),
     }
     assert {node.id: (node.name, node.caption) for node in frame.graph.nodes}["layer-2-2"] == (
         "search",

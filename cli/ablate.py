@@ -21,10 +21,13 @@ from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.result_pages import keep_world
 from selfwire.runs.seeds import run_world
 from selfwire.runs.sizes import fit_study
+from selfwire.runtime.executors import WorkerOptions
 
 DEFAULTS = Study()
 WORLD_SEEDS = 20
-OF_WORLDS = ("method", "world", "seeds", "workers", "out", "keep")
+WORKERS = 2
+"""Processes by default."""
+OF_WORLDS = ("method", "world", "seeds", "workers", "executor", "ray_address", "out", "keep")
 """Parameters that go with a world."""
 
 
@@ -62,7 +65,7 @@ def ablate(
     ] = None,
     models: option_groups.Models,
     grading: option_groups.Grading,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    workers: option_groups.Workers,
     dry_run: options.DryRun = False,
     out: Annotated[
         Path | None, typer.Option(help="File of results (JSONL); runs that are in it are not run again.")
@@ -76,7 +79,7 @@ def ablate(
     if world is not None:
         idle = set(options.list_given_options(ctx)) - set(OF_WORLDS)
         options.refuse_unused(ctx, idle, f"the world {world!r} has tasks, sizes and systems of its own")
-        _run_world(method, world, seeds or WORLD_SEEDS, workers, out, keep)
+        _run_world(method, world, seeds or WORLD_SEEDS, workers.options.with_usual(WORKERS), out, keep)
         return
     study = Study(
         method=method,
@@ -98,7 +101,7 @@ def ablate(
         show_estimate(estimate_ablation(study))
         return
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
-    rows = run_ablation(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
+    rows = run_ablation(study, rows_file, workers.options.with_usual(WORKERS), lambda line: typer.echo(line, err=True))
     add_result(method=method, benchmark=benchmark, rows=rows, file=str(rows_file))
     output.make_console().print(build_table(study, rows, output.get_command_line()))
     if keep is not None:
@@ -110,11 +113,11 @@ def ablate(
         typer.echo(f"its page is {write_study_page(rows_file, page).resolve()}", err=True)
 
 
-def _run_world(method: str, name: str, seeds: int, workers: int, out: Path | None, keep: Path | None) -> None:
+def _run_world(method: str, name: str, seeds: int, workers: WorkerOptions, out: Path | None, keep: Path | None) -> None:
     found = load_world(method, name)
     if seeds < 2:
         raise ConfigError(f"an interval over seeds needs two of them, not {seeds}; give --seeds 2 or more")
-    results = run_world(found, seeds, workers, out, lambda line: typer.echo(line, err=True))
+    results = run_world(method, name, seeds, workers, out, lambda line: typer.echo(line, err=True))
     if keep is not None:
         keep_world(results, keep)
     add_result(method=method, world=name, rows=results)

@@ -17,7 +17,6 @@ from selfwire.evals.baselines.table import BASELINES
 from selfwire.graphs.method_names import CONTESTANTS, method_names
 from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.evaluation.request import Evolving, SystemSpec
-from selfwire.runs.evaluation.worker_processes import MANY, WORKERS
 from selfwire.runs.targets import GROUPS
 
 METHODS = tuple(name for name in method_names() if name not in CONTESTANTS)
@@ -33,10 +32,6 @@ Targets = Annotated[
     typer.Argument(help="Methods, baselines, saved teams; or all, methods, baselines; NAME=TARGET gives one a name."),
 ]
 Cap = Annotated[int | None, typer.Option(help="Most model calls for a task, for every system.")]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more systems, offline"),
-]
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ def compare(
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     max_errors: options.MaxErrors = None,
-    workers: Workers = None,
+    workers: option_groups.Workers,
     limits: Limits,
     results: option_groups.Results,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")] = None,

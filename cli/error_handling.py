@@ -9,7 +9,7 @@ import typer
 from selfwire.cli.error_words import format_in_one_line
 from selfwire.cli.exit_codes import INTERRUPTED, STOPPED, WRONG
 from selfwire.cli.json_output import add_result
-from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError
+from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, WorkerError
 from selfwire.core.secrets import mask_secrets
 from selfwire.core.values import mask_controls
 
@@ -39,7 +39,7 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
     """
     try:
         yield
-    except (BudgetError, OutageError, ModelError) as error:
+    except (BudgetError, OutageError, ModelError, WorkerError) as error:
         typer.echo(f"stopped: {mask_controls(mask_secrets(str(error)))}", err=True)
         add_result(error=format_in_one_line(error))
         say(False)

@@ -13,7 +13,7 @@ from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.exit_codes import FAILED
 from selfwire.cli.json_output import add_result
 from selfwire.cli.limits import Limits, parse_changes, refuse_without_resume
-from selfwire.cli.option_groups import Grading, Models, Results, select_group
+from selfwire.cli.option_groups import Grading, Models, Results, Workers, select_group
 from selfwire.cli.options import ConfigFields, Home, load_from_anywhere, parse_config_fields, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_estimate, show_standings, write_markdown
@@ -29,13 +29,14 @@ from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.standings import build_results_table
-from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
+from selfwire.runs.evaluation.worker_processes import MANY, choose_worker_count, run_on_workers
 from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evaluation
 from selfwire.runs.targets import require_saved
 from selfwire.runs.training import describe_router
 from selfwire.runs.workflow_checks import refuse_other_method
+from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -61,6 +62,7 @@ def evaluate(
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     max_errors: options.MaxErrors = None,
+    workers: Workers,
     limits: Limits,
     results: Results,
     home: Home = None,
@@ -121,7 +123,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         return
     if request.langsmith != "off":
         get_langsmith_address()  # there must be one before anything is written
-    choose_worker_count(request, given.get("workers", 1))  # refused before anything is written
+    _choose_workers(request, given)  # refused before anything is written
     with start_evaluation(request, folder, out=given["out"]) as run:
         _run_and_report(run, folder, given)
 
@@ -158,7 +160,7 @@ def parse_request(
 
 def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
     out, asked = output.make_console(), run.request
-    at_once, markdown = choose_worker_count(asked, given.get("workers", 1)), given.get("markdown")
+    workers, markdown = _choose_workers(asked, given), given.get("markdown")
     names = ", ".join(asked.targets)
     add_result(
         benchmark=asked.benchmark, split=asked.split, seed=asked.seed, tasks=len(run.tasks), measured=run.origins
@@ -173,7 +175,7 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
                 f"{format_count(evolving.iterations, 'iteration')} of {format_count(evolving.batch, 'task')}; "
                 "--evolve none measures their seed workflows"
             )
-        lines = _measure(run, home, at_once)
+        lines = _measure(run, home, workers)
         found = build_results_table(run, lines)
         _add_results(run, lines, found)
         show_standings(found)
@@ -212,14 +214,22 @@ def _add_results(run: Evaluation, lines: Sequence[SystemSummary], table: Table) 
     )
 
 
-def _measure(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
+def _measure(run: Evaluation, home: Path | None, workers: WorkerOptions) -> tuple[SystemSummary, ...]:
     out = output.make_console()
-    if workers > 1:
+    if not workers.is_local:
         with ContestProgress(len(run.request.entries), len(run.tasks), out) as contest:
-            return run_in_processes(run, home, workers, contest)
+            return run_on_workers(run, home, workers, contest)
     _evolve(run)
     with EvaluationProgress(out) as progress:
         return run_sync(run.execute(progress))
+
+
+def _choose_workers(request: EvaluationRequest, given: Mapping[str, Any]) -> WorkerOptions:
+    asked = select_group(Workers, given).options
+    if asked.executor == "ray":
+        choose_worker_count(request, asked.workers or MANY)
+        return asked
+    return asked.replace(workers=choose_worker_count(request, asked.workers))
 
 
 def _evolve(run: Evaluation) -> None:

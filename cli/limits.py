@@ -13,7 +13,7 @@ from selfwire.core.errors import ConfigError
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
 
-BESIDE = ("resume", "retry_failed", "home", "workers", "markdown", "max_errors", "as_json")
+BESIDE = ("resume", "retry_failed", "home", "workers", "executor", "ray_address", "markdown", "max_errors", "as_json")
 """Options that a run does not remember, as its results do not depend on them."""
 
 

@@ -15,6 +15,7 @@ from selfwire.evals.judge import read_rubric
 from selfwire.evals.own_data.fields import OwnData
 from selfwire.graphs.ready_tools import absolute_names
 from selfwire.runs.requests import ModelNames
+from selfwire.runtime.executors import WorkerOptions
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,44 @@ class Results:
         if self.upload_references and not self.langsmith:
             raise ConfigError("--upload-references says what --langsmith uploads; give both, or neither")
         return "references" if self.upload_references else "questions" if self.langsmith else "off"
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many workers there are, and where."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes, or tasks of a cluster at once; results do not depend on them.",
+            show_default="1 or 2 processes, or the cluster's processors",
+        ),
+    ] = None
+    executor: Annotated[
+        str, typer.Option(help="Where workers run: process, on this machine, or ray, on a cluster (selfwire[ray]).")
+    ] = "process"
+    ray_address: Annotated[
+        str, typer.Option(envvar="RAY_ADDRESS", help="With --executor ray: address of a running cluster.")
+    ] = ""
+
+    @property
+    def options(self) -> WorkerOptions:
+        """The options for jobs.
+
+        Raises:
+            ConfigError: there is no such executor, or no address of a cluster.
+        """
+        if self.executor not in ("process", "ray"):
+            raise ConfigError(f"there is no executor {self.executor!r}; give process or ray")
+        if self.executor == "ray" and not self.ray_address:
+            raise ConfigError(
+                "--executor ray needs a running cluster: start one with `ray start --head`, and give --ray-address or "
+                "set RAY_ADDRESS"
+            )
+        return WorkerOptions.model_validate(
+            {"workers": self.workers, "executor": self.executor, "ray_address": self.ray_address}
+        )
 
 
 Group = TypeVar("Group")

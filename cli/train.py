@@ -11,7 +11,7 @@ from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.json_output import add_result
 from selfwire.cli.limits import Limits, parse_changes, refuse_without_resume
-from selfwire.cli.option_groups import Grading, Models
+from selfwire.cli.option_groups import Grading, Models, Workers
 from selfwire.cli.options import (
     ConfigFields,
     Home,
@@ -36,6 +36,7 @@ from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evolution
 from selfwire.runs.training import OpenTraining, describe_router, resume_training, start_training
+from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.sync import run_sync
 
 COLUMNS = (
@@ -48,7 +49,7 @@ COLUMNS = (
 DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
-STUDY_ONLY = ("seeds", "sparse", "workers", "out")
+STUDY_ONLY = ("seeds", "sparse", "workers", "executor", "ray_address", "out")
 """Parameters of the learning test only."""
 SHARED = ("method", "family", "updates", "batch", "embedder")
 """Parameters that the learning test and a training on a benchmark share."""
@@ -94,7 +95,7 @@ def train(
     sparse: Annotated[
         bool, typer.Option("--sparse", help="With --family: make success by chance rare, about 1 %.")
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
+    workers: Workers,
     out: Annotated[
         Path | None,
         typer.Option(help="With --family: file of results (JSONL); seeds that are in it are not run again."),
@@ -106,7 +107,7 @@ def train(
         raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
     _refuse_useless_options(ctx, family)
     if family is not None:
-        _run_learning_test(ctx.params)
+        _run_learning_test(ctx.params, workers.options.with_usual(2))
         return
     folder = to_local_folder(home)
     if resume is not None:
@@ -221,7 +222,7 @@ def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> 
         out.print(STAMP)
 
 
-def _run_learning_test(given: dict[str, Any]) -> None:
+def _run_learning_test(given: dict[str, Any], workers: WorkerOptions) -> None:
     embedder = "minilm" if given["embedder"] == "auto" else given["embedder"]
     study = ErrandStudy(
         embedder=embedder,
@@ -234,7 +235,7 @@ def _run_learning_test(given: dict[str, Any]) -> None:
     def tell(line: str) -> None:
         typer.echo(line, err=True)
 
-    results = run_learning_test(study, given["seeds"], given["workers"], given["out"], tell)
+    results = run_learning_test(study, given["seeds"], workers, given["out"], tell)
     add_result(results=results)
     output.make_console().print(format_learning_test(study, results, output.get_command_line()))
 

@@ -72,6 +72,10 @@ class OutageError(StoppedError, CallError):
     """A provider is down, which is not the fault of a task: the run stops in a resumable state."""
 
 
+class WorkerError(StoppedError):
+    """Worker processes died again and again at the same job; the run stops in a resumable state."""
+
+
 class ReplyError(ModelError):
     """A model gave no valid reply, even after repair and one re-ask."""
 

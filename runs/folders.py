@@ -15,7 +15,7 @@ from selfwire.runtime.storage import home_folder
 JOURNAL = "journal.sqlite"
 CHECKPOINTS = "checkpoints.sqlite"
 PARTS = "parts"
-"""Folder in a run's folder with a folder per system that runs in a worker process."""
+"""Folder in a run's folder with a folder per job of a worker."""
 SUMMARY = "summary"
 """Name of the journal's note with a run's command, method and status: a JSON object of short values."""
 

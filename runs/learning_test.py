@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study
+from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_seed
 from selfwire.runs.seeds import SeedRow, run_kept_seeds
+from selfwire.runtime.executors import WorkerOptions
+from selfwire.runtime.jobs import Job, Report
 
 
 def run_learning_test(
     study: ErrandStudy,
     seeds: int,
-    workers: int,
+    workers: WorkerOptions,
     out: Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[SeedResult]:
@@ -27,9 +30,15 @@ def run_learning_test(
     return run_kept_seeds(
         study,
         seeds,
-        lambda left: run_study(study, left, workers),
+        lambda seed: Job.of(f"seed {seed}", run_errands_seed, study=study, seed=seed),
         SeedRow[SeedResult],
+        workers,
         out,
         tell,
         lambda result: f"{result.solved['trained']:.2f} solved",
     )
+
+
+def run_errands_seed(report: Report, study: dict[str, Any], seed: int) -> SeedResult:
+    """All systems on one seed's errands."""
+    return run_seed(ErrandStudy.model_validate(study), seed)

@@ -1,15 +1,17 @@
 """A study seed by seed, each result kept as it comes; and a method's world, run so."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.evals.studies.gains import SeedOutcome, WorldResult
-from selfwire.evals.studies.worlds import World, run_seeds
+from selfwire.evals.studies.worlds import load_world
 from selfwire.runs.ablation.rows import StudyRow, append_row, read_rows
 from selfwire.runs.run_record import compute_code_hash
+from selfwire.runtime.executors import WorkerOptions, open_executor
+from selfwire.runtime.jobs import Job, Report, run_jobs
 
 Result = TypeVar("Result", bound=SeedOutcome)
 
@@ -23,8 +25,9 @@ class SeedRow(StudyRow, Generic[Result]):
 def run_kept_seeds(
     parameters: FrozenModel,
     seeds: int,
-    run: Callable[[Sequence[int]], Generator[Result, None, None]],
+    make_job: Callable[[int], Job],
     schema: type[SeedRow[Result]],
+    workers: WorkerOptions,
     out: Path | None,
     tell: Callable[[str], None],
     describe: Callable[[Result], str],
@@ -33,6 +36,7 @@ def run_kept_seeds(
 
     Args:
         parameters: everything that results depend on, beside the seed and the code.
+        make_job: the job whose result is that of a seed.
         out: JSONL of the rows; rows in it are not run again. Nothing is kept if None.
         tell: gets a line before the first seed and after each.
         describe: a result in a few words.
@@ -45,23 +49,36 @@ def run_kept_seeds(
     found = {row.result.seed: row.result for row in kept if row.result.seed < seeds}
     left = [seed for seed in range(seeds) if seed not in found]
     tell(f"{seeds} seeds, {len(found)} of them done")
-    with closing(run(left)) as results:
-        for result in results:
-            found[result.seed] = result
+    with open_executor(workers) as executor:
+        for ended in run_jobs(deque(map(make_job, left)), executor):
+            row = schema.model_validate({"study": key, "result": ended.result})
+            found[row.result.seed] = row.result
             if out:
-                append_row(out, schema(study=key, result=result))
-            tell(f"seed {result.seed}: {describe(result)}; {seeds - len(found)} seeds left")
+                append_row(out, row)
+            tell(f"seed {row.result.seed}: {describe(row.result)}; {seeds - len(found)} seeds left")
     return [found[seed] for seed in range(seeds)]
 
 
 def run_world(
-    world: World, seeds: int, workers: int, out: Path | None, tell: Callable[[str], None]
+    method: str, name: str, seeds: int, workers: WorkerOptions, out: Path | None, tell: Callable[[str], None]
 ) -> list[WorldResult]:
-    """Run a world for the seeds that have no row yet; as `run_kept_seeds`."""
+    """Run a method's world for the seeds that have no row yet; as `run_kept_seeds`."""
 
-    def run(left: Sequence[int]) -> Generator[WorldResult, None, None]:
-        return run_seeds(world.run_seed, left, workers)
+    def make_job(seed: int) -> Job:
+        return Job.of(f"seed {seed}", run_world_seed, method=method, name=name, seed=seed)
 
     return run_kept_seeds(
-        world.parameters, seeds, run, SeedRow[WorldResult], out, tell, lambda result: f"{len(result.figures)} systems"
+        load_world(method, name).parameters,
+        seeds,
+        make_job,
+        SeedRow[WorldResult],
+        workers,
+        out,
+        tell,
+        lambda result: f"{len(result.figures)} systems",
     )
+
+
+def run_world_seed(report: Report, method: str, name: str, seed: int) -> Any:
+    """All systems in the world of one seed."""
+    return load_world(method, name).run_seed(seed)

@@ -1,47 +1,106 @@
-"""Pools of worker processes that end with their parent."""
+"""Worker processes of this machine, which end with their parent."""
 
+import json
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from selfwire.runtime.jobs import Ended, Event, Job, read_end, run_job
+
+PAUSE = 0.2
+"""Most seconds of a wait for events."""
+END = 5.0
+"""Seconds until a process that was asked to end is killed."""
 
 
-@contextmanager
-def open_process_pool(
-    workers: int, initialise: Callable[..., None] | None = None, *given: Any
-) -> Iterator[ProcessPoolExecutor]:
-    """Fresh processes, as forks would inherit threads; an error in the block ends them at once.
+class _Worker(NamedTuple):
+    process: Any  # of the context "spawn", whose class typeshed has for each system alone
+    pipe: "Connection[Any, Any]"
 
-    They end with this process too, however that ends.
 
-    Args:
-        initialise: called in every process with the arguments `given`.
+class ProcessExecutor:
+    """Fresh processes, as forks would inherit threads; one that has died is replaced.
+
+    They end with this process, however that ends, and at once where an error leaves the block.
     """
-    before, context = set(multiprocessing.active_children()), multiprocessing.get_context("spawn")
-    arguments = (initialise, given)
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=arguments) as pool:
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._idle: list[_Worker] = []
+        self._busy: dict[Connection[Any, Any], tuple[_Worker, Job]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        everyone = [*self._idle, *(worker for worker, _ in self._busy.values())]
+        for worker in everyone:
+            worker.pipe.close()  # which ends an idle one
+            if error is not None:
+                worker.process.terminate()
+        for worker in everyone:
+            worker.process.join(END)
+            worker.process.kill()
+            worker.process.join()
+
+    def start(self, job: Job) -> None:
+        """Give a job to an idle process, or to a new one."""
+        worker = self._idle.pop() if self._idle else _start_worker()
+        self._busy[worker.pipe] = worker, job
+        with suppress(OSError):  # it has died, which `wait` finds
+            worker.pipe.send(job.text)
+
+    def wait(self) -> Sequence[Event | Ended]:
+        """Events and ends of jobs; waits shortly where there are none."""
+        return [self._read(pipe) for pipe in wait([*self._busy], PAUSE) if isinstance(pipe, Connection)]
+
+    def _read(self, pipe: "Connection[Any, Any]") -> Event | Ended:
+        worker, job = self._busy[pipe]
         try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in set(multiprocessing.active_children()) - before:
-                process.terminate()
-            raise
+            is_end, text = pipe.recv()
+        except (EOFError, OSError):
+            del self._busy[pipe]
+            worker.process.join()
+            return Ended(job, died=True)
+        if not is_end:
+            event: Event = json.loads(text)
+            return event
+        del self._busy[pipe]
+        self._idle.append(worker)
+        return read_end(job, text)
 
 
-def _begin(initialise: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
-    """Leave Ctrl-C to the parent process, and end with it."""
+def _start_worker() -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve_jobs, args=(theirs,))
+    process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def serve_jobs(pipe: "Connection[Any, Any]") -> None:
+    """Run jobs one after another until the parent closes its end of the pipe or ends; Ctrl-C is the parent's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    def follow() -> None:
-        if parent := multiprocessing.parent_process():
-            parent.join()
-            os._exit(1)
+    def report(event: Event) -> None:
+        pipe.send((False, json.dumps(event)))
 
-    threading.Thread(target=follow, daemon=True).start()
-    if initialise:
-        initialise(*given)
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send((True, run_job(pipe.recv(), report)))
+
+
+def _end_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)

@@ -130,7 +130,15 @@ def read_header(path: Path) -> JournalHeader:
     return JournalHeader(facts, holder=json.loads(holder[0]) if holder else "another process")
 
 
-def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[str], bodies: bool = False) -> None:
+def copy_rows(
+    source: Path,
+    into: Path,
+    *,
+    runs: Sequence[str],
+    notes: Sequence[str] = (),
+    tasks: Sequence[str] | None = None,
+    bodies: bool = False,
+) -> None:
     """Copy calls and notes from one journal into another, in which they replace equal keys. Blocks.
 
     A journal that is open finds the notes and bodies at once, and the calls when it is opened again.
@@ -138,17 +146,19 @@ def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[
     Args:
         runs: runs whose calls are copied.
         notes: beginnings of the names of the notes that are copied.
+        tasks: whose calls are copied; None for all.
     """
     read_header(source)
     read_header(into)
-    named = " OR ".join("substr(name, 1, length(?)) = ?" for _ in notes)
+    named = " OR ".join("substr(name, 1, length(?)) = ?" for _ in notes) or "FALSE"
+    among = "" if tasks is None else "AND task IN (SELECT value FROM json_each(?)) "
     with closing(open_connection(str(into))) as connection:
         connection.execute("ATTACH DATABASE ? AS source", (f"{source.resolve().as_uri()}?mode=rw",))
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
             "INSERT OR REPLACE INTO main.calls SELECT * FROM source.calls "
-            "WHERE json_extract(scope, '$.run') IN (SELECT value FROM json_each(?)) ORDER BY rowid",
-            (json.dumps(list(runs)),),
+            f"WHERE json_extract(scope, '$.run') IN (SELECT value FROM json_each(?)) {among}ORDER BY rowid",
+            [json.dumps(list(some)) for some in (runs, tasks) if some is not None],
         )
         copy_notes = f"INSERT OR REPLACE INTO main.notes SELECT * FROM source.notes WHERE {named}"
         connection.execute(copy_notes, [text for note in notes for text in (note, note)])

@@ -28,9 +28,17 @@ def is_held(path: Path) -> bool:
 
 
 class Lease:
-    """Holds `<path>.lease` until it is released or the process ends; raises JournalError if it is held already."""
+    """Holds `<path>.lease` until it is released or the process ends.
 
-    def __init__(self, path: Path, holder: str = "another process") -> None:
+    Args:
+        holder: of the file, for the message.
+        patience: seconds for which a lease that is held is waited for.
+
+    Raises:
+        JournalError: it is held.
+    """
+
+    def __init__(self, path: Path, holder: str = "another process", patience: float = BRIEFLY) -> None:
         self._file = path.with_name(path.name + ".lease")
         # opening and closing a file that exists would drop its locks
         with explain_unwritable(self._file), contextlib.suppress(FileExistsError):
@@ -38,7 +46,7 @@ class Lease:
         with explain_unwritable(self._file):
             if not os.access(self._file, os.W_OK):  # SQLite would lock it for reading, as many may
                 raise PermissionError("it is read-only")
-        self._lock = sqlite3.connect(self._file, timeout=BRIEFLY, isolation_level=None, check_same_thread=False)
+        self._lock = sqlite3.connect(self._file, timeout=patience, isolation_level=None, check_same_thread=False)
         try:
             self._lock.execute("PRAGMA journal_mode = MEMORY")
             self._lock.execute("BEGIN IMMEDIATE")

@@ -1,8 +1,7 @@
 """Does the router learn? The trained head against choosers without learning, on held-out errands, over seeds."""
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +28,6 @@ from selfwire.evals.studies.errand_runs import (
     run_errand,
 )
 from selfwire.evals.studies.gains import SeedOutcome
-from selfwire.evals.studies.worlds import run_seeds
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.runtime.embeddings import load_embedder
@@ -81,11 +79,6 @@ class SeedResult(SeedOutcome):
     solved: dict[str, float]
     positive: float
     curve: Curve
-
-
-def run_study(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> Generator[SeedResult, None, None]:
-    """Run the study for each seed, as `run_seeds`."""
-    return run_seeds(partial(run_seed, study), seeds, workers)
 
 
 def run_seed(study: ErrandStudy, seed: int) -> SeedResult:

@@ -4,20 +4,15 @@ A method's worlds are modules of the package of its name beside this file, each 
 in `WORLDS`.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel
 from selfwire.evals.studies.gains import Claim, Scale, WorldResult, format_gains
-from selfwire.runtime.child_processes import open_process_pool
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -66,16 +61,3 @@ def _find_names(method: str) -> tuple[str, ...]:
     package = f"{__package__}.{method}"
     found: tuple[str, ...] = import_module(package).WORLDS if method.isidentifier() and find_spec(package) else ()
     return found
-
-
-def run_seeds(run: Callable[[int], Result], seeds: Sequence[int], workers: int) -> Generator[Result, None, None]:
-    """Run a study for each seed, in processes of one thread; yields results as they come.
-
-    They do not depend on the number of processes, which end where the iteration is left.
-    """
-    if workers == 1 or len(seeds) < 2:
-        yield from map(run, seeds)
-        return
-    with open_process_pool(workers) as pool:
-        for done in as_completed([pool.submit(run, seed) for seed in seeds]):
-            yield done.result()

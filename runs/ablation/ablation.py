@@ -1,25 +1,27 @@
 """Runs a study: independent evolutions or evaluations in a pool of processes, each result kept as it comes."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
+from typing import Any
 
 from selfwire.graphs.variants import FULL, RANDOM
 from selfwire.runs import evolution as evolutions
 from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.files import begin_study
-from selfwire.runs.ablation.plan import Operations, Study
+from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
-from selfwire.runtime.child_processes import open_process_pool
+from selfwire.runtime.executors import WorkerOptions, open_executor
+from selfwire.runtime.jobs import Job, Report, run_jobs
 
 
 def run_ablation(
-    study: Study, out: Path, *, workers: int = 2, tell: Callable[[str], None] = lambda line: None
+    study: Study, out: Path, workers: WorkerOptions, tell: Callable[[str], None] = lambda line: None
 ) -> tuple[Row, ...]:
-    """Run the runs of a study that have no row yet, in worker processes.
+    """Run the runs of a study that have no row yet, on workers.
 
     Args:
         out: JSONL of the rows; rows in it are not run again.
@@ -37,12 +39,13 @@ def run_ablation(
         evolutions.validate_request(study.request(FULL, 0), None)
     else:
         lifecycle.validate_request(study.evaluation(FULL, 0), None)
-    schema: type[Row] = EvolutionRow if study.evolves else EvaluationRow
+    schema = _get_schema(study)
     rows = {row.key: row for row in read_rows(out, key, schema)}
     begin_study(study, out)
     todo = [one for one in wanted if one not in rows]
+    at_once = f", {workers.workers} at a time" if workers.workers else ""
     what = "evolutions" if study.evolves else "evaluations"
-    tell(f"{len(wanted)} {what}, {len(wanted) - len(todo)} of them done, {workers} at a time")
+    tell(f"{len(wanted)} {what}, {len(wanted) - len(todo)} of them done{at_once}")
     since = time.monotonic()
 
     def keep(row: Row) -> None:
@@ -69,9 +72,16 @@ def format_progress(row: Row, made: int, total: int, seconds: float) -> str:
     )
 
 
-def measure_variant(study: Study, key: str, name: str, seed: int, edits: Operations | None = None) -> Row:
+def measure_variant(report: Report, study: dict[str, Any], key: str, name: str, seed: int, edits: Any = None) -> Row:
     """Run one variant with one seed."""
-    return evolution(study, key, name, seed, edits) if study.evolves else evaluation(study, key, name, seed)
+    chosen = Study.model_validate(study)
+    if not chosen.evolves:
+        return evaluation(chosen, key, name, seed)
+    return evolution(chosen, key, name, seed, edits)
+
+
+def _get_schema(study: Study) -> type[Row]:
+    return EvolutionRow if study.evolves else EvaluationRow
 
 
 def _run(
@@ -79,26 +89,27 @@ def _run(
     key: str,
     todo: Sequence[tuple[str, int]],
     rows: Mapping[tuple[str, int], Row],
-    workers: int,
+    workers: WorkerOptions,
     keep: Callable[[Row], None],
 ) -> None:
     """Run seed by seed, so that a stopped study has whole seeds; random waits for full."""
-    waiting = sorted(todo, key=lambda one: one[1])
-    running: set[Future[Row]] = set()
-    faults: list[BaseException] = []
-    with open_process_pool(workers) as pool:
-        while running or (waiting and not faults):
-            ready = [] if faults else [one for one in waiting if one[0] != RANDOM or (FULL, one[1]) in rows]
-            for name, seed in ready[: workers - len(running)]:
-                waiting.remove((name, seed))
-                full = rows[FULL, seed] if name == RANDOM else None
-                edits = full.operations if isinstance(full, EvolutionRow) else None
-                running.add(pool.submit(measure_variant, study, key, name, seed, edits))
-            ended, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in ended:
-                fault = future.exception()
-                faults += [fault] if fault else []
-                if not fault:
-                    keep(future.result())
-    if faults:
-        raise faults[0]
+    later = sorted(todo, key=lambda one: one[1])
+
+    def take_ready() -> list[Job]:
+        ready = [one for one in later if one[0] != RANDOM or (FULL, one[1]) in rows]
+        for one in ready:
+            later.remove(one)
+        return [_make_job(study, key, *one, rows) for one in ready]
+
+    with open_executor(workers) as executor:
+        waiting = deque(take_ready())
+        for ended in run_jobs(waiting, executor):
+            keep(_get_schema(study).model_validate(ended.result))
+            waiting.extendleft(reversed(take_ready()))
+
+
+def _make_job(study: Study, key: str, name: str, seed: int, rows: Mapping[tuple[str, int], Row]) -> Job:
+    full = rows[FULL, seed] if name == RANDOM else None
+    edits = full.operations if isinstance(full, EvolutionRow) else None
+    what = f"{name} with seed {seed}"
+    return Job.of(what, measure_variant, study=study, key=key, name=name, seed=seed, edits=edits)

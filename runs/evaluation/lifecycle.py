@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from platform import node
 
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.task import Task
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenModel
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.evaluation.rows import ResultsFile
@@ -43,8 +46,24 @@ RESULTS = "results.jsonl"
 """Name of the file of results in a run's folder."""
 OUT = "out"
 """Name of the journal's note that says where else the results go."""
+SLICE = "slice"
+"""Name of the note with what a shard is of its run."""
 SEEN = "seen"
 """Name of the journal's note that holds marks of the tasks that systems have learned from."""
+
+
+class Slice(FrozenModel):
+    """What a shard is of its run.
+
+    Args:
+        whole: the request of the run, by which its tasks are drawn.
+        tasks: ids of the shard's own.
+        with_rule: whether it measures the benchmark's own rule on them too.
+    """
+
+    whole: EvaluationRequest
+    tasks: tuple[str, ...]
+    with_rule: bool
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
         out: file of results; one in the run's folder if None.
         retry_failed: whether a resumed run asks again for replies that were of no use.
         budget_address: where the processes of the run share its budget; None if one process has it.
+        part: what it is of a run if it is a shard.
     """
 
     request: EvaluationRequest
@@ -66,6 +86,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
     out: Path | None = None
     retry_failed: bool = False
     budget_address: str | None = None
+    part: Slice | None = None
 
     @property
     def command(self) -> str:
@@ -82,12 +103,14 @@ class EvaluationPlan(RunPlan[Evaluation]):
         await journal.put_note(OUT, None if self.out is None else str(self.out))
         await journal.put_note(SEEN, [sorted(self.known.marks), self.known.tasks])
         await note_workflows(journal, self.workflows)
+        if self.part:
+            await journal.put_note(SLICE, self.part.model_dump(mode="json"))
 
     @contextmanager
     def open(self, journal: Journal) -> Iterator[Evaluation]:
         """The run on its journal."""
         request, folder = self.request, get_runs_folder(self.home) / journal.run
-        evolutions = make_evolutions(request, folder, self.home)
+        evolutions = () if self.part else make_evolutions(request, folder, self.home)
         before = sum((one.spent for one in evolutions), journal.spend())
         elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
         ledger = open_ledger(self.budget_address, request.budget, before, elapsed=elapsed)
@@ -119,6 +142,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
                 out=Path(out) if out else folder / RESULTS,
                 notices=self.notices,
                 retry_failed=self.retry_failed,
+                measures_rule=self.part is None or self.part.with_rule,
             )
         finally:
             run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
@@ -168,32 +192,78 @@ def resume_evaluation(
     return plan.resume(path, retry_failed=retry_failed)
 
 
-@contextmanager
-def open_shard(shard: Shard) -> Iterator[Evaluation]:
-    """One system of a run that has started, in a journal of its own; tasks and scopes of calls are the run's.
+def load_plan(run: str, home: Path | None) -> EvaluationPlan:
+    """What a run executes that has started; nothing is written.
 
     Raises:
-        JournalError: a journal cannot be used.
+        JournalError: it is not an evaluation.
     """
-    whole, name = _load_plan(shard.whole, shard.home), shard.name
+    return _load_plan(get_run_folder(home, run) / JOURNAL, home)
+
+
+def create_shard(
+    whole: EvaluationPlan, shard: Shard, workflow: LoadedWorkflow, tasks: Sequence[Task], *, with_rule: bool
+) -> Usage:
+    """Make the journal of a shard, with what the run has done for its tasks already; returns the cost of that.
+
+    Args:
+        whole: the run.
+        workflow: of the system.
+
+    Raises:
+        JournalError: it cannot be made.
+    """
+    ids = [task.id for task in tasks]
     plan = replace(
         whole,
-        retry_failed=shard.retry_failed,
-        budget_address=shard.budget_address,
-        request=whole.request.alone(name),
-        workflows={name: whole.workflows[name]},
+        request=whole.request.alone(shard.name),
+        workflows={shard.name: workflow},
+        tasks=tuple(tasks),
         out=shard.own.with_name(RESULTS),
+        part=Slice(whole=whole.request, tasks=tuple(ids), with_rule=with_rule),
     )
     plan.create_journal(shard.own, shard.run).close()
-    shard.copy_from_run()
-    with plan.resume(shard.own, retry_failed=shard.retry_failed) as run:
+    return shard.copy_from_run(ids)
+
+
+@contextmanager
+def open_shard(
+    path: Path, home: Path | None, *, retry_failed: bool, budget_address: str | None = None
+) -> Iterator[Evaluation]:
+    """A shard by its journal; tasks and scopes of calls are the run's.
+
+    Args:
+        budget_address: where the run's budget is shared; None if it has none.
+
+    Raises:
+        ConfigError: there is no such file.
+        JournalError: it cannot be used.
+    """
+    if not path.exists():
+        raise ConfigError(f"{path} is not there on {node()}; name a folder with --home that all machines share")
+    with closing(Journal.open_read_only(path)) as journal:
+        part = Slice.model_validate(run_sync(journal.get_note(SLICE)))
+    whole, own = _make_plan(part.whole, path, home), set(part.tasks)
+    plan = replace(
+        whole,
+        request=load_request(path, EvaluationRequest),
+        tasks=tuple(task for task in whole.tasks if task.id in own),
+        part=part,
+        retry_failed=retry_failed,
+        budget_address=budget_address,
+    )
+    with plan.resume(path, retry_failed=retry_failed) as run:
         yield run
 
 
 def _load_plan(
     path: Path, home: Path | None, limits: Mapping[str, float] | None = None, structured: Structured | None = None
 ) -> EvaluationPlan:
-    request = with_changes(load_request(path, EvaluationRequest), limits, structured)
+    return _make_plan(with_changes(load_request(path, EvaluationRequest), limits, structured), path, home)
+
+
+def _make_plan(request: EvaluationRequest, path: Path, home: Path | None) -> EvaluationPlan:
+    """What a request says, with the workflows that a journal has from the start."""
     embedder, notices = load_models_embedder(request.models)
     workflows, known = get_start_notes(path)
     return EvaluationPlan(request, home, embedder, notices, *load_request_tasks(request, known), workflows, known)

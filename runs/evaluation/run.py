@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from selfwire.core.errors import SelfwireError
+from selfwire.core.errors import SelfwireError, format_error
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
@@ -62,6 +62,7 @@ class Evaluation:
         judge: pays for the calls of a model that grades; None if none does.
         notices: what the user should know.
         retry_failed: whether replies on record that were of no use are asked for again.
+        measures_rule: whether the benchmark's own rule is measured too.
         get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
     """
 
@@ -78,6 +79,7 @@ class Evaluation:
     judge: Ledger | None = None
     notices: tuple[str, ...] = ()
     retry_failed: bool = False
+    measures_rule: bool = True
     get_rollout_runner: Callable[[System], RolloutRunner] = lambda one: stream_rollouts
     _noted: float = field(default=-math.inf, init=False)
 
@@ -161,11 +163,29 @@ class Evaluation:
             BudgetError, OutageError: it stopped early and can be resumed; the rows so far are written.
         """
         with self.journal.on_this_loop():
-            async with track_status(self):
-                await self._run_all(on_event)
-            lines = await self.write_results(complete=True)
-            await note_status(self, "finished", score=lines[-1].score if len(lines) == 2 else None)
-            return lines
+            await self.measure(on_event)
+            return await self.finish()
+
+    async def measure(self, on_event: Callable[[Event], None] = lambda event: None) -> None:
+        """Run tasks without a row or with an error; raises as `execute`."""
+        async with track_status(self):
+            await self._run_all(on_event)
+
+    async def finish(self) -> tuple[SystemSummary, ...]:
+        """Write the file of results, and note that the run is finished; return the table's lines."""
+        lines = await self.write_results(complete=True)
+        await note_status(self, "finished", score=lines[-1].score if len(lines) == 2 else None)
+        return lines
+
+    async def measure_rule(self) -> None:
+        """Run the benchmark's own rule on tasks without a row."""
+        await self._run(self.systems[0], 0, self._rule_context, lambda event: None)
+
+    async def note_error(self, name: str, task: Task, error: SelfwireError) -> None:
+        """Keep a row of a system's task that ended as an error elsewhere."""
+        done = Trajectory(question=task.question, workflow=self.workflows[name].workflow.fingerprint)
+        scope = Scope(run=f"{self.run}/{name}", seed=self.request.seed, phase=PHASE)
+        await self._save_row(name, task, done.as_failed(format_error(error)), scope)
 
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """Write the rows so far to the file of results; return the table's lines."""
@@ -186,6 +206,10 @@ class Evaluation:
             async for _, rows in self._read([_note(one.name, task.id) for task in self.tasks]):
                 for row in rows:
                     yield row
+
+    async def get_rows(self, name: str, tasks: Sequence[Task]) -> list[TaskRow]:
+        """The rows that there are of a system on some tasks."""
+        return [row async for _, rows in self._read([_note(name, task.id) for task in tasks]) for row in rows]
 
     async def _read(self, names: Sequence[str]) -> AsyncIterator[tuple[list[str], list[TaskRow]]]:
         """The rows that there are of those, some at a time, and the texts in which the journal holds them."""
@@ -211,11 +235,8 @@ class Evaluation:
             except SelfwireError as error:
                 stopped.append(error)
 
-        at_once = min(self.request.concurrency, BESIDE)
-        free = replace(self.rollout_context, ledger=Ledger(), capped=False, concurrency=at_once)
-        judged = replace(self.rollout_context, capped=True, calls_per_task=0)
-        ruled = self._run(rule, 0, judged if self.judge else free, on_event)
         with freeze_gc():
+            ruled = self._run(rule, 0, self._rule_context, on_event) if self.measures_rule else _do_nothing()
             if self.judge or self.request.concurrency == 1:
                 await ruled
                 await one_after_another()
@@ -223,6 +244,14 @@ class Evaluation:
                 await run_together([one_after_another(), ruled])
         if stopped:
             raise stopped[0]
+
+    @property
+    def _rule_context(self) -> RolloutContext:
+        """Where the benchmark's own rule is graded, whose calls no task pays for."""
+        if self.judge:
+            return replace(self.rollout_context, capped=True, calls_per_task=0)
+        at_once = min(self.request.concurrency, BESIDE)
+        return replace(self.rollout_context, ledger=Ledger(), capped=False, concurrency=at_once)
 
     async def _run(self, one: System, number: int, context: RolloutContext, on_event: Callable[[Event], None]) -> None:
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
@@ -246,7 +275,7 @@ class Evaluation:
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
             nonlocal pending
-            count.add(await self._save_row(one, task, found[0], scope))
+            count.add(await self._save_row(one.name, task, found[0], scope))
             pending, now = True, time.monotonic()
             await self._note_time(now)
             if count.tasks == len(self.tasks) or now - last >= TOLD_EVERY:
@@ -258,15 +287,15 @@ class Evaluation:
             if pending:  # it was stopped
                 tell()
 
-    async def _save_row(self, one: System, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
+    async def _save_row(self, name: str, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
         spent = done.usage
         if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
             here: dict[str, str | int] = {"run": scope.run, "iteration": 0, "phase": PHASE, "task": task.id}
             judged = await self.journal.spend_at(**here, node=JUDGE_NODE)
             spent = (await self.journal.spend_at(**here)).subtract(judged)
         body = done.model_dump_json(exclude_defaults=True)
-        row = make_task_row(one.name, task.question, done, spent, hash_body(body))
-        await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), row.trajectory, body)
+        row = make_task_row(name, task.question, done, spent, hash_body(body))
+        await self.journal.keep(_note(name, task.id), row.model_dump_json(), row.trajectory, body)
         return row
 
     async def _note_time(self, now: float) -> None:
@@ -299,6 +328,10 @@ async def note_workflows(journal: Journal, workflows: Mapping[str, LoadedWorkflo
     """Keep the systems' workflows in the journal."""
     bodies = {name: await journal.put_body(one.model_dump(mode="json")) for name, one in workflows.items()}
     await journal.put_note(WORKFLOWS, bodies)
+
+
+async def _do_nothing() -> None:
+    pass
 
 
 def _note(name: str, task: str = "") -> str:

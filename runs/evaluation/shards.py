@@ -1,30 +1,35 @@
-"""One system of a run, in its own journal, which is merged into the run's when the system is done."""
+"""Some tasks of one system of a run, in their own journal, which is merged into the run's when they are done."""
 
 import shutil
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from selfwire.core.usage import Usage
 from selfwire.runs.evaluation.run import ROWS
 from selfwire.runs.evaluation.systems import TRIVIAL
 from selfwire.runs.folders import JOURNAL, PARTS, get_runs_folder
+from selfwire.runtime.journal import Journal
 from selfwire.runtime.journal_file import copy_rows, read_header
 from selfwire.runtime.lease import Lease
+
+PATIENCE = 10.0
+"""Seconds for which the end of a worker is waited for that has lost its parent or its node."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One system of a run.
+    """Some tasks of one system of a run.
 
     Attributes:
-        retry_failed: whether replies on record that were of no use are asked for again.
-        budget_address: where the run's budget is shared; None if it has none.
+        number: counts the shards of a system.
     """
 
     run: str
     name: str
+    number: int
     home: Path | None
-    retry_failed: bool = False
-    budget_address: str | None = None
 
     @property
     def whole(self) -> Path:
@@ -34,34 +39,45 @@ class Shard:
     @property
     def own(self) -> Path:
         """The journal of the shard."""
-        return self.whole.parent / PARTS / self.name / JOURNAL
+        return self.whole.parent / PARTS / f"{self.number}-{self.name}" / JOURNAL
 
-    def copy_from_run(self) -> None:
-        """Copy the run's rows of this system into the shard's journal, which must not be open."""
-        copy_rows(self.whole, self.own, runs=self._runs, notes=self._notes)
+    def copy_from_run(self, tasks: Sequence[str]) -> Usage:
+        """Copy the calls that the run has made for these tasks into the shard's journal, which must not be open.
 
-    def merge_into_run(self) -> None:
+        Returns:
+            Their cost.
+        """
+        copy_rows(self.whole, self.own, runs=self._runs, tasks=tasks)
+        return self._compute_spend()
+
+    def merge_into_run(self, before: Usage | None = None) -> Usage:
         """Copy the shard's rows into the run's journal, and remove the shard.
+
+        Args:
+            before: what `copy_from_run` has returned.
+
+        Returns:
+            The cost of what the shard has done since then.
 
         Raises:
             JournalError: a process is at work on it.
         """
-        if not self.own.exists():
-            return
-        lease = Lease(self.own)
+        lease = Lease(self.own, patience=PATIENCE)
         try:
-            copy_rows(self.own, self.whole, runs=self._runs, notes=self._notes, bodies=True)
+            spent = self._compute_spend().subtract(before or Usage())
+            copy_rows(self.own, self.whole, runs=self._runs, notes=[f"{ROWS}/"], bodies=True)
             shutil.rmtree(self.own.parent)
         finally:
             lease.release()
+        return spent
+
+    def _compute_spend(self) -> Usage:
+        with closing(Journal.open_read_only(self.own)) as journal:
+            return journal.spend()
 
     @property
     def _runs(self) -> list[str]:
         return [f"{self.run}/{name}" for name in (self.name, TRIVIAL)]
-
-    @property
-    def _notes(self) -> list[str]:
-        return [f"{ROWS}/{name}/" for name in (self.name, TRIVIAL)]
 
 
 def merge_leftover_shards(run: str, home: Path | None) -> None:
@@ -71,13 +87,14 @@ def merge_leftover_shards(run: str, home: Path | None) -> None:
         JournalError: the run or one of them is at work.
     """
     folder = get_runs_folder(home) / run
-    left = [Shard(run, path.parent.name, home) for path in sorted((folder / PARTS).glob(f"*/{JOURNAL}"))]
-    if not left:
+    paths = sorted((folder / PARTS).glob(f"*/{JOURNAL}"))
+    if not paths:
         return
     whole = folder / JOURNAL
     lease = Lease(whole, holder=read_header(whole).holder)  # a run that is at work may be about to open them
     try:
-        for shard in left:
-            shard.merge_into_run()
+        for path in paths:
+            number, _, name = path.parent.name.partition("-")
+            Shard(run, name, int(number), home).merge_into_run()
     finally:
         lease.release()

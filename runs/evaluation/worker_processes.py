@@ -1,34 +1,34 @@
-"""Systems in worker processes: each has a journal below the run's folder, which is merged into the run's own.
+"""An evaluation on workers: tasks in slices, each with a journal below the run's folder, merged into the run's own.
 
-The rows are the same however many processes there are, and a run can be resumed with another number of them.
+The rows are the same however many workers there are and wherever they run, and a run can be resumed with others.
 """
 
 import math
-import multiprocessing
 import os
-import time
-from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field
-from multiprocessing.queues import SimpleQueue
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError, WorkerError
+from selfwire.core.task import Task
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.runs.estimates import estimate_evolution_calls
-from selfwire.runs.evaluation.lifecycle import get_start_notes, open_shard
-from selfwire.runs.evaluation.pre_evolution import Evolution
+from selfwire.runs.evaluation.lifecycle import EvaluationPlan, create_shard, load_plan
+from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.evaluation.run import Evaluation, Event, note_workflows
 from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.evaluation.worker_jobs import evolve_system, measure_slice
 from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import note_status, to_stop_status
 from selfwire.runtime.amounts import ResourceAmount
-from selfwire.runtime.child_processes import open_process_pool
+from selfwire.runtime.executors import WorkerOptions, open_executor
+from selfwire.runtime.jobs import DEATHS, Ended, Job, run_jobs, try_again
 from selfwire.runtime.shared_ledger import make_budget_address, share_ledger
 from selfwire.runtime.sync import run_sync
 
@@ -36,155 +36,209 @@ MANY = 4
 """Number of systems from which worker processes are faster."""
 WORKERS = 2
 """Processes by default."""
-PAUSE = 0.2
-"""Seconds between two events of a system, and between two checks for events."""
-
-EventQueue = SimpleQueue[Event]
+SLICES = 6
+"""Slices per worker, so that none waits long for the last one."""
 
 
 def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
-    """Processes for an evaluation; one where there is a provider's rate, which one process must count.
+    """Workers for an evaluation; one where LangSmith looks on, which one process must tell.
 
     Args:
-        wanted: number that the user gave; None for as many as fit, and one under a budget, which is used up in order.
+        wanted: number that the user gave; None for as many as fit, and one under a budget, which is used up in order,
+            or where a provider may limit the rate.
 
     Raises:
         ConfigError: more than one cannot be had.
     """
-    bound = [
-        *(["a provider's rate"] if not request.models.calls_no_server else []),
-        *(["LangSmith"] if request.langsmith != "off" else []),
-    ]
+    is_bound = request.langsmith != "off"
     if wanted is None:
-        return (
-            1
-            if bound or request.budget != Budget() or len(request.entries) < MANY
-            else min(WORKERS, os.cpu_count() or 1)
-        )
-    if wanted > 1 and bound:
-        raise ConfigError(f"{bound[0]} is looked after in one process; leave out --workers, or give 1")
+        is_slow = request.budget != Budget() or not request.models.calls_no_server
+        return 1 if is_bound or is_slow or len(request.entries) < MANY else min(WORKERS, os.cpu_count() or 1)
+    if wanted > 1 and is_bound:
+        raise ConfigError("LangSmith is looked after in one process; leave out --workers, or give 1")
     return wanted
 
 
-def run_in_processes(
-    run: Evaluation, home: Path | None, workers: int, on_event: Callable[[Event], None] = lambda event: None
+def run_on_workers(
+    run: Evaluation, home: Path | None, options: WorkerOptions, on_event: Callable[[Event], None] = lambda event: None
 ) -> tuple[SystemSummary, ...]:
-    """Evolve and measure several systems at a time, as `run.evolve` and `run.execute` do one after another.
+    """Evolve and measure the systems, as `run.evolve` and `run.execute` do in this process.
 
     Args:
         on_event: gets the events of `run.execute`, and those of evolutions with the system as `target`.
 
     Raises:
         OutageError, ModelError: a system stopped; what all have done is kept, and the run can be resumed.
+        WorkerError: workers have died at an evolution again and again.
     """
-    address = None if run.request.budget == Budget() else make_budget_address(get_runs_folder(home) / run.run)
-    todo = [Shard(run.run, name, home, run.retry_failed, address) for name in run_sync(_unfinished(run))]
+    work = _Work(run, home, load_plan(run.run, home), on_event)
     run_sync(note_status(run, "running"))
     try:
-        with _share_budget(run, address), closing(_run_shards(todo, workers, on_event)) as worked:
-            for shard, spent in worked:
-                run.workflows.update(get_start_notes(shard.own)[0])
-                shard.merge_into_run()
-                run.ledger.settle(ResourceAmount(), spent)
+        with _share_budget(run, work.budget_address), open_executor(options) as executor:
+            work.begin(executor.workers)
+            for ended in run_jobs(work.waiting, executor, work.show, work.give_back):
+                work.end(ended)
+        run_sync(run.measure_rule())
     except BaseException as error:
-        for shard in todo:
-            shard.merge_into_run()
+        work.merge_all()
         run_sync(note_status(run, to_stop_status(error)))
         raise
-    run_sync(note_workflows(run.journal, run.workflows))
-    lines = run_sync(run.write_results(complete=True))
-    run_sync(note_status(run, "finished"))
-    return lines
+    return run_sync(run.finish())
 
 
 def _share_budget(run: Evaluation, address: str | None) -> AbstractContextManager[object]:
-    """Share what is left of a run's budget with its processes for as long as this is open."""
+    """Share what is left of a run's budget with its workers for as long as this is open."""
     if address is None:
         return nullcontext()
     return closing(share_ledger(address, run.request.budget, run.ledger.spent, elapsed=run.ledger.spent.seconds))
 
 
-async def _unfinished(run: Evaluation) -> list[str]:
-    """Systems without a score for every task, those whose evolutions take most first."""
-    scored = Counter([row.target async for row in run.rows() if row.score is not None])
-    calls = {one.entry.name: _calls(one, run) for one in run.evolutions}
-    left = [one.name for one in run.request.entries if scored[one.name] < len(run.tasks)]
-    return sorted(left, key=lambda name: -calls.get(name, 0.0))
+@dataclass
+class _Slice:
+    """Tasks of a system that a job measures.
 
-
-def _calls(one: Evolution, run: Evaluation) -> float:
-    return sum(estimate_evolution_calls(one.evolve_request, run.workflows[one.entry.name].workflow).values())
-
-
-def _run_shards(
-    todo: Sequence[Shard], workers: int, on_event: Callable[[Event], None]
-) -> Generator[tuple[Shard, Usage], None, None]:
-    """Shards as they end, with their cost; after an error the running ones end, and no others start."""
-    context = multiprocessing.get_context("spawn")
-    events: EventQueue = context.SimpleQueue()
-    faults: list[BaseException] = []
-    with open_process_pool(workers, _listen, events) as pool:
-        running = {pool.submit(run_alone, shard): shard for shard in todo}
-        while running:
-            ended, _ = wait(running, PAUSE, FIRST_COMPLETED)
-            while not events.empty():
-                on_event(events.get())
-            for future in ended:
-                shard = running.pop(future)
-                if not future.cancelled() and (fault := future.exception()):
-                    faults.append(fault)
-                    for waiting in running:
-                        waiting.cancel()
-                elif not future.cancelled():
-                    yield shard, future.result()
-    if faults:
-        raise faults[0]
-
-
-_listeners: list[EventQueue] = []
-"""Queues for events, in a worker process; a process can only inherit a queue when it starts."""
-
-
-def _listen(events: EventQueue) -> None:
-    """Begin a worker process."""
-    _listeners.append(events)
-
-
-def run_alone(shard: Shard) -> Usage:
-    """Evolve and measure a system in this process; returns the cost.
-
-    Raises:
-        OutageError, ModelError: it stopped; what it has done is in its journal.
+    Attributes:
+        before: cost of what the run had done for them.
+        done: number of those that have a row.
     """
-    tell = _ProgressForwarder(shard.name, _listeners)
-    with open_shard(shard) as run:
-        since = run.ledger.spent_here
-        run.evolve(tell.evolution)
-        run_sync(run.execute(tell))
-        return run.ledger.spent_here.subtract(since)
+
+    shard: Shard
+    tasks: Sequence[Task]
+    before: Usage
+    done: int = 0
 
 
 @dataclass
-class _ProgressForwarder:
-    name: str
-    listeners: Sequence[EventQueue]
-    latest: float = field(default=-math.inf, init=False)
+class _Work:
+    """The jobs of an evaluation, and what is known of them."""
 
-    def __call__(self, event: Event) -> None:
-        """An event of the measuring."""
-        if event["target"] == self.name and (event["done"] == event["total"] or self._is_time):
-            self._tell(event)
-
-    def evolution(self, evolution: Evolution, event: Event) -> None:
-        """An event of the evolution."""
-        if event["phase"] == "save" or self._is_time:
-            self._tell({**event, "target": self.name, "iterations": evolution.evolve_request.evolution.iterations})
+    run: Evaluation
+    home: Path | None
+    plan: EvaluationPlan
+    on_event: Callable[[Event], None]
+    waiting: deque[Job] = field(default_factory=deque)
+    slices: dict[str, _Slice] = field(default_factory=dict)
+    made: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, SystemSummary] = field(default_factory=dict)
+    workers: int = 1
 
     @property
-    def _is_time(self) -> bool:
-        return time.monotonic() - self.latest > PAUSE
+    def budget_address(self) -> str | None:
+        """Where the run's budget is shared; None if it has none."""
+        return (
+            None
+            if self.run.request.budget == Budget()
+            else make_budget_address(get_runs_folder(self.home) / self.run.run)
+        )
 
-    def _tell(self, event: Event) -> None:
-        self.latest = time.monotonic()
-        for one in self.listeners:
-            one.put(event)
+    def begin(self, workers: int) -> None:
+        """The first jobs: evolutions, those with most calls first, then slices of systems that do not evolve."""
+        self.workers = workers
+        run, left = self.run, [one for one in self.run.evolutions if not one.is_finished]
+        for one in sorted(left, key=lambda one: -_estimate_calls(one, run)):
+            self.waiting.append(self._make_evolution(one))
+        for one in run.evolutions:
+            if one not in left:
+                run.workflows[one.entry.name] = one.result(run.run)
+        evolving = {one.entry.name for one in left}
+        for entry, system in zip(run.request.entries, run.systems[1:], strict=True):
+            self.counts[entry.name] = SystemSummary(system.contestant)
+            run_sync(self._count(entry.name, run.tasks, errors=False))
+            if entry.name not in evolving:
+                self._add_slices(entry.name)
+
+    def end(self, ended: Ended) -> None:
+        """Take what a job has done into the run."""
+        name = ended.job.arguments["name"]
+        if ended.job.name in self.slices:
+            self._merge(ended.job.name)
+            return
+        self.run.ledger.settle(ResourceAmount(), Usage.model_validate(ended.result))
+        evolution = next(one for one in self.run.evolutions if one.entry.name == name)
+        self.run.workflows[name] = evolution.result(self.run.run)
+        run_sync(note_workflows(self.run.journal, self.run.workflows))
+        self._add_slices(name)
+
+    def give_back(self, job: Job) -> Sequence[Job]:
+        """The tasks of a worker that has died, each by itself, but for one that has killed too many."""
+        one = self.slices.get(job.name)
+        if one is None:
+            return try_again(job)
+        self._merge(job.name)
+        left = [task for task in one.tasks if task.id not in self.counts[one.shard.name].scores]
+        if len(left) == 1 and job.deaths >= DEATHS:
+            why = WorkerError(f"{job.deaths} workers in a row have died at this task, so it is not tried again")
+            run_sync(self.run.note_error(one.shard.name, left[0], why))
+            run_sync(self._count(one.shard.name, left, errors=True))
+            return []
+        return [self._make_slice(one.shard.name, [task], deaths=job.deaths) for task in left]
+
+    def show(self, event: Event) -> None:
+        """Show an event of a job, with what is known of the whole system."""
+        if "iterations" in event:
+            self.on_event(event)
+            return
+        self.slices[event["job"]].done = event["done"]
+        self._tell(event["target"])
+
+    def merge_all(self) -> None:
+        """Merge what the workers of a run have left that stopped."""
+        for name in [*self.slices]:
+            with suppress(JournalError):  # a worker that still ends; whoever resumes merges it
+                self._merge(name)
+
+    def _make_evolution(self, one: Evolution) -> Job:
+        left = compute_left(self.run.request.budget, self.run.ledger.spent, one.spent)
+        name, run = one.entry.name, self.run.run
+        return Job.of(f"the evolution of {name}", evolve_system, run=run, name=name, budget=left, **self._settings)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Arguments of all jobs."""
+        settings = {"home": self.home, "retry_failed": self.run.retry_failed}
+        return {**settings, "budget_address": self.budget_address}
+
+    def _add_slices(self, name: str) -> None:
+        """Jobs for all tasks of a system without a score; several per worker, so that all end together."""
+        left = [task for task in self.run.tasks if task.id not in self.counts[name].scores]
+        systems = len(self.run.request.entries)
+        size = max(1, math.ceil(len(left) * systems / (SLICES * self.workers)))
+        for start in range(0, len(left), size):
+            self.waiting.append(self._make_slice(name, left[start : start + size]))
+
+    def _make_slice(self, name: str, tasks: Sequence[Task], deaths: int = 0) -> Job:
+        run, number = self.run, self.made[name]
+        self.made[name] += 1
+        shard, with_rule = Shard(run.run, name, number, self.home), name == run.request.entries[0].name
+        before = create_shard(self.plan, shard, run.workflows[name], tasks, with_rule=with_rule)
+        job = f"{name}/{number}"
+        self.slices[job] = _Slice(shard, tasks, before)
+        made = Job.of(job, measure_slice, job=job, name=name, path=shard.own.resolve(), **self._settings)
+        return replace(made, deaths=deaths)
+
+    def _merge(self, job: str) -> None:
+        one = self.slices.pop(job)
+        self.run.ledger.settle(ResourceAmount(), one.shard.merge_into_run(one.before))
+        run_sync(self._count(one.shard.name, one.tasks, errors=True))
+        self._tell(one.shard.name)
+
+    async def _count(self, name: str, tasks: Sequence[Task], *, errors: bool) -> None:
+        """Count the rows that there are of some tasks; those that ended as errors only if asked to."""
+        for row in await self.run.get_rows(name, tasks):
+            if errors or row.score is not None:
+                self.counts[name].add(row)
+
+    def _tell(self, name: str) -> None:
+        count, names = self.counts[name], [entry.name for entry in self.run.request.entries]
+        done = count.tasks + sum(one.done for one in self.slices.values() if one.shard.name == name)
+        self.on_event(
+            {
+                "target": name, "number": names.index(name) + 1, "targets": len(names),
+                "done": min(done, len(self.run.tasks)), "total": len(self.run.tasks),
+                "score": count.score, "errors": count.errors, "spend": self.run.ledger.spent,
+            }
+        )  # fmt: skip
+
+
+def _estimate_calls(one: Evolution, run: Evaluation) -> float:
+    return sum(estimate_evolution_calls(one.evolve_request, run.workflows[one.entry.name].workflow).values())

@@ -1,6 +1,5 @@
 """The learning test goes on where it was stopped."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,27 +8,29 @@ from selfwire.core.errors import ConfigError
 from selfwire.evals.studies.errands import Curve, ErrandStudy, SeedResult
 from selfwire.runs import learning_test
 from selfwire.runs.learning_test import run_learning_test
+from selfwire.runtime.executors import WorkerOptions
+
+ONE = WorkerOptions(workers=1)
 
 
 def test_seeds_that_are_done_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[int] = []
 
-    def fake(study: ErrandStudy, seeds: Sequence[int], workers: int) -> Iterator[SeedResult]:
-        for seed in reversed(seeds):
-            if len(ran) == 1:
-                ran.append(-1)
-                raise KeyboardInterrupt
-            ran.append(seed)
-            yield SeedResult(
-                seed=seed, solved={"trained": 0.5}, positive=0.1, curve=Curve(reward=(), entropy=(), gradient_norm=())
-            )
+    def fake(study: ErrandStudy, seed: int) -> SeedResult:
+        if len(ran) == 1:
+            ran.append(-1)
+            raise KeyboardInterrupt
+        ran.append(seed)
+        return SeedResult(
+            seed=seed, solved={"trained": 0.5}, positive=0.1, curve=Curve(reward=(), entropy=(), gradient_norm=())
+        )
 
-    monkeypatch.setattr(learning_test, "run_study", fake)
+    monkeypatch.setattr(learning_test, "run_seed", fake)
     out = tmp_path / "rows.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        run_learning_test(ErrandStudy(), 3, 1, out)
-    found = run_learning_test(ErrandStudy(), 3, 1, out)
+        run_learning_test(ErrandStudy(), 3, ONE, out)
+    found = run_learning_test(ErrandStudy(), 3, ONE, out)
     assert [one.seed for one in found] == [0, 1, 2]
-    assert ran == [2, -1, 1, 0]
+    assert ran == [0, -1, 1, 2]
     with pytest.raises(ConfigError, match="another --out"):
-        run_learning_test(ErrandStudy(updates=7), 3, 1, out)
+        run_learning_test(ErrandStudy(updates=7), 3, ONE, out)

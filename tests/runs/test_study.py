@@ -1,7 +1,6 @@
 """Studies: what each variant changes, the rows' file, the pool and the table."""
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,12 @@ from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, append_row,
 from selfwire.runs.ablation.table import build_table, compute_difference, compute_gain
 from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.metered import MeteredModel
 from tests.evolvers.hiva.doubles import team
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
+ONE = WorkerOptions(workers=1)
 TINY = Study(sizes=Sizes(train=4, gate=4, test=2), iterations=1, batch=2, gate_tasks=2, seeds=1)
 
 
@@ -153,14 +154,14 @@ def test_the_same_seed_gives_the_same_row_and_another_seed_another() -> None:
 def test_a_study_goes_on_where_it_stopped_and_random_counts_the_edits_of_full(tmp_path: Path) -> None:
     out, told = tmp_path / "rows.jsonl", list[str]()
     study = TINY.replace(variants=(RANDOM,))
-    rows = run_ablation(study, out, workers=1, tell=told.append)
+    rows = run_ablation(study, out, ONE, told.append)
     assert [one.key for one in rows] == [(FULL, 0), (RANDOM, 0)]
     whole, control = (one for one in rows if isinstance(one, EvolutionRow))
     assert_matched(control, whole)
     written = out.read_text()
-    assert run_ablation(study, out, tell=told.append) == rows
+    assert run_ablation(study, out, ONE, told.append) == rows
     assert out.read_text() == written
-    assert told[-1] == "2 evolutions, 2 of them done, 2 at a time"
+    assert told[-1] == "2 evolutions, 2 of them done, 1 at a time"
 
 
 def test_a_line_that_a_kill_cut_is_dropped_and_the_rest_is_kept(tmp_path: Path) -> None:
@@ -320,7 +321,7 @@ def whole(method: str, seed: int) -> EvaluationRow:
 
 def test_methods_that_do_not_evolve_are_measured_with_rounds_calls_and_tokens(tmp_path: Path) -> None:
     study = MEASURED.replace(method="dytopo", variants=("full", "single-turn"), seeds=1)
-    rows = run_ablation(study, tmp_path / "rows.jsonl", workers=1)
+    rows = run_ablation(study, tmp_path / "rows.jsonl", ONE)
     full, turn = (row for row in rows if isinstance(row, EvaluationRow))
     assert turn.rounds == 1.0
     assert turn.calls == 4.0
@@ -378,11 +379,10 @@ def test_after_a_fault_a_study_keeps_the_rows_of_the_others(monkeypatch: pytest.
             raise BudgetError("the budget is spent")
         return row(name, seed, study=key)
 
-    monkeypatch.setattr("selfwire.runs.ablation.ablation.open_process_pool", ThreadPoolExecutor)
-    monkeypatch.setattr("selfwire.runs.ablation.ablation.measure_variant", measure)
+    monkeypatch.setattr("selfwire.runs.ablation.ablation.evolution", measure)
     study, out = TINY.replace(variants=(FULL,), seeds=2), tmp_path / "rows.jsonl"
     with pytest.raises(BudgetError, match="the budget is spent"):
-        run_ablation(study, out, workers=1)
+        run_ablation(study, out, ONE)
     assert [one.key for one in read_rows(out, study.key, EvolutionRow)] == [(FULL, 0)]
 
 

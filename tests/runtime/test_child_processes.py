@@ -1,33 +1,59 @@
-"""Worker processes end with their parent, however that ends."""
+"""Worker processes end with their parent, however that ends, and give back the jobs at which they die."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from selfwire.runtime.child_processes import open_process_pool
+from selfwire.core.errors import OutageError, ToolSourceError, WorkerError
+from selfwire.runtime.child_processes import ProcessExecutor
+from selfwire.runtime.executors import WorkerOptions, open_executor
+from selfwire.runtime.jobs import DEATHS, Event, Job, LocalExecutor, Report, run_jobs
 
 PROGRAM = """
-import os, sys, time
-from pathlib import Path
-from selfwire.runtime.child_processes import open_process_pool
+import sys
+from collections import deque
+from selfwire.runtime.child_processes import ProcessExecutor
+from selfwire.runtime.jobs import Job, run_jobs
 from tests.runtime.test_child_processes import note_and_sleep
 
 if __name__ == "__main__":
-    with open_process_pool(2) as pool:
-        for name in ("a", "b"):
-            pool.submit(note_and_sleep, Path(sys.argv[1]) / name)
+    jobs = deque(Job.of(name, note_and_sleep, path=f"{sys.argv[1]}/{name}") for name in ("a", "b"))
+    with ProcessExecutor(2) as executor:
+        list(run_jobs(jobs, executor))
 """
 
 
-def note_and_sleep(path: Path) -> None:
-    path.with_suffix(".draft").write_text(str(os.getpid()))
-    path.with_suffix(".draft").rename(path)
+def note_and_sleep(report: Report, path: str) -> None:
+    Path(path).with_suffix(".draft").write_text(str(os.getpid()))
+    Path(path).with_suffix(".draft").rename(path)
     time.sleep(600)
+
+
+def die_at_first(report: Report, folder: str, name: str, deaths: int) -> str:
+    """Note the try, and die in the first of them."""
+    tries = len(list(Path(folder).glob(f"{name}.*")))
+    Path(folder, f"{name}.{tries}").touch()
+    report({"name": name, "try": tries})
+    if tries < deaths:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"{name} done"
+
+
+def fail(report: Report, kind: str) -> None:
+    if kind == "ours":
+        raise OutageError("the provider is down")
+    if kind == "of parts":
+        raise ToolSourceError(3, "it imports os")
+    if kind == "a value's":
+        raise UnicodeError("the text is odd")
+    raise KeyError("nothing")
 
 
 def wait_until_gone(*processes: int) -> None:
@@ -52,8 +78,8 @@ def test_a_killed_parent_leaves_no_worker_behind(tmp_path: Path) -> None:
 
 def test_an_error_ends_the_workers_at_once(tmp_path: Path) -> None:
     def interrupt() -> None:
-        with open_process_pool(1) as pool:
-            pool.submit(note_and_sleep, tmp_path / "a")
+        with ProcessExecutor(1) as executor:
+            executor.start(Job.of("a", note_and_sleep, path=tmp_path / "a"))
             while not (tmp_path / "a").exists():
                 time.sleep(0.02)
             raise KeyboardInterrupt
@@ -61,3 +87,44 @@ def test_an_error_ends_the_workers_at_once(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupt()
     wait_until_gone(int((tmp_path / "a").read_text()))
+
+
+def test_a_job_is_done_again_whose_worker_dies_and_not_for_ever(tmp_path: Path) -> None:
+    def make(name: str, deaths: int) -> Job:
+        return Job.of(name, die_at_first, folder=tmp_path, name=name, deaths=deaths)
+
+    events = list[Event]()
+    with ProcessExecutor(2) as executor:
+        ended = list(run_jobs(deque([make("twice", 2), make("never", 0)]), executor))
+        assert {one.result for one in ended} == {"twice done", "never done"}
+        with pytest.raises(WorkerError, match=f"{DEATHS} workers in a row have died at deadly"):
+            list(run_jobs(deque([make("deadly", 99)]), executor, events.append))
+    assert len(list(tmp_path.glob("deadly.*"))) == DEATHS
+    assert {"name": "deadly", "try": 2} in events
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "told"),
+    [
+        ("ours", OutageError, "the provider is down"),
+        ("of parts", ValueError, "line 3: it imports os"),
+        ("a value's", UnicodeError, "the text is odd"),
+        ("another", RuntimeError, "Traceback.*KeyError"),
+    ],
+)
+def test_errors_travel_as_text(kind: str, schema: type[Exception], told: str) -> None:
+    with open_executor(WorkerOptions()) as executor, pytest.raises(schema, match=f"(?s){told}"):
+        list(run_jobs(deque([Job.of("it", fail, kind=kind), Job.of("later", fail, kind="never started")]), executor))
+
+
+def add(report: Report, numbers: list[Any]) -> Any:
+    return sum(numbers)
+
+
+def test_jobs_may_be_added_while_others_end() -> None:
+    jobs, found = deque([Job.of("1", add, numbers=[1, 2])]), list[int]()
+    for ended in run_jobs(jobs, LocalExecutor()):
+        found.append(ended.result)
+        if len(found) < 3:
+            jobs.append(Job.of("next", add, numbers=[ended.result, 1]))
+    assert found == [3, 4, 5]

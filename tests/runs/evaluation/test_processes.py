@@ -1,8 +1,5 @@
 """Systems in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
 
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
-from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,20 +8,15 @@ import pytest
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, OutageError
-from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
-from selfwire.runs.evaluation.lifecycle import open_shard, resume_evaluation, start_evaluation
+from selfwire.runs.evaluation import worker_jobs
+from selfwire.runs.evaluation.lifecycle import create_shard, load_plan, open_shard, resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
 from selfwire.runs.evaluation.shards import Shard
-from selfwire.runs.evaluation.worker_processes import (
-    PAUSE,
-    WORKERS,
-    _ProgressForwarder,
-    choose_worker_count,
-    run_alone,
-    run_in_processes,
-)
+from selfwire.runs.evaluation.worker_jobs import PAUSE, report_seldom
+from selfwire.runs.evaluation.worker_processes import WORKERS, choose_worker_count, run_on_workers
 from selfwire.runs.requests import ModelNames
+from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 from tests import kills, processes
@@ -51,7 +43,7 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
     header, rows, spent = one_after_another(tmp_path / "one")
     home, heard = tmp_path / "two", list[dict[str, Any]]()
     with start_evaluation(asked(), home, run="r") as run:
-        lines = run_in_processes(run, home, 2, heard.append)
+        lines = run_on_workers(run, home, WorkerOptions(workers=2), heard.append)
         assert run.ledger.spent.calls == spent
     found_header, found = read_results(home / "runs" / "r" / "results.jsonl")
     assert comparable(found) == comparable(rows)
@@ -69,23 +61,22 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
 
 
 def test_the_first_event_is_passed_on_by_a_machine_that_has_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfwire.runs.evaluation.worker_processes.time", SimpleNamespace(monotonic=lambda: PAUSE / 2))
-    listener: SimpleQueue[dict[str, Any]] = get_context("spawn").SimpleQueue()
-    tell = _ProgressForwarder("hiva", [listener])
-    for done in (1, 2):
-        tell({"target": "hiva", "done": done, "total": 9})
-    assert not listener.empty()
-    assert listener.get()["done"] == 1
-    assert listener.empty()
+    monkeypatch.setattr(worker_jobs, "time", SimpleNamespace(monotonic=lambda: PAUSE / 2))
+    heard = list[dict[str, Any]]()
+    report = report_seldom(heard.append, lambda event: event["done"] == 9)
+    for done in (1, 2, 9):
+        report({"done": done})
+    assert [event["done"] for event in heard] == [1, 9]
 
 
 def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(tmp_path: Path) -> None:
     plain = request("single", "cot", tasks=4, command="compare", calls_per_task=4)
     with start_evaluation(plain, tmp_path, run="r"):
         pass
-    part = Shard("r", "single", tmp_path)
-    with open_shard(part) as alone:  # its parent is gone: nobody joins it
-        run_sync(alone.execute())
+    part, plan = Shard("r", "single", 0, tmp_path), load_plan("r", tmp_path)
+    create_shard(plan, part, plan.workflows["single"], plan.tasks[:3], with_rule=True)
+    with open_shard(part.own, tmp_path, retry_failed=False) as alone:  # its parent is gone: nobody joins it
+        run_sync(alone.measure())
         cost = alone.ledger.spent.calls
     assert cost > 0
     with resume_evaluation("r", tmp_path) as run:
@@ -104,7 +95,13 @@ def test_a_part_knows_what_its_run_has_done(tmp_path: Path) -> None:
     plain = request("single", "cot", tasks=3, command="compare", calls_per_task=4)
     with start_evaluation(plain, tmp_path, run="r") as run:
         run_sync(run.execute())
-    assert run_alone(Shard("r", "cot", tmp_path)).calls == 0
+        spent = run.ledger.spent.calls
+    part, plan = Shard("r", "cot", 0, tmp_path), load_plan("r", tmp_path)
+    before = create_shard(plan, part, plan.workflows["cot"], plan.tasks, with_rule=False)
+    assert 0 < before.calls < spent
+    with open_shard(part.own, tmp_path, retry_failed=False) as alone:
+        run_sync(alone.measure())
+    assert part.merge_into_run(before).calls == 0
 
 
 @pytest.mark.slow
@@ -128,7 +125,6 @@ def test_killed_beside_each_other_it_goes_on_and_ends_with_the_same_numbers(tmp_
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"models": ModelNames(judge="openai:gpt-4o-mini")}, "a provider's rate is looked after"),
         ({"langsmith": "questions"}, "LangSmith is looked after"),
     ],
 )
@@ -147,17 +143,15 @@ def test_under_a_budget_more_than_one_process_must_be_asked_for() -> None:
 
 
 @pytest.mark.slow
-def test_workers_share_a_budget_and_go_on_with_a_higher_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    place = "selfwire.runs.evaluation.worker_processes"  # threads, as `test_shared_budget.py` has processes
-    monkeypatch.setattr(f"{place}.open_process_pool", lambda workers, *start: ThreadPoolExecutor(workers))
+def test_workers_share_a_budget_and_go_on_with_a_higher_one(tmp_path: Path) -> None:
     _, expected, needed = one_after_another(tmp_path / "one")
     home, limit = tmp_path / "two", needed // 2
     bound = asked().replace(budget=Budget(calls=limit))
     with start_evaluation(bound, home, run="r") as run, pytest.raises(BudgetError, match=f"of {limit} calls spent"):
-        run_in_processes(run, home, 2)
+        run_on_workers(run, home, WorkerOptions(workers=2))
     with resume_evaluation("r", home, limits={"calls": needed}) as run:
         assert limit // 2 < run.ledger.spent.calls <= limit
-        run_in_processes(run, home, 2)
+        run_on_workers(run, home, WorkerOptions(workers=2))
         assert run.ledger.spent.calls == needed
     _, found = read_results(home / "runs" / "r" / "results.jsonl")
     assert comparable(found) == comparable(expected)
@@ -168,21 +162,22 @@ def test_few_contestants_are_not_worth_a_process_each() -> None:
     assert choose_worker_count(request(*FOUR[:3]), None) == 1
     assert choose_worker_count(request(*FOUR), None) <= WORKERS
     assert choose_worker_count(request(*FOUR), 3) == 3
+    served = request(*FOUR, models=ModelNames(judge="openai:gpt-4o-mini"))
+    assert choose_worker_count(served, None) == 1
+    assert choose_worker_count(served, 2) == 2
 
 
 def test_after_a_fault_in_a_process_the_run_says_that_it_stopped_and_can_go_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def fail(shard: Shard) -> Usage:
+    def fail(*given: object, **more: object) -> None:
         raise OutageError("the provider is down")
 
-    place = "selfwire.runs.evaluation.worker_processes"
-    monkeypatch.setattr(f"{place}.open_process_pool", lambda workers, *start: ThreadPoolExecutor(workers))
     plain = request("single", "cot", tasks=2, command="compare", calls_per_task=4)
     with start_evaluation(plain, tmp_path, run="r") as run, monkeypatch.context() as patched:
-        patched.setattr(f"{place}.run_alone", fail)
+        patched.setattr(worker_jobs, "open_shard", fail)
         with pytest.raises(OutageError, match="the provider is down"):
-            run_in_processes(run, tmp_path, 2, lambda event: None)
+            run_on_workers(run, tmp_path, WorkerOptions(workers=1))
     assert "stopped" in call(tmp_path, "runs").output
     with resume_evaluation("r", tmp_path) as run:
         assert run_sync(run.execute())[-1].scores

@@ -1,0 +1,76 @@
+"""Workers on a Ray cluster that runs already."""
+
+import logging
+from collections.abc import Sequence
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Self
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.optional_packages import refuse_missing
+from selfwire.runtime.jobs import Ended, Event, Job, read_end, run_job
+
+PAUSE = 0.2
+"""Most seconds of a wait for ends."""
+
+
+class RayExecutor:
+    """Tasks of one CPU each on the nodes of a cluster, which end with this process.
+
+    Args:
+        address: of the cluster, as `ray.init` takes it.
+        workers: most tasks at once; None for the CPUs of the cluster.
+
+    Raises:
+        ConfigError: Ray is not installed, or no cluster answers there.
+    """
+
+    def __init__(self, address: str, workers: int | None = None) -> None:
+        refuse_missing("ray", "a cluster")
+        ray: Any = import_module("ray")
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, ignore_reinit_error=True)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise ConfigError(
+                f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave out "
+                "--executor ray"
+            ) from error
+        self._ray = ray
+        self._run = ray.remote(num_cpus=1, max_retries=0)(run_on_node)
+        self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._running: dict[Any, Job] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._running:
+            self._ray.cancel(task, force=True)
+        self._ray.shutdown()
+
+    def start(self, job: Job) -> None:
+        """Give a job to the cluster, which finds a node for it."""
+        self._running[self._run.remote(job.text)] = job
+
+    def wait(self) -> Sequence[Event | Ended]:
+        """Ends of jobs; waits shortly where there are none."""
+        ended, _ = self._ray.wait([*self._running], num_returns=1, timeout=PAUSE)
+        return [self._read(task) for task in ended]
+
+    def _read(self, task: Any) -> Ended:
+        job = self._running.pop(task)
+        try:
+            return read_end(job, self._ray.get(task))
+        except self._ray.exceptions.RayTaskError as error:  # before selfwire ran
+            why = str(error).strip().rpartition("\n")[2]
+            fault = ConfigError(f"a node of Ray cannot run selfwire ({why}); install the same version on all nodes")
+            return Ended(job, fault=fault)
+        except self._ray.exceptions.RayError:
+            return Ended(job, died=True)
+
+
+def run_on_node(text: str) -> str:
+    """Run a job in this process of Ray's; its progress stays here."""
+    return run_job(text, lambda event: None)

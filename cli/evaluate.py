@@ -17,6 +17,7 @@ from selfwire.cli.option_groups import Grading, Models, Results, Workers, select
 from selfwire.cli.options import ConfigFields, Home, load_from_anywhere, parse_config_fields, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_estimate, show_standings, write_markdown
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, is_id
 from selfwire.evals.evaluation.table import SystemSummary, Table, choose_comparison, compute_difference
@@ -228,6 +229,8 @@ def _choose_workers(request: EvaluationRequest, given: Mapping[str, Any]) -> Wor
     asked = select_group(Workers, given).options
     if asked.executor == "ray":
         choose_worker_count(request, asked.workers or MANY)
+        if request.budget != Budget():
+            raise ConfigError("a budget is shared on one machine; leave out --executor ray, or the budget")
         return asked
     return asked.replace(workers=choose_worker_count(request, asked.workers))
 

@@ -4,12 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from platform import node
 
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.task import Task
-from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenModel
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.evaluation.rows import ResultsFile
@@ -17,9 +14,9 @@ from selfwire.graphs.evolution.nodes import ELAPSED
 from selfwire.graphs.method_protocol import Method
 from selfwire.runs.evaluation.contamination import ContaminatedTasks, find_contaminated_tasks
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
-from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
+from selfwire.runs.evaluation.request import EvaluationRequest, Slice, SystemSpec
 from selfwire.runs.evaluation.run import WORKFLOWS, Evaluation, note_workflows
-from selfwire.runs.evaluation.shards import Shard, merge_leftover_shards
+from selfwire.runs.evaluation.shards import merge_leftover_shards
 from selfwire.runs.evaluation.systems import (
     TRIVIAL,
     LoadedWorkflow,
@@ -42,28 +39,14 @@ from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 
+SLICE = "slice"
+"""Name of a shard's note that says what it is of its run."""
 RESULTS = "results.jsonl"
 """Name of the file of results in a run's folder."""
 OUT = "out"
 """Name of the journal's note that says where else the results go."""
-SLICE = "slice"
-"""Name of the note with what a shard is of its run."""
 SEEN = "seen"
 """Name of the journal's note that holds marks of the tasks that systems have learned from."""
-
-
-class Slice(FrozenModel):
-    """What a shard is of its run.
-
-    Args:
-        whole: the request of the run, by which its tasks are drawn.
-        tasks: ids of the shard's own.
-        with_rule: whether it measures the benchmark's own rule on them too.
-    """
-
-    whole: EvaluationRequest
-    tasks: tuple[str, ...]
-    with_rule: bool
 
 
 @dataclass(frozen=True)
@@ -201,68 +184,13 @@ def load_plan(run: str, home: Path | None) -> EvaluationPlan:
     return _load_plan(get_run_folder(home, run) / JOURNAL, home)
 
 
-def create_shard(
-    whole: EvaluationPlan, shard: Shard, workflow: LoadedWorkflow, tasks: Sequence[Task], *, with_rule: bool
-) -> Usage:
-    """Make the journal of a shard, with what the run has done for its tasks already; returns the cost of that.
-
-    Args:
-        whole: the run.
-        workflow: of the system.
-
-    Raises:
-        JournalError: it cannot be made.
-    """
-    ids = [task.id for task in tasks]
-    plan = replace(
-        whole,
-        request=whole.request.alone(shard.name),
-        workflows={shard.name: workflow},
-        tasks=tuple(tasks),
-        out=shard.own.with_name(RESULTS),
-        part=Slice(whole=whole.request, tasks=tuple(ids), with_rule=with_rule),
-    )
-    plan.create_journal(shard.own, shard.run).close()
-    return shard.copy_from_run(ids)
-
-
-@contextmanager
-def open_shard(
-    path: Path, home: Path | None, *, retry_failed: bool, budget_address: str | None = None
-) -> Iterator[Evaluation]:
-    """A shard by its journal; tasks and scopes of calls are the run's.
-
-    Args:
-        budget_address: where the run's budget is shared; None if it has none.
-
-    Raises:
-        ConfigError: there is no such file.
-        JournalError: it cannot be used.
-    """
-    if not path.exists():
-        raise ConfigError(f"{path} is not there on {node()}; name a folder with --home that all machines share")
-    with closing(Journal.open_read_only(path)) as journal:
-        part = Slice.model_validate(run_sync(journal.get_note(SLICE)))
-    whole, own = _make_plan(part.whole, path, home), set(part.tasks)
-    plan = replace(
-        whole,
-        request=load_request(path, EvaluationRequest),
-        tasks=tuple(task for task in whole.tasks if task.id in own),
-        part=part,
-        retry_failed=retry_failed,
-        budget_address=budget_address,
-    )
-    with plan.resume(path, retry_failed=retry_failed) as run:
-        yield run
-
-
 def _load_plan(
     path: Path, home: Path | None, limits: Mapping[str, float] | None = None, structured: Structured | None = None
 ) -> EvaluationPlan:
-    return _make_plan(with_changes(load_request(path, EvaluationRequest), limits, structured), path, home)
+    return make_plan(with_changes(load_request(path, EvaluationRequest), limits, structured), path, home)
 
 
-def _make_plan(request: EvaluationRequest, path: Path, home: Path | None) -> EvaluationPlan:
+def make_plan(request: EvaluationRequest, path: Path, home: Path | None) -> EvaluationPlan:
     """What a request says, with the workflows that a journal has from the start."""
     embedder, notices = load_models_embedder(request.models)
     workflows, known = get_start_notes(path)

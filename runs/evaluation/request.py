@@ -89,3 +89,17 @@ class EvaluationRequest(Request):
         entries = tuple(entry for entry in self.entries if entry.name == name)
         evolving = self.evolving and (self.evolving.replace(names=(name,)) if name in self.evolving.names else None)
         return self.replace(entries=entries, evolving=evolving, against="")
+
+
+class Slice(FrozenModel):
+    """What a shard is of its run.
+
+    Args:
+        whole: the request of the run, by which its tasks are drawn.
+        tasks: ids of the shard's own.
+        with_rule: whether it measures the benchmark's own rule on them too.
+    """
+
+    whole: EvaluationRequest
+    tasks: tuple[str, ...]
+    with_rule: bool

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.budget import Budget
-from selfwire.runs.evaluation.lifecycle import open_shard
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest
+from selfwire.runs.evaluation.slices import open_shard
 from selfwire.runs.folders import JOURNAL, get_runs_folder
 from selfwire.runs.run_record import load_request
 from selfwire.runtime.jobs import Event, Report

@@ -10,9 +10,10 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, OutageError
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation import worker_jobs
-from selfwire.runs.evaluation.lifecycle import create_shard, load_plan, open_shard, resume_evaluation, start_evaluation
+from selfwire.runs.evaluation.lifecycle import load_plan, resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
 from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.evaluation.slices import create_shard, open_shard
 from selfwire.runs.evaluation.worker_jobs import PAUSE, report_seldom
 from selfwire.runs.evaluation.worker_processes import WORKERS, choose_worker_count, run_on_workers
 from selfwire.runs.requests import ModelNames

@@ -1,0 +1,74 @@
+"""Makes the shards of a run, and opens them in workers."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from platform import node
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Task
+from selfwire.core.usage import Usage
+from selfwire.runs.evaluation.lifecycle import RESULTS, SLICE, EvaluationPlan, make_plan
+from selfwire.runs.evaluation.request import EvaluationRequest, Slice
+from selfwire.runs.evaluation.run import Evaluation
+from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.evaluation.systems import LoadedWorkflow
+from selfwire.runs.run_record import load_request
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.sync import run_sync
+
+
+def create_shard(
+    whole: EvaluationPlan, shard: Shard, workflow: LoadedWorkflow, tasks: Sequence[Task], *, with_rule: bool
+) -> Usage:
+    """Make the journal of a shard, with what the run has done for its tasks already; returns the cost of that.
+
+    Args:
+        whole: the run.
+        workflow: of the system.
+
+    Raises:
+        JournalError: it cannot be made.
+    """
+    ids = [task.id for task in tasks]
+    plan = replace(
+        whole,
+        request=whole.request.alone(shard.name),
+        workflows={shard.name: workflow},
+        tasks=tuple(tasks),
+        out=shard.own.with_name(RESULTS),
+        part=Slice(whole=whole.request, tasks=tuple(ids), with_rule=with_rule),
+    )
+    plan.create_journal(shard.own, shard.run).close()
+    return shard.copy_from_run(ids)
+
+
+@contextmanager
+def open_shard(
+    path: Path, home: Path | None, *, retry_failed: bool, budget_address: str | None = None
+) -> Iterator[Evaluation]:
+    """A shard by its journal; tasks and scopes of calls are the run's.
+
+    Args:
+        budget_address: where the run's budget is shared; None if it has none.
+
+    Raises:
+        ConfigError: there is no such file.
+        JournalError: it cannot be used.
+    """
+    if not path.exists():
+        raise ConfigError(f"{path} is not there on {node()}; name a folder with --home that all machines share")
+    with closing(Journal.open_read_only(path)) as journal:
+        part = Slice.model_validate(run_sync(journal.get_note(SLICE)))
+    whole, own = make_plan(part.whole, path, home), set(part.tasks)
+    plan = replace(
+        whole,
+        request=load_request(path, EvaluationRequest),
+        tasks=tuple(task for task in whole.tasks if task.id in own),
+        part=part,
+        retry_failed=retry_failed,
+        budget_address=budget_address,
+    )
+    with plan.resume(path, retry_failed=retry_failed) as run:
+        yield run

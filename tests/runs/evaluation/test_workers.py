@@ -1,0 +1,154 @@
+"""Tasks on workers: the same rows however many there are, and nothing lost where they die."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from selfwire.evals.evaluation.rows import TaskRow, read_results
+from selfwire.runs.evaluation import worker_processes
+from selfwire.runs.evaluation.lifecycle import start_evaluation
+from selfwire.runs.evaluation.request import EvaluationRequest
+from selfwire.runs.evaluation.worker_processes import run_on_workers
+from selfwire.runtime.executors import WorkerOptions
+from selfwire.runtime.jobs import DEATHS, Ended, Event, Job, LocalExecutor
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.models import make_chat_model
+from selfwire.runtime.sync import run_sync
+from tests import kills, processes
+from tests.runs.evaluation.test_evaluation import comparable, evaluated, request
+from tests.samples import SWEEP
+from tests.wire.server import WireServer, served
+
+COUNTS = (2, 4, 16) if SWEEP else (2,)
+
+
+def on_workers(home: Path, asked: EvaluationRequest, options: WorkerOptions, run: str = "r") -> tuple[TaskRow, ...]:
+    with start_evaluation(asked, home, run=run) as evaluation:
+        run_on_workers(evaluation, home, options)
+    return read_results(home / "runs" / run / "results.jsonl")[1]
+
+
+def to_bytes(rows: Sequence[TaskRow]) -> bytes:
+    """Rows as a file of results has them, without what a clock says."""
+    return "\n".join(row.model_dump_json() for row in comparable(rows)).encode()
+
+
+def test_rows_of_slices_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_processes, "SLICES", 4)
+    asked = request("hiva", "cot", tasks=5, command="compare", calls_per_task=6)
+    _, expected = evaluated(tmp_path, asked, "whole")
+    assert to_bytes(on_workers(tmp_path, asked, WorkerOptions(workers=1))) == to_bytes(expected)
+    spent = []
+    for run in ("whole", "r"):
+        journal = Journal.open_read_only(tmp_path / "runs" / run / "journal.sqlite")
+        spent.append((journal.spend().replace(seconds=0), len(run_sync(journal.rows()))))
+        journal.close()
+    assert spent[0] == spent[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", COUNTS)
+def test_rows_are_the_same_however_many_workers_there_are(tmp_path: Path, workers: int) -> None:
+    asked = request("hiva", tasks=9)
+    _, expected = evaluated(tmp_path, asked, "whole")
+    assert to_bytes(on_workers(tmp_path, asked, WorkerOptions(workers=workers))) == to_bytes(expected)
+
+
+class DyingExecutor(LocalExecutor):
+    """Dies at every job that holds a task."""
+
+    def __init__(self, deadly: str) -> None:
+        super().__init__()
+        self.deadly, self.died = deadly, list[str]()
+
+    def wait(self) -> Sequence[Event | Ended]:
+        job = self._todo[-1]
+        if self.deadly not in self.get_tasks(job):
+            return super().wait()
+        self._todo.pop()
+        self.died.append(job.name)
+        return [Ended(job, died=True)]
+
+    def get_tasks(self, job: Job) -> Sequence[str]:
+        journal = Journal.open_read_only(Path(job.arguments["path"]))
+        tasks: Sequence[str] = run_sync(journal.get_note("slice"))["tasks"]
+        journal.close()
+        return tasks
+
+
+def test_a_task_at_which_workers_die_becomes_an_error_and_the_others_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = request("single", tasks=5)
+    _, expected = evaluated(tmp_path, asked, "whole")
+    deadly = expected[-2].task
+    executor = DyingExecutor(deadly)
+    monkeypatch.setattr(worker_processes, "SLICES", 2)
+    monkeypatch.setattr(worker_processes, "open_executor", lambda options: nullcontext(executor))
+    found = on_workers(tmp_path, asked, WorkerOptions(workers=1))
+    [lost] = [row for row in found if row.error]
+    assert (lost.target, lost.task, lost.score, lost.solved) == ("single", deadly, None, None)
+    assert lost.error == f"WorkerError: {DEATHS} workers in a row have died at this task, so it is not tried again"
+    assert len(executor.died) == DEATHS
+    others = [row for row in found if row is not lost]
+    assert to_bytes(others) == to_bytes([row for row in expected if (row.target, row.task) != ("single", deadly)])
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process has started and that still run."""
+    found = [int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()]
+    return [one for one in found if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+def is_alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and " Z " not in stat.read_text()
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's list of processes")
+def test_kills_of_a_worker_and_of_the_driver_repeat_no_more_than_was_in_flight(tmp_path: Path) -> None:
+    at_once, workers = 2, 2
+    with WireServer(served(make_chat_model("offline"))) as server:
+        model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
+        given = (
+            "eval",
+            "self-refine",
+            "--benchmark",
+            "archive",
+            "--tasks",
+            "24",
+            "--concurrency",
+            str(at_once),
+            *model,
+        )
+        whole, home = tmp_path / "whole", tmp_path / "killed"
+        processes.wait_for(kills.start(whole, *given))
+        needed, before = len(server.asked), server.replied
+        process = kills.start(home, *given, "--workers", str(workers))
+        wait_until(lambda: server.replied >= before + needed // 4)
+        os.kill(children(process.pid)[0], signal.SIGKILL)
+        wait_until(lambda: server.replied >= before + needed // 2)
+        left = children(process.pid)
+        assert len(left) == workers
+        process.kill()
+        process.communicate()
+        wait_until(lambda: not any(map(is_alive, left)), 20)
+        processes.wait_for(kills.start(home, "eval", "--resume", kills.run_of(home), "--workers", str(workers)))
+        extra = len(server.asked) - 2 * needed
+    assert 0 <= extra <= at_once * (1 + workers)
+    expected, found = (read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (whole, home))
+    assert found[0].complete
+    assert to_bytes(found[1]) == to_bytes(expected[1])

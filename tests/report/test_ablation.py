@@ -1,6 +1,5 @@
 """The page of a study: each variant beside the method, and what had nothing to decide."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -105,11 +104,21 @@ def test_an_ablation_keeps_what_it_compares_beside_its_rows_and_writes_its_page(
     def measure(study: Study, key: str, name: str, seed: int, edits: object) -> EvolutionRow:
         return make_row(name, seed, 0.5, study=key)
 
-    monkeypatch.setattr("selfwire.runs.ablation.ablation.open_process_pool", ThreadPoolExecutor)
-    monkeypatch.setattr("selfwire.runs.ablation.ablation.measure_variant", measure)
+    monkeypatch.setattr("selfwire.runs.ablation.ablation.evolution", measure)
     rows, page = tmp_path / "rows.jsonl", tmp_path / "page.html"
     for seeds in ("1", "2"):
-        given = ("--variants", "full,no-tev", "--seeds", seeds, "--out", str(rows), "--report", str(page))
+        given = (
+            "--variants",
+            "full,no-tev",
+            "--seeds",
+            seeds,
+            "--workers",
+            "1",
+            "--out",
+            str(rows),
+            "--report",
+            str(page),
+        )
         result = call("ablate", "hiva", *given)
         assert result.exit_code == 0, result.output
     assert [line.startswith('{"head":') for line in rows.read_text().splitlines()] == [True, False, False, False, False]

@@ -166,7 +166,8 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
     add_result(
         benchmark=asked.benchmark, split=asked.split, seed=asked.seed, tasks=len(run.tasks), measured=run.origins
     )
-    out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
+    tasks, model = format_count(len(run.tasks), "task"), asked.models.agent
+    out.print(f"run {run.run}: {names} on {run.benchmark.name}, {tasks}, seed {asked.seed}, model {model}")
     with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for line in (*run.origins, *run.notices):
             out.print(line)
@@ -187,7 +188,7 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
 
 def _exit_on_errors(lines: Sequence[SystemSummary], most: int | None) -> None:
     """Exit with a code of its own where too many tasks ended as errors."""
-    contestants = lines[1:]  # after the benchmark's own rule
+    contestants = lines[1:]  # after the trivial baseline
     errors = sum(line.errors for line in contestants)
     lost = [line.contestant.name for line in contestants if line.errors and line.errors == line.tasks]
     if most is not None and errors > most:

@@ -41,8 +41,9 @@ from selfwire.graphs.evolution.nodes import get_structure
 from selfwire.graphs.method_names import format_identifier, format_import, method_names
 from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.estimates import estimate_evolution
+from selfwire.runs.evaluation.standings import describe_trivial_baseline
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
-from selfwire.runs.report import STAMP, Report, make_report
+from selfwire.runs.report import EVOLVED, SINGLE, STAMP, Report, make_report
 from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evolution
@@ -148,7 +149,8 @@ def _run_and_report(run: EvolutionRun, home: str | None) -> None:
     out, context = output.make_console(), run.context
     for notice in run.notices:
         out.print(notice)
-    out.print(f"run {context.run}: {context.method.name} on {run.benchmark.name}, seed {context.config.seed}")
+    of = f"seed {context.config.seed}, model {run.request.models.agent}"
+    out.print(f"run {context.run}: {context.method.name} on {run.benchmark.name}, {of}")
     with print_before_exit(partial(_print_summary, run, home)):
         with EvolutionProgress(context.config.iterations, out, tests=bool(context.splits.test)) as progress:
             final = run_sync(run.execute(progress))
@@ -180,17 +182,26 @@ def show_report(report: Report, run: EvolutionRun) -> None:
     for title, workflow in (("before", report.before), ("after", report.after)):
         out.print(f"\nteam {title} ({workflow.fingerprint})\n{drawing.to_text(workflow.topology)}")
     out.print()
-    output.print_table(build_table(COLUMNS, report.lines))
+    output.print_table(build_table(COLUMNS, report.lines, [describe_trivial_baseline(run.benchmark.baseline)]))
     for what, estimate in (("evolved - seed", report.gain), ("evolved - single agent", report.over_single)):
         if estimate is not None:
             out.print(f"{what}, paired over {estimate.n} tasks: {format_difference(estimate)}")
     if report.over_single is not None and report.over_single.low <= 0:
-        out.print("the evolved team is not shown to beat a single agent at equal calls here")
+        evolved, single = (_calls_per_task(report, name) for name in (EVOLVED, SINGLE))
+        out.print(
+            f"the evolved team, at {evolved} calls per task, "
+            f"is not shown to beat a single agent with votes, at {single}"
+        )
     agreed, judged = report.critic
     if judged:
         out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")
     if run.request.models.is_offline:
         out.print(STAMP)
+
+
+def _calls_per_task(report: Report, name: str) -> str:
+    line = next(one for one in report.lines if one.name == name)
+    return f"{line.spend.calls / max(line.tasks, 1):.1f}"
 
 
 def show_measures(home: str | None, run: str) -> None:

@@ -4,8 +4,7 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from selfwire.cli.json_output import add_result
+from selfwire.cli.memory_text import describe_memory, describe_memory_changes
+from selfwire.cli.version_facts import PARENT_SCORE, format_other_facts, format_outcome, format_reasons, format_time
 from selfwire.core import drawing
 from selfwire.core.edits import format_rewiring
 from selfwire.core.errors import ConfigError
@@ -25,13 +26,10 @@ from selfwire.core.workflow_diff import WorkflowDiff
 from selfwire.core.workflow_tool import WorkflowTool
 from selfwire.evals.evaluation.table import Table
 from selfwire.runs.lifecycle import Run
-from selfwire.runtime.versions import History, Version
+from selfwire.runtime.versions import Version
 
 PIPED_WIDTH = 200
 """Columns when the output is no terminal, so that tables are not cut to 80."""
-_COLUMNS = ("score", "gate", "why", "reasons")
-PARENT_SCORE = "parent_score"
-"""Fact of a version: the mean train score of the one that it was made from."""
 
 
 class MaskingConsole(Console):
@@ -122,7 +120,7 @@ def show_workflow(workflow: Workflow, version: Version | None, title: str = "") 
         score = f"score {format_value(facts['score'])}" if facts.get("score") is not None else ""
         parent = facts.get(PARENT_SCORE)
         before = "" if parent is None else f"made from one with train score {format_value(parent)}"
-        known = (saved, score, before, _ruling(facts), format_reasons(version), format_other_facts(facts))
+        known = (saved, score, before, format_outcome(facts), format_reasons(version), format_other_facts(facts))
         out.print("; ".join(filter(None, known)))
     out.print(f"\n{drawing.to_text(workflow.topology)}\n")
     for agent in workflow.agents:
@@ -135,7 +133,7 @@ def show_workflow(workflow: Workflow, version: Version | None, title: str = "") 
     for tool in workflow.tools:
         show_tool(tool)
     if workflow.memory:
-        out.print(f"\nlearned: {', '.join(sorted(workflow.memory))}")
+        out.print("\n".join(["\nlearned", *(f"  {line}" for line in describe_memory(workflow))]))
     show_lineage(workflow)
 
 
@@ -164,7 +162,7 @@ def show_lineage(workflow: Workflow) -> None:
         return
     out.print(f"\nmade from {workflow.lineage.parent} by")
     for rewiring in workflow.lineage.rewirings:
-        out.print(f"  {format_rewiring(rewiring)}")
+        out.print(f"  {format_rewiring(rewiring)}".replace("\n", "\n      "))
 
 
 def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
@@ -180,8 +178,8 @@ def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None
         _show_change(change.agent, change.field, to_plain_json(change.before), to_plain_json(change.after))
     for one in found.tools:
         _show_change(f"tool {one.tool}", one.field, to_plain_json(one.before), to_plain_json(one.after))
-    if found.memory:
-        make_console().print(f"memory differs in: {', '.join(found.memory)}")
+    for line in describe_memory_changes(found.memory, before, after):
+        make_console().print(line)
 
 
 def _structure(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
@@ -190,13 +188,19 @@ def _structure(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
         ("+", found.added_agents, found.topology.added_nodes, found.topology.added_edges, after),
     ):
         for agent in agents:
-            _signed(sign, [f"agent {agent}: {source.agents_by_id[agent].prompt}"])
+            card = source.agents_by_id[agent]
+            told = card.kind if card.role in card.prompt else card.role
+            _signed(sign, [f"agent {agent}: {told}", *_indent(card.prompt)])
         _signed(sign, [f"node {node.id} ({node.agent})" for node in nodes])
         _signed(sign, [f"edge {edge}" for edge in edges])
     for sign, tools, source in (("-", found.removed_tools, before), ("+", found.added_tools, after)):
         for name in tools:
-            _signed(sign, [f"tool {name}: {source.tools_by_name[name].description}"])
-            _signed(sign, [f"    {line}" for line in source.tools_by_name[name].source.splitlines()])
+            tool = source.tools_by_name[name]
+            _signed(sign, [f"tool {name}: {tool.description}", *_indent(tool.source)])
+
+
+def _indent(text: str) -> list[str]:
+    return [f"    {line}" for line in text.splitlines()]
 
 
 def _show_change(name: str, field: str, before: object, after: object) -> None:
@@ -225,77 +229,3 @@ def print_table(table: Table) -> None:
     for row in table.rows:
         drawn.add_row(*row)
     make_console().print(drawn, *table.notes, sep="\n")
-
-
-def show_history(history: History) -> None:
-    """Versions from old to new, the head marked, then rollbacks."""
-    tags: dict[str, list[str]] = {}
-    for tag, version in history.tags.items():
-        tags.setdefault(version, []).append(tag)
-    table = RichTable(box=None, pad_edge=False)
-    for column in ("", "version", "saved", "fingerprint", "score", "gate"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("why")
-    table.add_column("more")
-    scores = _own_scores(history)
-    for version in history.versions:
-        table.add_row(
-            "*" if version.version == history.head else "",
-            " ".join([version.version, *(f"[{tag}]" for tag in tags.get(version.version, []))]),
-            format_time(version.saved),
-            version.fingerprint,
-            scores.get(version.version, ""),
-            _ruling(version.facts),
-            format_reasons(version),
-            format_other_facts(version.facts),
-        )
-    out = make_console()
-    out.print(table)
-    for move in history.rollbacks:
-        out.print(f"rolled back {format_time(move.at)}: {move.source} -> {move.target}")
-
-
-def _own_scores(history: History) -> dict[str, str]:
-    """Score by version: on the gate's tasks; else in training, which the next version of the run has on record."""
-    in_training = {(one.run, one.step - 1): one.facts.get(PARENT_SCORE) for one in history.versions}
-
-    def own(one: Version) -> str:
-        if (score := one.facts.get("score")) is not None:
-            return format_value(score)
-        train = in_training.get((one.run, one.step))
-        return "" if train is None else f"{format_value(train)} in training"
-
-    return {one.version: own(one) for one in history.versions}
-
-
-def format_reasons(version: Version) -> str:
-    """The reason of a version: the recorded one, else those of its rewirings."""
-    recorded = [str(version.facts["why"])] if "why" in version.facts else list(version.facts.get("reasons", ()))
-    return "; ".join(recorded or [rewiring.why for rewiring in version.lineage.rewirings])
-
-
-def _ruling(facts: Mapping[str, Any]) -> str:
-    gate = facts.get("gate")
-    return "" if gate is None else "accepted" if gate["accepted"] else "rejected"
-
-
-def format_other_facts(facts: Mapping[str, Any]) -> str:
-    """Facts that have no column of their own; long ones as counts."""
-    hidden = (*_COLUMNS, *_FORMATTERS, PARENT_SCORE)
-    short = [f"{name}={format_value(facts[name])}" for name in facts if name not in hidden]
-    counts = [count(facts[name]) for name, count in _FORMATTERS.items() if name in facts]
-    return " ".join([*short, *filter(None, counts)])
-
-
-_FORMATTERS: Mapping[str, Callable[[Any], str]] = {
-    "applied": lambda applied: ", ".join(str(one.get("operation") or "rewiring") for one in applied),
-    "refused": lambda refused: f"{len(refused)} refused" if refused else "",
-    "spend": lambda spend: f"{spend['calls']:,} calls so far",
-    "notes": lambda notes: "",
-}
-"""Formatters of facts that would fill the screen; `selfwire diff` and `show RUN` print them whole."""
-
-
-def format_time(iso: str) -> str:
-    """An ISO 8601 time in the local zone, to the second."""
-    return datetime.fromisoformat(iso).astimezone().strftime("%Y-%m-%d %H:%M:%S")

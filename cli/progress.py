@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from selfwire.cli.output import format_spend
 from selfwire.core.values import format_count
+from selfwire.evals.evaluation.table import name_system
 from selfwire.graphs.evolution.graph import Event
 
 FAULT = 160
@@ -67,9 +68,8 @@ class EvolutionProgress(Bar):
             place = f"{self._place(event)} {event['phase']}"
             self._drawn(place, event.get("done", 0), event.get("total", 1), self._told(event))
         if event["phase"] == "save":
-            verdict = "accepted" if event["accepted"] else "rejected"
             measured = f"train {_score(event)}{format_errors(event)}"
-            self._say(f"{self._place(event)} {measured}, {verdict}: {event['why']}; {self._told(event)}")
+            self._say(f"{self._place(event)} {measured}, {event['outcome']}: {event['why']}; {self._told(event)}")
         elif event["phase"] == "test" and event.get("done") == event.get("total"):
             team = {"before": "the team before", "after": "the evolved team"}[event["side"]]
             measured = f"mean score {_score(event)}{format_errors(event)}"
@@ -122,12 +122,12 @@ class EvaluationProgress(Bar):
         self.target = ""
 
     def __call__(self, event: Event) -> None:
-        """Show an event; of the benchmark's own rule only the last one while other systems run."""
+        """Show an event; of the trivial baseline only the last one while other systems run."""
         if event["number"] == 0:
             if not self.target:
-                self._drawn(event["target"], event["done"], event["total"], _measured(event))
+                self._drawn(name_system(event["target"]), event["done"], event["total"], _measured(event))
             if event["done"] == event["total"]:
-                self._say(f"{event['target']}: {_measured(event)}")
+                self._say(f"{name_system(event['target'])}: {_measured(event)}")
             return
         if event["target"] != self.target:
             self.target, self.since, self.before = event["target"], time.monotonic(), event["done"] - 1
@@ -153,7 +153,7 @@ class ContestProgress(Bar):
 
     def __call__(self, event: Event) -> None:
         """Show an event of a system's evolution or measuring."""
-        name = event["target"]
+        name = name_system(event["target"])
         if "iterations" in event:
             place = f"{name}: iteration {min(event['iteration'] + 1, event['iterations'])}/{event['iterations']}"
             self.at_work[name] = place

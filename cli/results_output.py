@@ -32,7 +32,9 @@ def show_standings(found: Table) -> None:
 
 def show_estimate(found: CostEstimate) -> None:
     """Print a dry run."""
-    add_result(dry_run=True, low=found.low, likely=found.likely, high=found.high)
+    for notice in found.notices:
+        typer.echo(notice, err=True)
+    add_result(dry_run=True, low=found.low, likely=found.likely, high=found.high, notices=found.notices)
     typer.echo(found.text)
 
 

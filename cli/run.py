@@ -29,7 +29,7 @@ from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.ready_tools import FORMS, load_tools
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
-from selfwire.runs.targets import describe_clashes, find_kind, load_saved, require_saved
+from selfwire.runs.targets import describe_clashes, describe_other_model, find_kind, load_saved, require_saved
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.embedding_cache import CachedEmbedder
@@ -74,7 +74,7 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     names = models.names
-    method, saved, origin = _find_team(target, workflow, home)
+    method, saved, origin = _find_team(target, workflow, home, names.agent)
     embeds, notices = load_models_embedder(names)
     toolbox, held = _lend_tools(benchmark, tools, corpus, retriever, embeds)
     ledger = Ledger(Budget(calls=budget_calls))
@@ -149,7 +149,7 @@ def _write_page(team: Workflow, done: Trajectory, page: Path | None, *, offline:
         typer.echo(f"its page is {page.resolve()}", err=True)
 
 
-def _find_team(target: str, workflow: str | None, home: str | None) -> tuple[str, Workflow | None, str]:
+def _find_team(target: str, workflow: str | None, home: str | None, model: str) -> tuple[str, Workflow | None, str]:
     """The method's name, its saved team unless the seed is meant, and a line that says which it is.
 
     Raises:
@@ -167,10 +167,11 @@ def _find_team(target: str, workflow: str | None, home: str | None) -> tuple[str
         team, version = run_sync(load_saved(ref, library))
     if kind:
         refuse_other_method(team, target, f"workflow {ref!r}")
+    other = describe_other_model(str(version.facts.get("model", "")) if version else "", model)
     return (
         team.method,
         team,
-        f"saved team {version.ref if version else ref} of method {team.method} ({team.fingerprint})",
+        f"saved team {version.ref if version else ref} of method {team.method} ({team.fingerprint}){other}",
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
+from selfwire.cli.history_output import show_history
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run
@@ -76,7 +77,7 @@ def history(
         return
     found = with_library(home, lambda library: library.history(name))
     add_result(history=found)
-    output.show_history(found)
+    show_history(found)
 
 
 def rollback(

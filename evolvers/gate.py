@@ -1,6 +1,7 @@
 """The gate decides, on fresh tasks that both have run, whether a candidate replaces the incumbent. Method-free."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -19,6 +20,8 @@ class GateDecision(FrozenModel):
         left_out: tasks that ended as an error for either.
         patience_used: ties at more calls that were accepted in a row, this decision included.
         try_pruning: whether the patience is used up, so that a cheaper workflow should be tried.
+        unchanged: why there was nothing to compare, where the team is as it was: no change was proposed, or only what
+            could not be used.
     """
 
     accepted: bool
@@ -28,6 +31,12 @@ class GateDecision(FrozenModel):
     left_out: int = Field(ge=0)
     patience_used: int = Field(ge=0)
     try_pruning: bool = False
+    unchanged: Literal["", "no change", "unusable reply"] = ""
+
+
+def name_outcome(decision: Mapping[str, Any]) -> str:
+    """What became of an iteration, from its decision on record: accepted, rejected, no change or unusable reply."""
+    return decision.get("unchanged") or ("accepted" if decision["accepted"] else "rejected")
 
 
 def decide(

@@ -12,7 +12,7 @@ from selfwire.report.verdicts import format_gain
 
 WIDTH, HEIGHT = 400.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 14.0, 38.0
-LOOKS = {"seed team": "seed", "single agent with votes": "single", "trivial rule": "trivial"}
+LOOKS = {"seed team": "seed", "single agent with votes": "single", "trivial baseline": "trivial"}
 """CSS class by system."""
 TRIED = "Large: on test tasks, with 95 % interval. Small: every proposal on gate tasks; hollow if rejected."
 LETTER, LINE = 6.2, 13.0
@@ -125,14 +125,14 @@ def draw_gate(versions: Iterable[TeamVersion]) -> Chart | None:
     marks = draw_axes(x, y, "version", lambda tick: f"{tick:+.1f}" if tick else "0")
     marks.append(Mark(kind="line", x=LEFT, y=y(0), x2=WIDTH - RIGHT, y2=y(0), look="zero"))
     for one, gain in found:
-        said = f"version {one.number}: {format_gain(gain)}, {'kept' if one.accepted else 'rejected'}"
+        said = f"version {one.number}: {format_gain(gain)}, {one.outcome}"
         marks += draw_interval(x(one.number), y, gain, "kept" if one.accepted else "rejected", said)
-    kept = sum(bool(one.accepted) for one, _ in found)
+    accepted = sum(bool(one.accepted) for one, _ in found)
     return Chart(
         name="gate",
         title="Gain of each proposal at the gate",
-        summary=f"{format_count(len(found), 'proposal')}, {kept} kept.",
-        note="Candidate minus incumbent, paired, with 95 % interval. Dot: kept. Cross: rejected.",
+        summary=f"{format_count(len(found), 'proposal')}, {accepted} accepted.",
+        note="Candidate minus incumbent, paired, with 95 % interval. Dot: accepted. Cross: rejected.",
         marks=tuple(marks),
     )
 
@@ -159,11 +159,11 @@ def draw_scores(places: Iterable[Place]) -> Chart | None:
         points = " ".join(f"{x(one.version or 0) + shift},{y(score.value)}" for one, score in known)
         marks.append(Mark(kind="path", points=points, look=f"trend {split}"))
         for one, score in known:
-            said = f"version {one.version} on {score.n} {split} tasks: {score}"
+            said = f"version {one.version} on {score.n} {split} tasks of iteration {one.iteration + 1}: {score}"
             marks += draw_interval(x(one.version or 0) + shift, y, score, split, said)
     return Chart(
         name="scores",
-        title="Score of each version",
+        title="Score of each version on train and gate tasks",
         summary=f"Scores of {format_count(len({one.version for one in found}), 'version')} on train and gate tasks.",
         note="Filled: gate tasks. Hollow: train tasks. Other tasks every time, hence the noise; 95 % intervals.",
         marks=tuple(marks),
@@ -199,7 +199,11 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
     """Score against cost: systems on test tasks, versions on gate tasks."""
     tested = [(line, line.score) for line in systems if line.score is not None]
     gated = [one for one in places if one.split == "gate" and one.side != "incumbent"]
-    tried = [(one, line) for one in gated if (line := make_system_line(f"version {one.iteration + 1}", one)).score]
+    tried = [
+        (one, line)
+        for one in gated
+        if (line := make_system_line(f"proposal of iteration {one.iteration + 1}", one)).score
+    ]
     if not tested and not tried:
         return None
     calls = [0.0, *(line.calls for line, _ in tested), *(line.calls for _, line in tried)]
@@ -211,13 +215,13 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
         value = line.score.value if line.score else 0.0
         marks.append(Mark(kind="dot", x=x(line.calls), y=y(value), look=look, title=said))
     for line, score in tested:
-        said = f"{line.name}: {score} at {line.calls:.1f} calls"
+        said = f"{line.name}{' on test tasks' if tried else ''}: {score} at {line.calls:.1f} calls"
         look = "evolved" if line.main else LOOKS.get(line.name, "")
         marks += draw_interval(x(line.calls), y, score, f"system {look}", said)
     marks += _label_systems([(line.name, x(line.calls), y(score.value)) for line, score in tested])
     return Chart(
         name="front",
-        title="Score against cost",
+        title=f"Score against cost{' on test tasks, and of proposals on gate tasks' if tried else ''}",
         summary="; ".join(f"{line.name} {score} at {line.calls:.1f} calls per task" for line, score in tested) + ".",
         note=TRIED if tried else "With 95 % intervals; calls are model calls.",
         marks=tuple(marks),

@@ -110,7 +110,8 @@ class TeamVersion(FrozenModel):
     Args:
         label: its heading.
         number: 0 for the initial team.
-        accepted: whether the iteration's edits were kept; None for the initial team.
+        accepted: whether the iteration's candidate became the team; None for the initial team.
+        outcome: accepted, rejected, no change or unusable reply; "" for the initial team.
         why: the gate's reason.
         tag: what came of it, in a word or a number.
         difference: candidate - incumbent on the gate's tasks; None where nothing was compared.
@@ -124,6 +125,7 @@ class TeamVersion(FrozenModel):
     label: str
     ref: str
     accepted: bool | None
+    outcome: str = ""
     why: str
     tag: str = ""
     difference: IntervalEstimate | None = None

@@ -11,6 +11,7 @@ from selfwire.evals.evaluation.table import SystemSummary, compute_difference
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evolvers.experience.library import get_library
 from selfwire.evolvers.experience.retrieval import rank_insights
+from selfwire.evolvers.gate import name_outcome
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.trajectory_notes import TRAJECTORIES
 from selfwire.report.data import (
@@ -30,7 +31,7 @@ from selfwire.runtime.versions import Version
 
 _SPLITS = {"rollout": "train", "gate": "gate", "test": "test", "baseline": "baseline"}
 _SYSTEMS = {"test/before": "seed team", "test/after": "evolved team", "baseline/single": "single agent with votes"}
-_RULE = "trivial rule"
+_RULE = "trivial baseline"
 
 
 class Saved(NamedTuple):
@@ -146,6 +147,7 @@ def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, 
         label=f"Version {number}" if number else "Version 0: the initial team",
         ref=version.ref,
         accepted=gate.get("accepted"),
+        outcome=name_outcome(gate) if gate else "",
         why=str(facts.get("why", "")) if number else "The team that the run started with.",
         difference=compare_gate(places, number - 1),
         score=facts.get("score"),

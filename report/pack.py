@@ -68,6 +68,7 @@ def _pack_version(one: TeamVersion, texts: Texts) -> dict[str, Any]:
         "label": one.label,
         "ref": one.ref,
         "accepted": one.accepted,
+        "outcome": one.outcome,
         "why": texts.add(one.why),
         "gain": gain and [gain.value, gain.low, gain.high, gain.n],
         "score": one.score,

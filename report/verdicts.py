@@ -1,5 +1,6 @@
 """The result of a run in a sentence."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from selfwire.core.values import format_count
@@ -42,10 +43,9 @@ def make_standfirst(versions: Iterable[TeamVersion], places: Iterable[Place]) ->
     versions = tuple(versions)
     if not versions:
         return "Nothing has been saved yet."
-    tried = [one for one in versions if one.accepted is not None]
-    kept = sum(bool(one.accepted) for one in tried)
+    outcomes = Counter(one.outcome for one in versions if one.outcome)
+    listed = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items())) or "none yet"
     many = len({one.task for place in places for one in place.outcomes})
     first, last = versions[0], versions[-1]
     grown = f"from {format_count(len(first.nodes), 'agent')} to {len(last.nodes)}"
-    said = f"{kept} of {format_count(len(tried), 'proposal')} kept"
-    return f"{said}; the team went {grown}. {format_count(many, 'task')} were run."
+    return f"Outcomes of iterations: {listed}. The team went {grown}. {format_count(many, 'task')} were run."

@@ -54,6 +54,7 @@ class CostEstimate:
     Attributes:
         low, likely, high: usages with few calls and short prompts, as offline, and with many calls and long prompts.
         assumes: what the estimate assumes, and how to lower the cost.
+        notices: what the run itself would say before it starts, such as guessed fields of tasks.
     """
 
     low: Usage = ZERO_USAGE
@@ -61,6 +62,7 @@ class CostEstimate:
     high: Usage = ZERO_USAGE
     title: str = ""
     assumes: str = ""
+    notices: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -79,9 +81,9 @@ class CostEstimate:
         """Add two, without their titles."""
         return CostEstimate(self.low + other.low, self.likely + other.likely, self.high + other.high)
 
-    def explain(self, title: str, assumes: str) -> "CostEstimate":
-        """The same with its title and what it assumes."""
-        return replace(self, title=title, assumes=assumes)
+    def explain(self, title: str, assumes: str, notices: tuple[str, ...] = ()) -> "CostEstimate":
+        """The same with its title, what it assumes and what the run would say."""
+        return replace(self, title=title, assumes=assumes, notices=notices)
 
 
 def estimate_evolution(request: EvolveRequest, home: Path | None) -> CostEstimate:
@@ -90,9 +92,10 @@ def estimate_evolution(request: EvolveRequest, home: Path | None) -> CostEstimat
     Raises:
         ConfigError, LibraryError: the request cannot be used.
     """
-    found = _estimate_evolution(request, home, validate_evolution(_without_key(request), home))
+    plan = validate_evolution(_without_key(request, home), home)
+    found = _estimate_evolution(request, home, plan)
     title = f"dry run of {request.method} on {request.benchmark}"
-    return found.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}")
+    return found.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}", plan.notices)
 
 
 def estimate_training(request: EvolveRequest, train: TrainConfig, home: Path | None) -> CostEstimate:
@@ -104,12 +107,12 @@ def estimate_training(request: EvolveRequest, train: TrainConfig, home: Path | N
     Raises:
         ConfigError, LibraryError: the request cannot be used.
     """
-    plan = validate_evolution(_without_key(request), home)
+    plan = validate_evolution(_without_key(request, home), home)
     found = _estimate_method(request.method, request.config, plan.seed)
     runs = train.updates * train.batch + WAYS * request.sizes.test
     cost = _price_range(scale_calls(found.question, runs), found.tokens + _count_tokens(plan), request.models, home)
     title = f"dry run of training {request.method} on {request.benchmark}"
-    return cost.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}")
+    return cost.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}", plan.notices)
 
 
 def estimate_evaluation(request: EvaluationRequest, home: Path | None) -> CostEstimate:
@@ -118,14 +121,14 @@ def estimate_evaluation(request: EvaluationRequest, home: Path | None) -> CostEs
     Raises:
         ConfigError, LibraryError: the request cannot be used.
     """
-    keyless, models = _without_key(request), request.models
+    keyless, models = _without_key(request, home), request.models
     plan, found = validate_evaluation(keyless, home), CostEstimate()
     asked = sum(len(task.input) for task in plan.tasks) / len(plan.tasks) / LETTERS
     for entry in request.entries:
         low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
         few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
         found += _price(few, many, tokens + asked, models, home)
-    if isinstance(plan.benchmark.environment, NeedsModel):  # the benchmark's own rule is judged too
+    if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline is judged too
         judged = {"judge": len(plan.tasks) * (len(request.entries) + 1)}
         found += _price(judged, judged, JUDGE_TOKENS + asked, models, home)
     for evolution in make_evolutions(keyless, get_runs_folder(home) / "none", home):
@@ -136,7 +139,7 @@ def estimate_evaluation(request: EvaluationRequest, home: Path | None) -> CostEs
         f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, of baselines 1 to {2 * LOOP:g} calls "
         f"per agent with tools; set --calls-per-task, {BINDING}"
     )
-    return found.explain(title, assumes)
+    return found.explain(title, assumes, plan.notices)
 
 
 def estimate_ablation(study: Study) -> CostEstimate:
@@ -192,14 +195,16 @@ def _estimate_evolution(request: EvolveRequest, home: Path | None, plan: Validat
     return _price_range(calls, tokens, request.models, home)
 
 
-def _without_key(request: AnyRequest) -> AnyRequest:
+def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:
     """The request with the offline model, as validating needs one and no key is to be needed.
 
     Raises:
-        ConfigError: a model's name or address cannot be used.
+        ConfigError: a model's name or address cannot be used, or a dollar budget meets a model without a price.
     """
-    for name in set(request.models.roles.values()):
+    for name in sorted(set(request.models.roles.values())):
         refuse_unknown_model(name)
+        if request.budget.dollars is not None:
+            load_prices(request.models, home).require(name)
     refuse_useless_address(request.models)
     return request.replace(models=ModelNames(), budget=request.budget.replace(dollars=None))
 

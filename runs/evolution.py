@@ -152,6 +152,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
                 journal=journal,
                 ledger=ledger,
                 tools=request.tools or (f"{BENCHMARK}:{request.benchmark}" if bench.toolbox else ""),
+                model=request.models.agent,
             )
             saver = sqlite_saver(get_runs_folder(self.home) / journal.run / CHECKPOINTS)
             try:

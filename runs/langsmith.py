@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from selfwire.evals.evaluation.rows import TRIVIAL
 from selfwire.evals.langsmith.connection import Uploads, open_local_client, open_uploads, translate_errors
 from selfwire.evals.langsmith.datasets import TaskSet, make_local_examples, upload_examples
 from selfwire.evals.langsmith.experiment import Experiment
 from selfwire.evals.own_data.tasks import is_own_data
 from selfwire.graphs.rollouts import RolloutRunner, stream_rollouts
 from selfwire.runs.evaluation.run import Evaluation
-from selfwire.runs.evaluation.systems import TRIVIAL, System
+from selfwire.runs.evaluation.systems import System
 from selfwire.runs.run_record import compute_code_hash, get_version, shorten_name
 
 
@@ -32,7 +33,7 @@ def upload_if_requested(run: Evaluation) -> Iterator[None]:
 def run_as_experiments(run: Evaluation, client: Uploads | None = None) -> Iterator[None]:
     """Run an evaluation's systems as experiments on one dataset, as long as this context is open.
 
-    The benchmark's own rule is left out; its results are in the table.
+    The trivial baseline is left out; its results are in the table.
 
     Args:
         run: an evaluation that was started or resumed; `run.request.langsmith` says whether references are uploaded.

@@ -11,6 +11,7 @@ from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.single import SingleAgent, make_single_workflow
+from selfwire.evals.evaluation.rows import TRIVIAL
 from selfwire.evals.evaluation.table import SystemSummary, compute_difference, summarise_trajectories
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.graphs.evolution.nodes import EvolutionState
@@ -22,6 +23,8 @@ from selfwire.runs.evolution import EvolutionRun
 from selfwire.runs.lifecycle import track_status
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
+SEED, EVOLVED, SINGLE = "seed team", "evolved team", "single agent with votes"
+"""Names of the contestants."""
 
 
 class Report(NamedTuple):
@@ -29,7 +32,7 @@ class Report(NamedTuple):
 
     Attributes:
         before, after: seed and evolved workflow.
-        lines: trivial baseline, single agent at equal calls, before, after.
+        lines: trivial baseline, single agent with as many calls as the evolved team may need, before, after.
         gain: after - before, paired over test tasks; None if fewer than two tasks can be compared.
         over_single: after - single agent, likewise.
         critic: (agreed, judged): how often the team's own opinion, where it was asked for, was the environment's.
@@ -51,14 +54,14 @@ async def make_report(run: EvolutionRun, final: EvolutionState) -> Report:
     """
     async with track_status(run):
         context, tasks = run.context, run.context.splits.test
-        before = summarise_trajectories("seed team", await get_test_trajectories(run, "before", tasks))
-        after = summarise_trajectories("evolved team", await get_test_trajectories(run, "after", tasks))
+        before = summarise_trajectories(SEED, await get_test_trajectories(run, "before", tasks))
+        after = summarise_trajectories(EVOLVED, await get_test_trajectories(run, "after", tasks))
         calls = after.spend.calls / max(after.tasks, 1)
-        single = summarise_trajectories("single agent with votes", await run_single_agent(run, tasks, calls))
+        single = summarise_trajectories(SINGLE, await run_single_agent(run, tasks, calls))
         report = Report(
             before=context.seed_workflow,
             after=Workflow.model_validate(await context.journal.get_body(final["incumbent"])),
-            lines=(await measure_trivial_rule(run, tasks), single, before, after),
+            lines=(await measure_trivial_baseline(run, tasks), single, before, after),
             gain=compute_difference(after, before),
             over_single=compute_difference(after, single),
             critic=await _agreement(run, before, after),
@@ -93,7 +96,7 @@ async def run_single_agent(run: EvolutionRun, tasks: Sequence[Task], calls: floa
     )
 
 
-async def measure_trivial_rule(run: EvolutionRun, tasks: Sequence[Task]) -> SystemSummary:
+async def measure_trivial_baseline(run: EvolutionRun, tasks: Sequence[Task]) -> SystemSummary:
     """The benchmark's trivial baseline, graded by the real environment."""
     baseline = run.benchmark.baseline
     scope = Scope(run=f"{run.context.run}/trivial", seed=run.context.config.seed, phase="baseline")
@@ -106,4 +109,4 @@ async def measure_trivial_rule(run: EvolutionRun, tasks: Sequence[Task]) -> Syst
             )
         return done
 
-    return summarise_trajectories(baseline.name, await asyncio.gather(*map(answer, tasks)))
+    return summarise_trajectories(TRIVIAL, await asyncio.gather(*map(answer, tasks)))

@@ -57,6 +57,18 @@ async def load_saved(ref: str, library: WorkflowLibrary) -> tuple[Workflow, Vers
         ) from None
 
 
+def describe_other_model(made_with: str, model: str) -> str:
+    """What to add to the name of a saved team that another model answers for; "" where none is known to.
+
+    Args:
+        made_with: the model of its agents when it was evolved; "" where that is not known.
+        model: that answers now.
+    """
+    if made_with in ("", model):
+        return ""
+    return f"; evolved with {made_with}, and {model} answers now (--model {made_with} for the same)"
+
+
 def describe_clashes(names: Iterable[str], saved: Iterable[str]) -> tuple[str, ...]:
     """A line for every name of a method or baseline under which a team is saved too."""
     teams = set(saved)

@@ -113,8 +113,8 @@ class OpenTraining:
 
     async def _save(self, workflow: Workflow, updates: int) -> None:
         context = self.run.context
-        tools = {"tools": context.tools} if context.tools else {}
-        facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, **tools, "updates": updates}
+        known = {name: value for name in ("tools", "model") if (value := getattr(context, name))}
+        facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, **known, "updates": updates}
         await context.library.save(context.config.name, workflow, run=context.run, step=updates, facts=facts)
 
 

@@ -342,8 +342,5 @@ class MeteredModel:
 
     def _refuse_unpriced(self) -> None:
         for player in self._players.values():
-            if self.ledger.counts_dollars and self.prices.cost(player.who.name, 0, 0) is None:
-                raise ConfigError(
-                    f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
-                    f"write its price into prices.json in the home folder, or give a budget in tokens or calls"
-                )
+            if self.ledger.counts_dollars:
+                self.prices.require(player.who.name)

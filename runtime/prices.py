@@ -54,6 +54,18 @@ class Prices(FrozenModel):
             return None
         return (price.input * input_tokens + price.output * output_tokens) / PER_TOKENS
 
+    def require(self, model: str) -> None:
+        """Refuse a model whose dollars cannot be counted.
+
+        Raises:
+            ConfigError: its price is not known.
+        """
+        if self.cost(model, 0, 0) is None:
+            raise ConfigError(
+                f"a budget in dollars cannot bind: the price of {model} is not known; give it with --prices FILE or in "
+                "prices.json in the home folder, or set --budget-tokens or --budget-calls in its place"
+            )
+
 
 def _fault(error: OSError | ValidationError) -> str:
     if isinstance(error, OSError):

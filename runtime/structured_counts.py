@@ -41,10 +41,15 @@ async def note_invalid(journal: Recorder, request: ModelRequest, error: ValueErr
     await journal.put_note(name, f"{request.where}: {list_faults(error)}")
 
 
+async def count_invalid_replies(journal: Journal) -> int:
+    """The asks for objects of a run that got no valid one, even when asked again."""
+    return len(await journal.note_names(f"{INVALID_NOTE}again"))
+
+
 async def count_objects(journal: Journal) -> ObjectCounts:
     """The asks for objects of a run."""
     asked = [row.reply["metadata"].get(ASKED) for row in await journal.rows(kind="model", state="settled")]
     first, again = ([one for one in asked if one and one["again"] is kind] for kind in (False, True))
     doubted = len(await journal.note_names(f"{INVALID_NOTE}once"))
-    invalid = len(await journal.note_names(f"{INVALID_NOTE}again"))
+    invalid = await count_invalid_replies(journal)
     return ObjectCounts(len(first) - doubted, len(again) - invalid, invalid, doubted - len(again))

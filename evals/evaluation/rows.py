@@ -17,6 +17,8 @@ from selfwire.core.trajectory import DecisionCount, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
+TRIVIAL = "trivial"
+"""Name of the trivial baseline in rows and the journal."""
 CAPPED = "capped"
 """Name of the trajectory's note that says that the cap of calls ended it."""
 

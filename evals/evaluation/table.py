@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
 from selfwire.core.usage import Usage, UsageAccumulator
-from selfwire.evals.evaluation.rows import SystemInfo, TaskRow, make_task_row
+from selfwire.evals.evaluation.rows import TRIVIAL, SystemInfo, TaskRow, make_task_row
 from selfwire.evals.statistics import (
     IntervalEstimate,
     compute_cost_efficiency,
@@ -70,8 +70,8 @@ class SystemSummary:
 
     @property
     def name(self) -> str:
-        """Its name in tables; of a rule without a team, the rule."""
-        return self.contestant.name if self.contestant.method else self.contestant.target
+        """Its name in tables."""
+        return name_system(self.contestant.name)
 
     @property
     def spend(self) -> Usage:
@@ -146,6 +146,11 @@ class SystemSummary:
         return 100 * self.score * len(self.scores) / self.spend.calls
 
 
+def name_system(name: str) -> str:
+    """A system's name for people, from that in rows and the journal."""
+    return "trivial baseline" if name == TRIVIAL else name
+
+
 def summarise_trajectories(name: str, found: Iterable[Trajectory]) -> SystemSummary:
     """The sum of graded trajectories, one per task."""
     summary = SystemSummary(SystemInfo(name=name, target=name, method="", workflow=""))
@@ -180,7 +185,7 @@ def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalE
 
 
 def choose_comparison(lines: Sequence[SystemSummary], against: str) -> SystemSummary:
-    """The line that others are compared with: the named one, else the first after the benchmark's own rule."""
+    """The line that others are compared with: the named one, else the first after the trivial baseline."""
     return next((line for line in lines if line.contestant.name == against), lines[1])
 
 

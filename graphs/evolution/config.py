@@ -46,7 +46,12 @@ class EvolutionConfig(FrozenModel):
 
 @dataclass(frozen=True)
 class EvolutionContext:
-    """Live objects of one evolution; `tools` names what it lends, as a list of tools does."""
+    """Live objects of one evolution.
+
+    Attributes:
+        tools: what it lends, as a list of tools names it.
+        model: name of the agents' model.
+    """
 
     run: str
     config: EvolutionConfig
@@ -58,6 +63,7 @@ class EvolutionContext:
     journal: Journal
     ledger: Ledger
     tools: str = ""
+    model: str = ""
 
     @property
     def rollout_context(self) -> RolloutContext:

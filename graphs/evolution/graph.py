@@ -11,7 +11,7 @@ from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.evolution.nodes import EvolutionNodes, EvolutionState
 
 Event = dict[str, Any]
-"""Progress: phase, iteration and spend; done, total, score, accepted and why where they are known."""
+"""Progress: phase, iteration and spend; done, total, score, outcome and why where they are known."""
 
 
 def build(context: EvolutionContext) -> StateGraph[EvolutionState]:

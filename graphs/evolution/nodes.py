@@ -14,12 +14,13 @@ from selfwire.core.task import Question, Task
 from selfwire.core.tool_calls import record_tool_calls
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
-from selfwire.core.values import FrozenMap
+from selfwire.core.values import FrozenMap, format_count
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.gate import GateDecision, decide
+from selfwire.evolvers.gate import GateDecision, decide, name_outcome
 from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, grade_trajectory, to_rollout_fn
 from selfwire.graphs.trajectory_notes import get_sample_name, get_trajectories_note, load_trajectories
+from selfwire.runtime.structured_counts import count_invalid_replies
 
 ELAPSED = "elapsed"
 """Name of the journal's note with the run's seconds of wall time."""
@@ -38,6 +39,7 @@ class EvolutionState(TypedDict, total=False):
         train: mean train score of the incumbent in this iteration, None if every task ended as an error.
         errors: train runs of this iteration that ended as errors.
         fault: the first of these errors, "" if there is none.
+        invalid: replies of the run that were no valid objects, before the team is rewritten.
         score: mean gate score of the saved workflow; None if it was not compared.
         test: the final report.
     """
@@ -52,6 +54,7 @@ class EvolutionState(TypedDict, total=False):
     train: float | None
     errors: int
     fault: str
+    invalid: int
     score: float | None
     test: dict[str, Any]
 
@@ -84,6 +87,7 @@ class EvolutionNodes:
             "train": compute_mean_score(found),
             "errors": errors["errors"],
             "fault": errors["fault"],
+            "invalid": await count_invalid_replies(self.context.journal),
         }
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
@@ -100,7 +104,9 @@ class EvolutionNodes:
 
         workflow = record_tool_calls(workflow, trajectories)
         evolved = await self.context.method.evolve(workflow, trajectories, scope=scope, grade=grade)
+        invalid = await count_invalid_replies(self.context.journal)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
+        record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
         return {
             "incumbent": await self._put(workflow),
             "candidate": await self._put(evolved.workflow),
@@ -113,7 +119,7 @@ class EvolutionNodes:
         candidate = await self._workflow(state["candidate"])
         evolved = await self.context.journal.get_body(state["evolved"])
         if get_structure(candidate) == get_structure(incumbent) and not evolved["needs_gate"]:
-            verdict = _accept_without_gate("agents, tools and topology are unchanged", state["equals"])
+            verdict = _keep_unchanged(evolved, state["equals"])
         elif self.context.config.gate == "off" or not self.context.method.sees_labels:
             verdict = _accept_without_gate("the gate is off", state["equals"])
             if self.context.method.fits_held_out(candidate):
@@ -136,10 +142,10 @@ class EvolutionNodes:
             "score": state.get("score"),
             "parent_score": state["train"],
             "spend": self.context.journal.spend().model_dump(mode="json"),
-            **{name: evolved[name] for name in ("applied", "refused", "notes")},
+            **{name: evolved[name] for name in ("applied", "refused", "notes", "unusable") if name in evolved},
         }
         await self._save(workflow, step=state["iteration"] + 1, facts=facts)
-        verdict = {name: state["verdict"][name] for name in ("accepted", "why")}
+        verdict = {"outcome": name_outcome(state["verdict"]), "why": state["verdict"]["why"]}
         errors = {"errors": state.get("errors", 0), "fault": state.get("fault", "")}  # older checkpoints lack them
         self._report("save", state["iteration"], score=state["train"], **errors, **verdict)
         return {"iteration": state["iteration"] + 1}
@@ -283,8 +289,8 @@ class EvolutionNodes:
         return await self.context.library.fetch(Workflow.model_validate(await self.context.journal.get_body(body)))
 
     async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
-        tools = {"tools": self.context.tools} if self.context.tools else {}
-        facts = {"method": self.context.method.name, "seed": self.context.config.seed, **tools, **facts}
+        known = {name: value for name in ("tools", "model") if (value := getattr(self.context, name))}
+        facts = {"method": self.context.method.name, "seed": self.context.config.seed, **known, **facts}
         await self.context.library.save(
             self.context.config.name, workflow, run=self.context.run, step=step, facts=facts
         )
@@ -322,6 +328,18 @@ def _iterate_shuffled(size: int, scope: Scope) -> Iterator[int]:
 
 def _accept_without_gate(why: str, equals: int) -> GateDecision:
     return GateDecision(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
+
+
+def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
+    """The decision where the method has left agents, tools and topology as they are."""
+    declined = [*evolved["refused"], *evolved["notes"].get("declined", ())]
+    unusable = evolved.get("unusable", 0)
+    reasons = [f"the model's reply could not be read in {format_count(unusable, 'case')}"] if unusable else []
+    if declined:
+        reasons.append(f"{format_count(len(declined), 'proposal')} did not fit, such as: {declined[0]['reason']}")
+    why = "agents, tools and topology are as they were" + "".join(f"; {reason}" for reason in reasons)
+    decision = _accept_without_gate(why, equals)
+    return decision.replace(unchanged="unusable reply" if reasons else "no change")
 
 
 def get_structure(workflow: Workflow) -> tuple[Any, ...]:

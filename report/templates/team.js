@@ -145,7 +145,7 @@ function startTeam() {
 
   function verdictOf(one) {
     if (one.accepted === null) return make("p", { class: "text", text: text(one.why) });
-    const word = one.accepted ? make("span", { class: "kept-word", text: "Kept" }) : make("span", { class: "rejected-word", text: "Rejected" });
+    const word = make("span", { class: `${one.outcome === "accepted" ? "kept" : "rejected"}-word`, text: one.outcome });
     return make("p", {}, word, `: ${text(one.why)}`, one.gain ? `. Gain ${formatInterval(one.gain)} on ${one.gain[3]} tasks.` : "");
   }
 
@@ -210,10 +210,10 @@ function startTeam() {
 
   function drawStrip() {
     byId("strip").replaceChildren(...data.versions.map((one, place) => {
-      const kind = one.accepted === null ? "" : one.accepted ? "kept" : "rejected";
+      const kind = { accepted: "kept", rejected: "rejected" }[one.outcome] ?? "";
       const mark = { kept: "✓ ", rejected: "× " }[kind] ?? "";
       const gain = one.gain ? formatGain(one.gain[0]) : one.accepted === null && !one.number ? "start" : one.tag;
-      const said = `${isRun ? "round" : "version"} ${one.number}${kind && `, ${kind}`}${one.gain ? `, gain ${gain}` : ""}`;
+      const said = `${isRun ? "round" : "version"} ${one.number}${one.outcome && `, ${one.outcome}`}${one.gain ? `, gain ${gain}` : ""}`;
       return make("li", {}, make("button", { type: "button", class: kind, "aria-label": said, onclick: () => showVersion(place) },
         String(one.number), make("span", { text: mark + gain })));
     }));

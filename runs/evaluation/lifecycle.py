@@ -9,7 +9,7 @@ from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.evals.evaluation.rows import ResultsFile
+from selfwire.evals.evaluation.rows import TRIVIAL, ResultsFile
 from selfwire.graphs.evolution.nodes import ELAPSED
 from selfwire.graphs.method_protocol import Method
 from selfwire.runs.evaluation.contamination import ContaminatedTasks, find_contaminated_tasks
@@ -18,7 +18,6 @@ from selfwire.runs.evaluation.request import EvaluationRequest, Slice, SystemSpe
 from selfwire.runs.evaluation.run import WORKFLOWS, Evaluation, note_workflows
 from selfwire.runs.evaluation.shards import merge_leftover_shards
 from selfwire.runs.evaluation.systems import (
-    TRIVIAL,
     LoadedWorkflow,
     SolverFactory,
     System,
@@ -204,7 +203,7 @@ def validate_request(request: EvaluationRequest, home: Path | None) -> Evaluatio
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
     if any(entry.name == TRIVIAL for entry in request.entries):
-        raise ConfigError(f"{TRIVIAL!r} is the benchmark's own rule, which is always printed; call it something else")
+        raise ConfigError(f"{TRIVIAL!r} is the name of the trivial baseline, which is always measured; choose another")
     for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):
         evolution.validate()
     with closing(Journal.memory()) as journal:

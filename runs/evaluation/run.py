@@ -39,7 +39,7 @@ PHASE = "eval"
 DEFAULT_SHARE = 60
 """Calls that are set aside for a task under a budget of calls, where there is no cap."""
 BESIDE = 4
-"""Tasks of the benchmark's own rule that run at once, in addition to those of a system."""
+"""Tasks of the trivial baseline that run at once, in addition to those of a system."""
 READ_AT_ONCE = 100
 """Rows, so that not all are in memory."""
 NOTED_EVERY = 5.0
@@ -108,12 +108,13 @@ class Evaluation:
         """What is measured, a line per contestant."""
         evolved = {one.entry.name for one in self.evolutions}
         return tuple(
-            describe_origin(one, self.workflows[one.name], evolves=one.name in evolved) for one in self.request.entries
+            describe_origin(one, self.workflows[one.name], self.request.models.agent, evolves=one.name in evolved)
+            for one in self.request.entries
         )
 
     @property
     def systems(self) -> list[System]:
-        """The benchmark's own rule, then the contestants."""
+        """The trivial baseline, then the contestants."""
         entries = self.request.entries
         return [
             make_trivial_system(self.benchmark.baseline),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfwire.core.usage import Usage
+from selfwire.evals.evaluation.rows import TRIVIAL
 from selfwire.runs.evaluation.run import ROWS
-from selfwire.runs.evaluation.systems import TRIVIAL
 from selfwire.runs.folders import JOURNAL, PARTS, get_runs_folder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journal_file import copy_rows, read_header

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
 from selfwire.core.values import format_count
+from selfwire.evals.benchmarks.benchmark import TrivialRule
 from selfwire.evals.evaluation.table import SOLVED, SystemSummary, Table, build_table, choose_comparison, list_columns
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.report import STAMP
@@ -24,6 +25,11 @@ def build_results_table(run: Evaluation, lines: Sequence[SystemSummary]) -> Tabl
     return build_table(columns, lines, (_conditions(run, lines, against), *_remarks(run, lines)))
 
 
+def describe_trivial_baseline(rule: TrivialRule) -> str:
+    """What the trivial baseline of a benchmark does, to read below a table."""
+    return f"trivial baseline: {rule.name}, without a model"
+
+
 def _conditions(run: Evaluation, lines: Sequence[SystemSummary], against: SystemSummary) -> str:
     request = run.request
     cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
@@ -31,12 +37,14 @@ def _conditions(run: Evaluation, lines: Sequence[SystemSummary], against: System
     efficiency = "; S = 100 P / ($ per task + 0.01)" if any(line.spend.dollars != 0 for line in lines) else ""
     tasks = format_count(len(run.tasks), "task")
     return (
-        f"{run.benchmark.name}, {request.split} split, {tasks}, seed {request.seed}, {cap}; errors are counted apart;"
+        f"{run.benchmark.name}, {request.split} split, {tasks}, model {request.models.agent}, seed {request.seed}, "
+        f"{cap}; errors are counted apart;"
         f" differences are paired by task, from {against.contestant.name}{evolved}{efficiency}"
     )
 
 
 def _remarks(run: Evaluation, lines: Sequence[SystemSummary]) -> Iterator[str]:
+    yield describe_trivial_baseline(run.benchmark.baseline)
     for line in lines:
         if line.errors:
             yield f"{line.contestant.name}: {format_count(line.errors, 'error')}, such as {shorten(line.fault, FAULT)}"

@@ -1,4 +1,4 @@
-"""Systems that answer questions: methods, baselines, saved workflows, and the benchmark's own rule."""
+"""Systems that answer questions: methods, baselines, saved workflows, and the trivial baseline."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,18 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.single import CUT, make_single_workflow
 from selfwire.evals.baselines.table import BASELINES, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
-from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
+from selfwire.evals.evaluation.rows import CAPPED, TRIVIAL, SystemInfo
 from selfwire.graphs.method_protocol import Method, Solver
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.runs.evaluation.request import SystemSpec
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import ModelNames
-from selfwire.runs.targets import find_kind, load_saved
+from selfwire.runs.targets import describe_other_model, find_kind, load_saved
 from selfwire.runs.workflow_checks import make_seed, refuse_missing_tools, refuse_unreadable_memory
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
-
-TRIVIAL = "trivial"
-"""Name of the benchmark's own rule among the contestants."""
 
 
 class LoadedWorkflow(FrozenModel):
@@ -41,6 +38,7 @@ class LoadedWorkflow(FrozenModel):
         evolution: the cost of its evolution; None without one, or where it is not known.
         run: that evolved it; "" if none did.
         version: its reference in the library, `name@run.step`; "" for a seed or a file.
+        model: of the agents when it was evolved; "" where that is not known.
     """
 
     workflow: Workflow
@@ -48,6 +46,7 @@ class LoadedWorkflow(FrozenModel):
     evolution: Usage | None = None
     run: str = ""
     version: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -129,13 +128,15 @@ async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
         evolution=Usage.model_validate(spend) if spend else None,
         run=version.run,
         version=version.ref,
+        model=str(version.facts.get("model", "")),
     )
 
 
-def describe_origin(entry: SystemSpec, one: LoadedWorkflow, *, evolves: bool) -> str:
+def describe_origin(entry: SystemSpec, one: LoadedWorkflow, model: str, *, evolves: bool) -> str:
     """What is measured under an entry's name: a seed, a baseline, or a saved version.
 
     Args:
+        model: that plays the agents.
         evolves: whether it is evolved first.
     """
     kind, print_of = find_kind(entry.target), one.workflow.fingerprint
@@ -143,7 +144,8 @@ def describe_origin(entry: SystemSpec, one: LoadedWorkflow, *, evolves: bool) ->
         return f"{entry.name}: method {entry.target}, its seed team {print_of}{', evolved first' if evolves else ''}"
     if kind:
         return f"{entry.name}: {kind} {entry.target}"
-    return f"{entry.name}: saved team {one.version or entry.target} of method {one.workflow.method} ({print_of})"
+    saved = f"{entry.name}: saved team {one.version or entry.target} of method {one.workflow.method} ({print_of})"
+    return saved + describe_other_model(one.model, model)
 
 
 def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) -> System:
@@ -163,7 +165,7 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) 
 
 
 def make_trivial_system(rule: TrivialRule) -> System:
-    """The benchmark's own rule, which needs no team and no call."""
+    """The benchmark's trivial baseline: a rule, which needs no team and no call."""
 
     async def rollout_fn(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         await asyncio.sleep(0)  # it never waits, and others have their turn

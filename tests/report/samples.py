@@ -41,6 +41,7 @@ def make_version(number: int, chain: Sequence[str], *, text: str = "Work.", acce
         label=f"Version {number}",
         ref=f"team@run.{number}",
         accepted=accepted if number else None,
+        outcome=("accepted" if accepted else "rejected") if number else "",
         why=text,
         difference=GAIN if number else None,
         nodes={name: name for name in chain},

@@ -1,5 +1,7 @@
 """The command line's one entry: its commands, and their faults."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +9,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from selfwire.cli.commands import COMMANDS, FILE, load_command
+
+GIVEN = "selfwire.given"
+"""Where a context keeps the words of the command line."""
 
 
 class LazyCommand(TyperCommand):
@@ -24,14 +29,25 @@ class GuardedGroup(TyperGroup):
         lazy = {name: LazyCommand(name, short_help=line) for name, (_, line) in COMMANDS.items()}
         super().__init__(commands={**lazy, **commands}, **attrs)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before the command's name; what is given is kept for errors."""
+        ctx.meta[GIVEN] = list(args)
+        with self._handle_errors(ctx):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the context names."""
-        try:
+        with self._handle_errors(ctx):
             return super().invoke(ctx)
+
+    @contextmanager
+    def _handle_errors(self, ctx: Any) -> Iterator[None]:
+        try:
+            yield
         except BaseException as error:
             from selfwire.cli.error_handling import exit_on
 
-            exit_on(error, traceback=bool(ctx.params.get("traceback")))
+            exit_on(error, ctx.meta[GIVEN], traceback=bool(ctx.params.get("traceback")))
             raise
 
 

@@ -1,31 +1,39 @@
 """The one place where errors become a line on stderr and an exit code."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 
+from selfwire.cli.commands import COMMANDS
 from selfwire.cli.error_words import format_in_one_line
 from selfwire.cli.exit_codes import INTERRUPTED, STOPPED, WRONG
-from selfwire.cli.json_output import add_result
+from selfwire.cli.json_output import add_result, print_error
 from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, WorkerError
 from selfwire.core.secrets import mask_secrets
 from selfwire.core.values import mask_controls
 
+USAGE: Any = typer.BadParameter.__base__
+"""Class of the faults of a command line, such as an unknown option, which typer tells and ends with code 2."""
 
-def exit_on(error: BaseException, *, traceback: bool) -> None:
+
+def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> None:
     """Exit with one line and code 2 on an error of ours, with 130 on Ctrl-C; any other error is left to the caller.
 
     Args:
         error: that ended a command.
+        given: the command line; with `--json` in it the error is printed as JSON too.
         traceback: whether errors are left as they are, so that one sees where they were raised.
     """
+    ours = format_in_one_line(error) if isinstance(error, SelfwireError | ValueError) else ""
+    print_error(" ".join(error.format_message().split()) if isinstance(error, USAGE) else ours, given, COMMANDS)
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
         typer.echo("stopped", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    if isinstance(error, SelfwireError | ValueError) and not traceback:
-        typer.echo(f"error: {format_in_one_line(error)}", err=True)
+    if ours and not traceback:
+        typer.echo(f"error: {ours}", err=True)
         raise typer.Exit(WRONG) from None
 
 

@@ -4,9 +4,6 @@ from selfwire.cli import output
 from selfwire.cli.version_facts import compute_own_scores, explain_version, format_outcome, format_time
 from selfwire.runtime.versions import History
 
-SHORT = 8
-"""Digits of a fingerprint where there is little room; commands take six or more."""
-
 
 def show_history(history: History) -> None:
     """Versions from old to new, the head marked and the reason below each, then rollbacks."""
@@ -21,13 +18,14 @@ def show_history(history: History) -> None:
                 "*" if version.version == history.head else "",
                 " ".join([version.version, *(f"[{tag}]" for tag in tags.get(version.version, []))]),
                 format_time(version.saved),
-                version.fingerprint[:SHORT],
+                version.fingerprint,
                 scores.get(version.version, ""),
                 format_outcome(version.facts),
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    reasons = [(), *(explain_version(version) for version in history.versions)]
+    before = [None, *history.versions]
+    reasons = [(), *(explain_version(*pair) for pair in zip(history.versions, before, strict=False))]
     out = output.make_console()
     for row, lines in zip(rows, reasons, strict=True):
         out.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -5,7 +5,7 @@ fields.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import redirect_stdout
 from contextvars import ContextVar
 from functools import wraps
@@ -33,6 +33,24 @@ def add_result(**fields: Any) -> None:
         found |= fields
 
 
+def print_error(error: str, given: Sequence[str], commands: Collection[str]) -> None:
+    """Print what ended the command line, if `--json` is given and the command has not printed its object itself.
+
+    Args:
+        error: "" for what is no error of the command line, such as an exit code.
+        given: the command line.
+        commands: names of commands.
+    """
+    printed = _FOUND.get() is not None
+    _FOUND.set(None)
+    if error and "--json" in given and not printed:
+        _print({"command": next((one for one in given if one in commands), ""), "error": error})
+
+
+def _print(found: Mapping[str, Any]) -> None:
+    typer.echo(to_json(found, indent=2, inf_nan_mode="null", fallback=to_plain_json))
+
+
 def add_json_option(name: str, command: Callable[..., None]) -> Callable[..., None]:
     """The command with `--json` after its other options."""
     asked = signature(command)
@@ -43,7 +61,7 @@ def add_json_option(name: str, command: Callable[..., None]) -> Callable[..., No
             command(**given)
             return
         found: dict[str, Any] = {"command": name}
-        token = _FOUND.set(found)
+        _FOUND.set(found)
         try:
             with redirect_stdout(sys.stderr):
                 command(**given)
@@ -51,8 +69,8 @@ def add_json_option(name: str, command: Callable[..., None]) -> Callable[..., No
             found["error"] = format_in_one_line(error)
             raise
         finally:
-            _FOUND.reset(token)
-            typer.echo(to_json(found, indent=2, inf_nan_mode="null", fallback=to_plain_json))
+            _print(found)
+        _FOUND.set(None)
 
     parameters = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in asked.parameters.values()]
     option = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption)

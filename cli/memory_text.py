@@ -41,7 +41,7 @@ def _compare(before: Any, after: Any) -> Iterator[tuple[str, str]]:
         if there != here:
             yield name, f"{there} -> {here}"
         elif not isinstance(before, Mapping) or before.get(name) != after.get(name):
-            yield name, f"{here}, changed"
+            yield name, "changed"
 
 
 def _join(parts: Any) -> str:

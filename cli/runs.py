@@ -10,7 +10,7 @@ from rich.table import Table
 from selfwire.cli import output
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
-from selfwire.core.values import format_value
+from selfwire.core.values import format_count, format_value
 from selfwire.runs.folders import (
     INTERRUPTED,
     RunSummary,
@@ -39,13 +39,17 @@ def runs(home: Home = None) -> None:
         return
     table = Table("run", *_FIELDS, "spend", box=None, pad_edge=False)
     for one in found:
-        fields = [format_value(one.summary[name]) if name in one.summary else "" for name in _FIELDS]
+        told = {**one.summary, "status": str(one.summary.get("status", "")).partition(":")[0]}
+        fields = [format_value(told[name]) if name in told else "" for name in _FIELDS]
         table.add_row(one.run, *fields, "?" if one.spend is None else output.format_spend(one.spend))
     out = output.make_console()
     out.print(table)
     for one in found:
         if one.open_calls:
-            out.print(f"{one.run}: {one.open_calls} calls never settled; unknown, at most {one.open_tokens:,} tokens")
+            calls = format_count(one.open_calls, "call")
+            out.print(f"{one.run}: {calls} never settled; unknown, at most {one.open_tokens:,} tokens")
+        if ":" in (status := str(one.summary.get("status", ""))):
+            out.print(f"{one.run}: {status}")
         if one.summary.get("status") == INTERRUPTED:
             line = output.format_resume_line(str(one.summary["command"]), one.run, home)
             out.print(f"{one.run}: its process is gone; {line}")

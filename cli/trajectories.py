@@ -10,7 +10,7 @@ from selfwire.cli.run_details import show_plan
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import format_value
-from selfwire.evals.evaluation.rows import CAPPED, get_own_opinion
+from selfwire.evals.evaluation.rows import CAPPED, TRIVIAL, get_own_opinion
 from selfwire.graphs.trajectory_notes import TRAJECTORIES, get_sample_name
 from selfwire.runs.evaluation.run import ROWS
 from selfwire.runs.folders import JOURNAL, get_run_folder, list_run_names
@@ -89,7 +89,7 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
 
     Args:
         where: part of the place to look in, such as `2/gate/candidate`, `test/after` or a system; None for the
-            latest.
+            latest, and of an evaluation for the last system.
 
     Raises:
         ConfigError: there is no such run, task or place.
@@ -106,9 +106,10 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
         add_result(run=run, trajectories=[{"place": at, **summarise_trajectory(done)} for at, done in found])
         list_trajectories(found)
         return
-    place, done = found[-1]
+    place, done = next((one for one in reversed(found) if one[0] != TRIVIAL), found[-1])
     add_result(run=run, place=place, trajectory=done)
-    output.make_console().print(f"{run}, {place} (of {len(found)})")
+    others = ", ".join(dict.fromkeys(at for at, _ in found if at != place))
+    output.make_console().print(f"{run}, {place}{f' (also at {others}: choose with --at)' if others else ''}")
     show_plan(done)
     show_trajectory(done)
 
@@ -133,7 +134,7 @@ def read_trajectories(
 
 
 async def _trajectories(journal: Journal, task: str | None, where: str | None) -> AsyncIterator[tuple[str, Trajectory]]:
-    for name in await journal.note_names(f"{ROWS}/"):
+    for name in sorted(await journal.note_names(f"{ROWS}/"), key=lambda name: name.startswith(f"{ROWS}/{TRIVIAL}/")):
         _, place, one = name.split("/", 2)
         if task in (None, one) and (not where or where in place):
             row = await journal.get_note(name)
@@ -167,7 +168,7 @@ def list_trajectories(found: list[tuple[str, Trajectory]]) -> None:
             f"  {get_sample_name(done)}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}"
         )
         if done.error is not None:
-            out.print(f"    {_one_line(done.error)}")
+            out.print(f"    {' '.join(done.error.split())}")
 
 
 def summarise_trajectory(done: Trajectory) -> dict[str, Any]:

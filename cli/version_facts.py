@@ -17,9 +17,15 @@ PARENT_SCORE = "parent_score"
 """Fact of a version: the mean train score of the one that it was made from."""
 
 
-def explain_version(version: Version) -> tuple[str, ...]:
-    """Why there is a version, and what was changed; nothing of a seed, which has been called one."""
-    found = (format_reasons(version), format_other_facts(version.facts))
+def explain_version(version: Version, before: Version | None) -> tuple[str, ...]:
+    """Why there is a version, and what was changed; nothing of a seed, which has been called one.
+
+    Args:
+        before: the version above it; what both have alike is not repeated.
+    """
+    known = {} if before is None else {name: before.facts.get(name) for name in ("tools", "model")}
+    facts = {name: value for name, value in version.facts.items() if known.get(name) != value}
+    found = (format_reasons(version), format_other_facts(facts))
     return tuple(line for line in found if line and line != SEED)
 
 

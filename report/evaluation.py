@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from selfwire.core.errors import JournalError
 from selfwire.core.values import format_count
 from selfwire.evals.evaluation.rows import TaskRow
-from selfwire.evals.evaluation.table import compute_difference
+from selfwire.evals.evaluation.table import compute_difference, name_system
 from selfwire.graphs.method_registry import describe_method
 from selfwire.report.data import Outcome, Place, SpendLine, SystemLine
 from selfwire.report.evolution import add_dollars, make_system_line, to_summary
@@ -42,8 +42,8 @@ def _make_place(journal: JournalReader, name: str, split: str, rows: list[TaskRo
         trails.append(StoredTrajectory.model_validate_json(bodies[row.trajectory]))
     return Place(
         key=name,
-        title=f"{name}, on {split} tasks",
-        row=name,
+        title=f"{name_system(name)}, on {split} tasks",
+        row=name_system(name),
         split=split,
         iteration=0,
         side=name,
@@ -71,7 +71,7 @@ def compare_systems(places: Iterable[Place], order: Iterable[str], against: str)
     names = [*(name for name in by_name if name not in order), *(name for name in order if name in by_name)]
     lines = []
     for name in names:
-        line = make_system_line(name, by_name[name])
+        line = make_system_line(name_system(name), by_name[name])
         gain = (
             None if base is None or name == against else compute_difference(to_summary(by_name[name]), to_summary(base))
         )

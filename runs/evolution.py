@@ -87,7 +87,8 @@ class EvolutionRun:
         if name not in await library.names():
             return None
         head = await library.head(name)
-        return None if head.fingerprint == self.context.seed_workflow.fingerprint else head
+        unchanged = head.fingerprint == self.context.seed_workflow.fingerprint
+        return None if unchanged or head.run != self.context.run else head
 
     async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
         """Run the evolution, or continue it; see `run_evolution`.

@@ -161,8 +161,8 @@ async def track_status(run: Run) -> AsyncIterator[None]:
         raise
 
 
-STATUS = 120
-"""Most characters of a status; lists of runs show it."""
+STATUS = 400
+"""Most characters of a status, which lists of runs show below their table."""
 
 
 def to_stop_status(error: BaseException) -> str:

@@ -84,12 +84,19 @@ def fit_evaluation(request: EvaluationRequest, given: Given) -> tuple[Evaluation
         usual,
         lambda found: load_request_tasks(resize(found), ContaminatedTasks()),
         least=LEAST if evolving else 1,
+        names_interval=False,  # tasks that a system has learned from may be left out yet; the table has the interval
     )
     return resize(sizes), note
 
 
 def fit_sizes(
-    benchmark: str, given: Given, usual: Mapping[str, int], deal: Deal, least: int = LEAST
+    benchmark: str,
+    given: Given,
+    usual: Mapping[str, int],
+    deal: Deal,
+    least: int = LEAST,
+    *,
+    names_interval: bool = True,
 ) -> tuple[dict[str, int], str]:
     """Sizes by option, and a note if some are smaller than usual.
 
@@ -97,6 +104,7 @@ def fit_sizes(
         benchmark: its name.
         given: the last is of the tasks that are measured.
         deal: deals tasks out in these sizes; raises TooFewTasksError if there are not enough.
+        names_interval: whether the note says how wide the interval of a score will be.
 
     Raises:
         ConfigError: there are fewer tasks than the user asks for, or than `least` in a split.
@@ -109,7 +117,7 @@ def fit_sizes(
     if benchmark in GENERATED or _fits(deal, whole):
         return whole, ""
     if (most := _find_most(max(usual.values()), lambda size: _fits(deal, cut(size)))) >= least:
-        return cut(most), _describe(cut(most), usual, given)
+        return cut(most), _describe(cut(most), usual, given, names_interval)
     raise _explain(given, cut(least), deal)
 
 
@@ -122,11 +130,11 @@ def _find_most(high: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _describe(sizes: Mapping[str, int], usual: Mapping[str, int], given: Given) -> str:
+def _describe(sizes: Mapping[str, int], usual: Mapping[str, int], given: Given, names_interval: bool) -> str:
     smaller = [name for name, size in given.items() if size is None and sizes[name] < usual[name]]
     listed = ", ".join(f"{name} {sizes[name]} (not {usual[name]})" for name in smaller)
     note = f"there are fewer tasks than usual: {listed}"
-    if not (measured := [*sizes.values()][-1]):
+    if not (measured := [*sizes.values()][-1]) or not names_interval:
         return note
     half = compute_wilson_interval(measured // 2, measured)
     return (

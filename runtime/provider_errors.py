@@ -82,6 +82,10 @@ def retry_after(error: BaseException) -> float | None:
         return None
 
 
+LONGEST = 1_000
+"""Characters of the longest error that is kept; a provider may send a whole page."""
+
+
 def format_provider_error(error: BaseException, model: BaseChatModel) -> str:
     """An error in one line without secrets, including the model's own."""
     for value in (getattr(model, name, None) for name in type(model).model_fields):
@@ -91,8 +95,8 @@ def format_provider_error(error: BaseException, model: BaseChatModel) -> str:
 
 
 def redact_error(error: BaseException) -> str:
-    """An error in one line of at most 300 characters, without known secrets and texts that look like keys."""
+    """An error in one line of at most `LONGEST` characters, without known secrets and texts that look like keys."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
     text = " ".join(KEY_PATTERN.sub(MASK, format_error(error)).split())
-    return text if len(text) <= 300 else text[:297] + "..."
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

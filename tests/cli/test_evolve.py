@@ -29,7 +29,14 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflow_is(evolved: tuple[Path, str]) -> None:
     _, output = evolved
-    for said in ("team before", "team after", "first option", "single agent with votes", "seed team", "evolved team"):
+    for said in (
+        "team before",
+        "team after",
+        "trivial baseline: first option",
+        "single agent with votes",
+        "seed team",
+        "evolved team",
+    ):
         assert said in output
     assert re.search(r"iteration 2/2 train \d\.\d\d, (accepted|rejected): ", output)
     assert "evolved - seed, paired over 6 tasks: " in output
@@ -230,7 +237,7 @@ def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path:
     fields = ("--set", "samples=2", "--set", "stages=2", "--no-baselines")
     result = invoked(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *fields)
     assert result.exit_code == 0, result.output
-    assert "learned: router" in invoked(tmp_path, "show", "mine").output
+    assert "learned\n  router: " in invoked(tmp_path, "show", "mine").output
     told = result.output.partition("use it so:\n")[2]
     snippet = "\n".join(line[4:] for line in told.splitlines())
     said: list[str] = []

@@ -22,13 +22,13 @@ def test_the_bar_is_the_rule_s_until_a_contestant_is_at_work() -> None:
         assert progress.bars
         [bar] = progress.bars.tasks
         progress(event("trivial", 0, 1))
-        assert (bar.description, bar.completed, bar.total) == ("trivial", 1, 3)
+        assert (bar.description, bar.completed, bar.total) == ("trivial baseline", 1, 3)
         progress(event("single", 1, 1))
         progress(event("trivial", 0, 2))
         assert (bar.description, bar.completed) == ("single (1/1)", 1)
         progress(event("trivial", 0, 3))
         progress(event("single", 1, 3))
-    assert told.getvalue().count("trivial: score 1.00\n") == 1
+    assert told.getvalue().count("trivial baseline: score 1.00\n") == 1
     assert told.getvalue().count("single (1/1): score 1.00, 0 calls") == 1
 
 
@@ -48,16 +48,16 @@ def evolution_lines(*events: dict[str, Any], tests: bool = False) -> str:
 
 
 def test_errors_of_tasks_are_named_in_the_lines_of_an_evolution() -> None:
-    saved = {"phase": "save", "accepted": True, "why": "unchanged", "errors": 2, "fault": "ModelError: no answer"}
+    saved = {"phase": "save", "outcome": "accepted", "why": "a tie", "errors": 2, "fault": "ModelError: no answer"}
     tested = {"phase": "test", "iteration": 0, "done": 4, "total": 4, "errors": 1, "fault": "it is down"}
     lines = evolution_lines({**saved, "iteration": 0}, {**tested, "side": "before"}, {**tested, "side": "after"})
-    assert "train 0.50 (2 errors: ModelError: no answer), accepted: unchanged" in lines
+    assert "train 0.50 (2 errors: ModelError: no answer), accepted: a tie" in lines
     assert "tested the team before on 4 tasks: mean score 0.50 (1 error: it is down)" in lines
     assert "tested the evolved team on 4 tasks" in lines
 
 
 def test_the_time_left_ends_with_the_last_iteration_and_tests_come_after_it() -> None:
-    saved = {"phase": "save", "accepted": True, "why": "unchanged"}
+    saved = {"phase": "save", "outcome": "no change", "why": "as it was"}
     lines = evolution_lines({"phase": "rollout", "iteration": 0}, {**saved, "iteration": 0}, {**saved, "iteration": 1})
     assert " 0 s left" not in lines.splitlines()[-1]
     assert "left before the tests" in f"{EvolutionProgress(2, Console(), tests=True)._format_left(7.2)}"

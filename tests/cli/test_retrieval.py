@@ -68,7 +68,7 @@ def test_recall_tells_what_bm25_finds(tmp_path: Path) -> None:
 def test_eval_tells_official_measures_and_recall_beside_the_score(tmp_path: Path) -> None:
     result = invoked(tmp_path, "eval", "direct", "--benchmark", "hotpotqa", "--tasks", "4")
     assert result.exit_code == 0, result.output
-    assert re.search(r"^first option: em \d\.\d{3}, f1 \d\.\d{3}, accuracy \d\.\d{3}$", result.stdout, re.MULTILINE)
+    assert re.search(r"^trivial baseline: em \d\.\d{3}, f1 \d\.\d{3}, accuracy \d\.\d{3}$", result.stdout, re.MULTILINE)
     assert re.search(r"^direct: em \d\.\d{3}, f1 \d\.\d{3}, accuracy \d\.\d{3}$", result.stdout, re.MULTILINE)
     assert "hotpotqa, bm25 over 1,000 passages, 100 questions: recall@5 0.770 recall@10 0.910" in result.stdout
 

@@ -86,6 +86,27 @@ def test_the_json_of_a_question_and_of_errors(home: Path) -> None:
     assert wrong.stderr == "error: --tasks must be 1 or more, not 0\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "command", "error"),
+    [
+        ("evl --json", "", "No such command 'evl'"),
+        ("--foo eval --json", "eval", "No such option: --foo"),
+        ("eval hiva --jsn --json", "eval", "No such option: --jsn"),
+        ("eval hiva --tasks x --json", "eval", "Invalid value for '--tasks'"),
+        ("show --json", "show", "Missing argument 'ref'"),
+        ("diff hiva hiva --json", "diff", "'hiva' is a method, and a saved team is wanted here"),
+        ("insights lst --json", "insights", "No such command 'lst'"),
+        ("--config no.toml runs --json", "runs", "the config file no.toml cannot be read"),
+    ],
+)
+def test_an_error_before_the_command_begins_is_json_too(home: Path, line: str, command: str, error: str) -> None:
+    result = call(home, *line.split(), code=WRONG)
+    found = json.loads(result.stdout)
+    assert ({*found}, found["command"]) == ({"command", "error"}, command)
+    assert found["error"].startswith(error)
+    assert not call(home, *line.replace("--json", "").split(), code=WRONG).stdout
+
+
 def test_a_run_that_stops_names_what_resumes_it(home: Path) -> None:
     asked = ("eval", "hiva", "--benchmark", "archive", "--tasks", "3", "--budget-calls", "4", "--concurrency", "1")
     found = call_for_json(home, *asked, code=STOPPED)

@@ -83,7 +83,7 @@ def test_the_verdict_comes_first_with_its_interval_and_the_systems_below(page: s
     assert re.search(
         r"\d\.\d\d → \d\.\d\d on 6 held-out tasks, [+-]\d\.\d\d \[[+-]\d\.\d\d, [+-]\d\.\d\d\]", verdict[1]
     )
-    for name in ("trivial rule", "single agent with votes", "seed team", "evolved team"):
+    for name in ("trivial baseline", "single agent with votes", "seed team", "evolved team"):
         assert f'<th scope="row">{name}</th>' in page
     assert "Offline stand-in model: shows the machinery" in page
 
@@ -201,7 +201,7 @@ def test_errors_are_no_zeros_in_a_chart() -> None:
     trails = [make_trail("a"), make_trail("b", score=None), make_trail("c", score=0.0)]
     chart = draw_scores([make_place("0/gate/incumbent", trails)])
     assert chart
-    assert any("version 0 on 2 gate tasks: 0.50" in mark.title for mark in chart.marks)
+    assert any("version 0 on 2 gate tasks of iteration 1: 0.50" in mark.title for mark in chart.marks)
 
 
 def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,7 +179,7 @@ def test_the_table_fits_a_terminal_and_can_be_had_as_markdown(tmp_path: Path) ->
     assert "paired by task, from single" in result.stdout
     head, *_ = [at for at, line in enumerate(result.stdout.splitlines()) if line.startswith("system")]
     rows = result.stdout.splitlines()[head + 1 : head + 5]
-    assert [row.split("  ")[0] for row in rows] == ["first option", "tacomas", "single", "self-consistency"]
+    assert [row.split("  ")[0] for row in rows] == ["trivial baseline", "tacomas", "single", "self-consistency"]
     assert max(map(len, rows)) <= 120
     command, _, titles, _, *lines = (tmp_path / "table.md").read_text().splitlines()
     assert command.startswith("`selfwire")

@@ -302,7 +302,7 @@ def test_a_dry_run_of_an_evolution_takes_the_prices_of_the_home_folder(tmp_path:
     ("changes", "told"),
     [
         ({"entries": (SystemSpec(name="a", target="nobody"),)}, "there is no workflow 'nobody'"),
-        ({"entries": (SystemSpec(name="trivial", target="hiva"),)}, "is the benchmark's own rule"),
+        ({"entries": (SystemSpec(name="trivial", target="hiva"),)}, "is the name of the trivial baseline"),
         ({"entries": (SystemSpec(name="a", target="hiva", config={"magic": 1}),)}, "config of hiva: magic"),
         ({"benchmark": "plancraft", "tasks": 9999}, "has 580 tasks"),
     ],

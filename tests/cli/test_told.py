@@ -1,0 +1,137 @@
+"""What commands tell: before they run, of what could not be used, and with which model."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.cli.exit_codes import FAILED, STOPPED, WRONG
+from tests.wire.server import Body, Fault, WireServer, text
+
+ROWS = "frage,question,answer\n" + "".join(f"x,What is {n} plus 1?,{n + 1}\n" for n in range(24))
+OWN = ("--benchmark", "q.csv", "--grader", "numeric")
+SIZES = ("--batch", "1", "--gate-tasks", "1", "--train", "4", "--gate-size", "4", "--test", "0", "--no-baselines")
+GUESSED = "q.csv: question from 'question', reference from 'answer'; guessed, --input-field"
+NUMBER = text("Answer: 1")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("q.csv").write_text(ROWS, encoding="utf-8")
+    return tmp_path / "home"
+
+
+def call(home: Path, *words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(build(), words, env={"SELFWIRE_HOME": str(home)})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def refusing(pick: Callable[[Body], Fault | None]) -> WireServer:
+    """A server that answers some requests with a fault, and all others with a number."""
+    server = WireServer(NUMBER)
+    server.picky = pick
+    return server
+
+
+def evolve_offline(home: Path) -> None:
+    """The team `mine`, which keeps what two iterations propose."""
+    sizes = (*SIZES, "--iterations", "2", "--gate", "off")
+    call(home, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *sizes)
+
+
+def evolve_by(home: Path, server: WireServer, code: int = 0) -> Result:
+    """The team `mine` on own tasks, by the model of a server."""
+    sizes = (*SIZES, "--iterations", "1")
+    return call(home, "evolve", "hiva", *OWN, "--name", "mine", *sizes, *reached(server), code=code)
+
+
+def reached(server: WireServer) -> tuple[str, ...]:
+    return "--model", "openai:mine", "--base-url", server.url, "--embedder", "hashing", "--retries", "0"
+
+
+@pytest.mark.parametrize(
+    "command", [("evolve", "hiva"), ("eval", "single"), ("compare", "single", "cot"), ("train", "evomas")]
+)
+def test_a_dry_run_says_which_fields_are_guessed(home: Path, command: tuple[str, ...]) -> None:
+    result = call(home, *command, *OWN, "--dry-run")
+    assert GUESSED in result.stderr
+    assert "nothing was sent" in result.stdout
+
+
+def test_a_dry_run_refuses_dollars_that_cannot_be_counted(home: Path) -> None:
+    asked = (*OWN, "--model", "openai:of-my-own", "--dry-run", "--budget-usd", "1")
+    assert "the price of openai:of-my-own is not known" in call(home, "evolve", "hiva", *asked, code=WRONG).stderr
+    Path("prices.json").write_text('{"openai:of-my-own": {"input": 1, "output": 1}}')
+    assert "dollars: about $" in call(home, "evolve", "hiva", *asked, "--prices", "prices.json").stdout
+
+
+def test_replies_that_nobody_can_use_are_no_proposals(home: Path) -> None:
+    with WireServer(NUMBER) as server:
+        told = call(
+            home, "evolve", "hiva", *OWN, *SIZES, "--iterations", "1", "--name", "mine", *reached(server)
+        ).stdout
+    assert (
+        ", unusable reply: agents, tools and topology are as they were; the model's reply could not be read in" in told
+    )
+    assert "nothing was evolved" in told
+    assert "unusable reply" in call(home, "history", "mine").stdout
+
+
+def test_a_team_that_another_model_was_evolved_with_is_told_before_it_runs(home: Path) -> None:
+    with WireServer(NUMBER) as server:
+        evolve_by(home, server)
+    other = "evolved with openai:mine, and offline answers now (--model openai:mine for the same)"
+    lines = call(home, "eval", "mine", *OWN, "--tasks", "2").stdout.splitlines()
+    assert lines[0].endswith("2 tasks, seed 0, model offline")
+    assert lines[1].endswith(other)
+    assert any("test split, 2 tasks, model offline" in line for line in lines)
+    assert other in call(home, "run", "mine", "What is 1 plus 1?").stderr
+    assert other not in call(home, "eval", "hiva", *OWN, "--tasks", "2").stdout
+
+
+def test_an_evolution_that_stops_early_does_not_praise_an_older_team(home: Path) -> None:
+    evolve_offline(home)
+    with refusing(lambda body: Fault(status=404, message="no such model")) as server:
+        stopped = evolve_by(home, server, STOPPED)
+    assert "nothing was evolved" in stopped.stdout
+    listed = call(home, "runs").stdout
+    assert f": stopped: OutageError: openai:mine at {server.url.removesuffix("/v1")} failed" in listed.splitlines()[-1]
+    assert "no such model" in listed
+
+
+def test_a_provider_that_answers_nothing_stops_a_run_and_a_task_that_fails_does_not(home: Path) -> None:
+    """Exit code 3 where no call gets through and the run can go on later, 1 where it ended and all tasks failed."""
+    long = f"no such model. {'Read the manual. ' * 40}The end"
+    with refusing(lambda body: Fault(status=404, message=long)) as server:
+        told = call(home, "eval", "single", *OWN, "--tasks", "2", *reached(server), code=STOPPED)
+    assert "The end" in told.stderr
+    assert "go on with: selfwire eval --resume" in told.stdout
+    with refusing(lambda body: Fault(status=400, message=long) if "What is" in str(body) else None) as server:
+        failed = call(home, "eval", "single", *OWN, "--tasks", "2", *reached(server), code=FAILED)
+    run = failed.stdout.split()[1].rstrip(":")
+    assert "The end" in call(home, "show", run).stdout
+
+
+def test_a_task_of_an_evaluation_is_shown_of_a_system_not_of_the_trivial_baseline(home: Path) -> None:
+    run = call(home, "eval", "single", *OWN, "--tasks", "2").stdout.split()[1].rstrip(":")
+    listed = call(home, "show", run).stdout.splitlines()
+    assert [line for line in listed if not line.startswith(" ")] == ["single", "trivial"]
+    task = listed[1].split()[0]
+    assert f"{run}, single (also at trivial: choose with --at)" in call(home, "show", run, "--task", task).stdout
+    assert f"{run}, trivial" in call(home, "show", run, "--task", task, "--at", "trivial").stdout
+
+
+def test_diff_and_show_say_what_was_learned(home: Path) -> None:
+    evolve_offline(home)
+    changed = call(home, "diff", "mine@0", "mine").stdout
+    assert "; runs 0 -> 2; " in changed
+    assert not [
+        line
+        for line in changed.splitlines()
+        if line[:1] not in ("+", "-") and not line.startswith(("memory", "prompt"))
+    ]
+    assert "\nlearned\n  hiva: beliefs " in call(home, "show", "mine").stdout

@@ -99,7 +99,7 @@ def test_an_evolution_that_stops_early_does_not_praise_an_older_team(home: Path)
         stopped = evolve_by(home, server, STOPPED)
     assert "nothing was evolved" in stopped.stdout
     listed = call(home, "runs").stdout
-    assert f": stopped: OutageError: openai:mine at {server.url.removesuffix("/v1")} failed" in listed.splitlines()[-1]
+    assert f": stopped: OutageError: openai:mine at http://127.0.0.1:{server.port} failed" in listed.splitlines()[-1]
     assert "no such model" in listed
 
 

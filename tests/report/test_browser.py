@@ -114,7 +114,7 @@ def test_the_keyboard_moves_the_scrubber_and_nodes_stay_where_they_are(browser: 
     assert "Rejected" in browser.find("#version").text
     before = browser.find("g[aria-label^='plan']").get_attribute("transform")
     browser.find("#scrub").send_keys(Keys.ARROW_LEFT)
-    assert "Kept" in browser.find("#version").text
+    assert "accepted" in browser.find("#version").text
     assert browser.find("g.added").get_attribute("aria-label") == "check, new"
     assert browser.find("g.rewritten")
     assert browser.find("path.way.removed")

@@ -111,7 +111,7 @@ def _no_error_and_no_request(browser: Browser, page: Path) -> Iterator[None]:
 
 def test_the_keyboard_moves_the_scrubber_and_nodes_stay_where_they_are(browser: Browser, page: Path) -> None:
     browser.show(page)
-    assert "Rejected" in browser.find("#version").text
+    assert "rejected" in browser.find("#version").text
     before = browser.find("g[aria-label^='plan']").get_attribute("transform")
     browser.find("#scrub").send_keys(Keys.ARROW_LEFT)
     assert "accepted" in browser.find("#version").text

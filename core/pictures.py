@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenModel, Id
 
 Look = Literal["", "good", "bad", "new", "gone", "faint"]
 """How a cell, an entry or an edge looks: each has a colour and a sign of its own."""
@@ -102,9 +102,9 @@ class DrawnNode(FrozenModel):
         facts: what else is known of it, by name.
     """
 
-    id: str
+    id: Id
     name: str = ""
-    agent: str = ""
+    agent: Id | Literal[""] = ""
     caption: str = ""
     prompt: str = ""
     facts: dict[str, str] = Field(default_factory=dict)

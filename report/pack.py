@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 from collections.abc import Iterable
+from math import ceil
 from typing import Any, NamedTuple
 
 from selfwire.core.values import mask_controls, replace_surrogates
@@ -18,6 +19,8 @@ BODY = 4000
 """Most characters of one text; longer ones are cut with a note."""
 CHUNK = 40
 """Trajectories that are compressed together."""
+PICTURES = 300_000
+"""Most characters of all panels of versions together, as they stand in the page."""
 TRAILS = 1_200_000
 """Most characters of all trails together, as they stand in the page."""
 
@@ -28,6 +31,12 @@ def cut_text(text: str, limit: int = BODY) -> str:
     if len(text) <= limit:
         return whole
     return f"{whole[:limit]}\n… cut here: {len(text) - limit:,} more characters are in the run's journal"
+
+
+def cut_line(text: str, limit: int = 100) -> str:
+    """A short text that stands in one line."""
+    whole = mask_controls(replace_surrogates(" ".join(text[: 4 * limit].split())))
+    return whole if len(whole) <= limit else f"{whole[: limit - 1]}…"
 
 
 class Texts:
@@ -65,17 +74,17 @@ def _pack_version(one: TeamVersion, texts: Texts) -> dict[str, Any]:
     gain = one.difference
     return {
         "number": one.number,
-        "label": one.label,
+        "label": cut_line(one.label),
         "ref": one.ref,
         "accepted": one.accepted,
         "outcome": one.outcome,
         "why": texts.add(one.why),
         "gain": gain and [gain.value, gain.low, gain.high, gain.n],
         "score": one.score,
-        "tag": one.tag,
+        "tag": cut_line(one.tag, 14),
         "nodes": one.nodes,
-        "names": one.names,
-        "captions": one.captions,
+        "names": {node: cut_line(name) for node, name in one.names.items()},
+        "captions": {node: cut_line(text, 28) for node, text in one.captions.items()},
         "links": [[link.source, link.target, round(link.traffic, 3)] for link in one.links],
         "entry": one.entry,
         "sink": one.sink,
@@ -107,12 +116,23 @@ def _pack_edit(one: EditGroup, texts: Texts) -> dict[str, Any]:
 
 
 def pack_panels_of_versions(report: RunReport) -> str:
-    """What the method shows of each version and of all together, compressed; "" where it shows nothing."""
+    """What the method shows of each version and of all together, compressed; "" where it shows nothing.
+
+    Where there is no room for all, the first versions have null in place of their panels; "" where none has room.
+    """
     if not report.panels and not any(one.panels for one in report.versions):
         return ""
+    left_out = 0
+    while len(packed := _compress(_list_panels(report, left_out))) > PICTURES and left_out < len(report.versions):
+        left_out += ceil((len(report.versions) - left_out) / 2)
+    return packed if len(packed) <= PICTURES else ""
+
+
+def _list_panels(report: RunReport, left_out: int) -> dict[str, Any]:
     texts = Texts()
-    frames = [pack_panels(one.panels, texts.add) for one in report.versions]
-    return _compress({"panels": pack_panels(report.panels, texts.add), "frames": frames, "texts": texts.table})
+    kept = [pack_panels(one.panels, texts.add) for one in report.versions[left_out:]]
+    whole = pack_panels(report.panels, texts.add)
+    return {"panels": whole, "frames": [*[None] * left_out, *kept], "texts": texts.table}
 
 
 class PackedRuns(NamedTuple):

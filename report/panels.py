@@ -26,7 +26,7 @@ def pack_picture(picture: Picture, add: Add) -> dict[str, Any] | None:
     return {
         "panels": pack_panels(picture.panels, add),
         "frames": [
-            {"label": frame.label, "text": add(frame.text), "panels": pack_panels(frame.panels, add)}
+            {"label": add(frame.label), "text": add(frame.text), "panels": pack_panels(frame.panels, add)}
             for frame in picture.frames[:FRAMES]
         ],
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from selfwire.core.pictures import Frame, Graph, Panel, Picture
+from selfwire.core.pictures import DrawnNode, Frame, Panel, Picture
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_registry import describe_method
 from selfwire.report.data import AgentCard, Link, TeamVersion
@@ -29,16 +29,17 @@ def draw_learning(before: Workflow, after: Workflow, notes: Mapping[str, Any]) -
         return ()
 
 
-def make_round(frame: Frame, number: int, graph: Graph, team: Workflow, known: Iterable[AgentCard]) -> TeamVersion:
-    """A frame with a graph as a version of the team; `known` are the agents that took steps in it."""
+def make_round(frame: Frame, number: int, team: Workflow, known: Iterable[AgentCard]) -> TeamVersion:
+    """A frame as a version of the team, without nodes where it has no graph; `known` took steps in it."""
+    graph = frame.graph
+    drawn = graph.nodes if graph else ()
+    nodes = {node.id: node.agent or node.id for node in drawn}
     cards = {card.id: card for card in known}
-    nodes = {node.id: node.agent or node.id for node in graph.nodes}
-    agents = {}
-    for node in graph.nodes:
-        name = node.agent or node.id
-        card = cards.get(name) or _make_card(team, name, node.prompt)
-        prompt = card.prompt if name in team.agents_by_id else node.prompt or card.prompt
-        agents[name] = card.replace(prompt=prompt, learned={**node.facts, **card.learned})
+    agents = {
+        name: _fill_card(cards.get(name) or _make_card(team, name), node, team)
+        for node in drawn
+        for name in [node.agent or node.id]
+    }
     return TeamVersion(
         number=number,
         label=frame.label,
@@ -47,26 +48,31 @@ def make_round(frame: Frame, number: int, graph: Graph, team: Workflow, known: I
         why=frame.text,
         tag=frame.tag,
         nodes=nodes,
-        names={node.id: node.name for node in graph.nodes if node.name},
-        captions={node.id: node.caption for node in graph.nodes if node.caption},
+        names={node.id: node.name for node in drawn if node.name},
+        captions={node.id: node.caption for node in drawn if node.caption},
         links=tuple(
             Link(source=edge.source, target=edge.target, traffic=edge.weight)
-            for edge in graph.edges
+            for edge in (graph.edges if graph else ())
             if edge.source in nodes and edge.target in nodes and edge.source != edge.target
         ),
-        entry=graph.entry if graph.entry in nodes else "",
-        sink=graph.sink if graph.sink in nodes else "",
+        entry=graph.entry if graph and graph.entry in nodes else "",
+        sink=graph.sink if graph and graph.sink in nodes else "",
         agents=tuple(agents[name] for name in sorted(agents)),
         panels=frame.panels,
     )
 
 
-def _make_card(team: Workflow, name: str, prompt: str) -> AgentCard:
+def _fill_card(card: AgentCard, node: DrawnNode, team: Workflow) -> AgentCard:
+    prompt = card.prompt if card.id in team.agents_by_id or not node.prompt else node.prompt
+    return card.replace(prompt=prompt, learned={**node.facts, **card.learned})
+
+
+def _make_card(team: Workflow, name: str) -> AgentCard:
     known = team.agents_by_id.get(name)
     return AgentCard(
         id=name,
         role=known.role if known else "",
         kind=known.kind if known else "made for this question",
-        prompt=known.prompt if known else prompt or "(its prompt is not on record)",
+        prompt=known.prompt if known else "(its prompt is not on record)",
         tools=known.tools if known else (),
     )

@@ -72,10 +72,10 @@ def _list_rounds(team: Workflow, done: StoredTrajectory, picture: Picture) -> tu
     rounds = []
     for visit, own in sorted(steps.items()):
         frame = picture.frames[visit] if visit < len(picture.frames) else None
-        if frame and frame.graph:
+        if frame and (frame.graph or not own):
             known = [_make_card(team, name, own) for name in sorted({step.agent for step in own})]
-            rounds.append(make_round(frame, visit + 1, frame.graph, team, known))
-        elif own:
+            rounds.append(make_round(frame, visit + 1, team, known))
+        else:
             found = _make_round(team, visit, own, told[visit : visit + 1])
             rounds.append(found.replace(panels=frame.panels, label=frame.label) if frame else found)
     return tuple(rounds)

@@ -92,7 +92,8 @@ function startPictures() {
     const { panels, frames, texts } = await found;
     if (asked !== number) return;
     const left = [...whole.querySelectorAll(".scroll")].map((one) => [one.getAttribute("aria-label"), one.scrollLeft]);
-    const own = drawPanels(frames[number] ?? [], (one) => texts[one], number);
+    const own = frames[number] ? drawPanels(frames[number], (one) => texts[one], number)
+      : [make("p", { class: "note", text: "What the method showed of this version had no room in this page." })];
     whole.replaceChildren(...own, ...drawPanels(panels, (one) => texts[one], number));
     for (const one of whole.querySelectorAll(".scroll")) one.scrollLeft = new Map(left).get(one.getAttribute("aria-label")) ?? 0;
   };
@@ -106,8 +107,8 @@ function drawRounds({ panels, frames }, text) {
   const show = (number) => {
     const { label, text: said, panels: own } = frames[number];
     range.value = number;
-    range.setAttribute("aria-valuetext", label);
-    name.textContent = label;
+    range.setAttribute("aria-valuetext", text(label));
+    name.textContent = text(label);
     inside.replaceChildren(...(text(said) ? [make("p", { class: "text", text: text(said) })] : []), ...drawPanels(own, text, number), ...drawPanels(panels, text, number));
   };
   const step = (far) => show(Math.min(Math.max(Number(range.value) + far, 0), frames.length - 1));

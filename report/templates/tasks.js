@@ -111,7 +111,7 @@ function startTasks() {
     const feedback = trail.feedback === null ? [] : titled("What the environment said", text(trail.feedback));
     const overhead = trail.overhead[0] ? [make("p", { class: "note", text: `Beside the steps, the method took ${formatCost(trail.overhead)}.` })] : [];
     const noted = trail.notes.length ? [fold("What the method noted", ...trail.notes.map((one) => make("pre", { text: text(one) })))] : [];
-    const rounds = trail.picture ? [make("h4", { text: trail.picture.frames.length > 1 ? "Round by round" : trail.picture.frames[0].label }), drawRounds(trail.picture, text)] : [];
+    const rounds = trail.picture ? [make("h4", { text: trail.picture.frames.length > 1 ? "Round by round" : text(trail.picture.frames[0].label) }), drawRounds(trail.picture, text)] : [];
     return [fold("The question", make("p", { class: "text", text: text(trail.question) })), ...answer, ...feedback, ...rounds, ...noted,
       make("h4", { text: `${trail.steps.length} steps` }),
       make("ol", { class: "steps" }, ...trail.steps.map((step) => describeStep(step, text, trail.question))), ...overhead];

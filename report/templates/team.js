@@ -74,7 +74,7 @@ function startTeam() {
     const graph = byId("graph");
     graph.replaceChildren(svg);
     graph.classList.toggle("large", box[3] > 1600);
-    const [x] = data.nodes[data.versions.at(-1).entry] ?? Object.values(data.nodes)[0];
+    const [x] = data.nodes[data.versions.at(-1).entry] ?? Object.values(data.nodes)[0] ?? [0];
     graph.scrollLeft = (x - box[0]) * (svg.clientWidth / box[2]) - graph.clientWidth / 2;
   }
 

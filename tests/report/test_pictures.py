@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -36,9 +37,12 @@ from selfwire.evolvers.tacomas.judge import Contribution, Item
 from selfwire.evolvers.tacomas.rounds import Round, compute_figures
 from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
 from selfwire.graphs.method_registry import describe_method
+from selfwire.report.layout import lay_out_team
+from selfwire.report.pack import pack_panels_of_versions, pack_team
 from selfwire.report.page import render_page
 from selfwire.report.panels import PANELS, ROWS, pack_panels
 from selfwire.report.pictures import draw_learning, draw_run
+from selfwire.report.question import describe_question
 from tests.report.samples import make_place, make_report, make_trail, make_version
 from tests.report.test_browser import CHROMIUM, DRIVER, Browser
 
@@ -289,6 +293,7 @@ def test_hostile_texts_of_panels_stay_texts() -> None:
     page = make_hostile_page()
     assert page.count("<script") == page.count("</script>") == 5  # three of data, one of trails, the page's own
     assert "<img" not in page
+    assert "\\u001b" not in page
     texts = read_pictures(page)["texts"]
     assert any(text.startswith("</script><script>document") and "\\x1b {{ 7 * 7 }}" in text for text in texts)
 
@@ -305,6 +310,32 @@ def test_panels_are_cut_with_a_note() -> None:
     packed = pack_panels([table] * (PANELS + 3), add)
     assert (len(packed), len(packed[0]["rows"])) == (PANELS, ROWS)
     assert texts[packed[0]["note"]] == "5 more rows had no room here."
+
+
+def test_the_first_versions_lose_their_panels_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = [hashlib.sha512(str(number).encode()).hexdigest() * 8 for number in range(8)]
+    versions = [
+        make_version(number, ("a", "b")).replace(panels=(TextList(title=text, entries=()),))
+        for number, text in enumerate(noise)
+    ]
+    report = make_report(versions, [])
+    whole = len(pack_panels_of_versions(report))
+    monkeypatch.setattr("selfwire.report.pack.PICTURES", 0.7 * whole)
+    found = read_pictures(render_page(report))
+    assert [frame is None for frame in found["frames"]] == [True] * 4 + [False] * 4
+    monkeypatch.setattr("selfwire.report.pack.PICTURES", 10)
+    assert pack_panels_of_versions(report) == ""
+
+
+def test_a_stage_in_which_nobody_worked_is_shown_too() -> None:
+    done = make_run("t1", score=0.0).replace(steps=())
+    failed = Stage(number=0, fault="the planner is down").model_dump(mode="json")
+    team = Workflow(method="evomas", agents=(Agent(id="io", prompt="A."),), topology=make_topology("io"))
+    report = describe_question(team, done.replace(notes={"stages": [failed], "status": "failure"}), offline=False)
+    (version,) = report.versions
+    assert (version.nodes, version.links) == ({}, ())
+    assert "The planner or the evaluator failed: the planner is down" in version.why
+    assert "The planner or the evaluator failed" in json.dumps(pack_team(report, lay_out_team(report.versions)))
 
 
 def test_notes_that_a_method_cannot_read_give_no_picture() -> None:

@@ -5,6 +5,7 @@ import hashlib
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from selfwire.bench.measuring import Elapsed, Row
 from selfwire.core.agent import Agent
@@ -23,6 +24,8 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.workflow_library import open_library
 
 VERSIONS, AGENTS, TRAJECTORIES = 50, 12, 5000
+GRADIENTS = 30
+"""Most gradients that an iteration notes."""
 _RUN = "bench"
 _NAMES = tuple(f"agent-{number}" for number in range(AGENTS))
 
@@ -50,7 +53,8 @@ async def _store_run(home: Path) -> None:
         await journal.put_note(REQUEST, request.model_dump(mode="json"))
         await journal.put_note(SUMMARY, summary)
         for number in range(VERSIONS):
-            await library.save(_RUN, _make_team(number), run=_RUN, step=number, facts={"why": f"reason {number}"})
+            facts = {"why": f"reason {number}", "notes": {"gradients": _note_gradients(number)}}
+            await library.save(_RUN, _make_team(number), run=_RUN, step=number, facts=facts)
             found = [_make_trajectory(number, one) for one in range(TRAJECTORIES // VERSIONS)]
             bodies = await asyncio.gather(*(journal.put_body(one.model_dump(mode="json")) for one in found))
             kept = {get_sample_name(one): body for one, body in zip(found, bodies, strict=True)}
@@ -60,6 +64,24 @@ async def _store_run(home: Path) -> None:
 def _make_team(number: int) -> Workflow:
     agents = tuple(Agent(id=name, prompt=f"You are {name}. {_write(f'{name} {number}', 40)}") for name in _NAMES)
     return Workflow(method=DEFAULT_METHOD, agents=agents, topology=make_chain(*_NAMES))
+
+
+def _note_gradients(number: int) -> list[dict[str, Any]]:
+    """As much as an iteration may note: the critique of every agent on each of some tasks."""
+    critique = {"sentiment": "critical", "concerns": "both"}
+    ways = [(name, (after,)) for name, after in zip(_NAMES, (*_NAMES[1:], ""), strict=True)]
+    return [
+        {
+            "task": f"task-{task}",
+            "feedback": _write(f"feedback {number} {task}", 40),
+            "gradients": [
+                {**critique, "node": name, "received": received if received[0] else (), "text": _write(text, 44)}
+                for name, received in reversed(ways)
+                for text in [f"gradient {number} {task} {name}"]
+            ],
+        }
+        for task in range(GRADIENTS // AGENTS)
+    ]
 
 
 def _make_trajectory(number: int, task: int) -> Trajectory:

@@ -19,6 +19,7 @@ COMMANDS = {
     "rollback": ("workflows:rollback", "Make an older version of a workflow the current one."),
     "export": ("workflows:export", "Write a workflow to a JSON file."),
     "report": ("report:report", "Make an HTML page of a run and its team."),
+    "view": ("view:view", "Serve the pages of runs on this machine, live."),
     "runs": ("runs:runs", "List runs: what they did, how they stand, what they spent."),
     "clean": ("runs:clean", "Remove runs, and with --library the saved workflows."),
     "measures": ("measures:measures", "Show how a run's training changed its topologies."),

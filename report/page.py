@@ -5,6 +5,7 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from selfwire.core.errors import ConfigError
 from selfwire.report.charts import Chart, draw_costs, draw_front, draw_gate, draw_scores
@@ -14,6 +15,9 @@ from selfwire.report.layout import lay_out_team
 from selfwire.report.pack import cut_text, pack_panels_of_versions, pack_runs, pack_team, to_json
 from selfwire.report.reading import read_report
 from selfwire.report.training_charts import draw_training
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SCRIPTS = ("page.js", "pictures.js", "team.js", "tasks.js")
 STYLES = ("page.css", "pictures.css")
@@ -40,19 +44,48 @@ def save_page(report: RunReport, file: Path) -> Path:
     return file
 
 
-def render_page(report: RunReport) -> str:
+def render_page(
+    report: RunReport,
+    *,
+    template: str = "page.html",
+    scripts: tuple[str, ...] = SCRIPTS,
+    styles: tuple[str, ...] = STYLES,
+) -> str:
     """The page as HTML.
 
     Raises:
         ConfigError: the extra is missing.
     """
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-
         layout = lay_out_team(report.versions)
     except ImportError as error:
-        raise ConfigError(f"pages of runs need the extra 'report': pip install 'selfwire[report]' ({error})") from None
-    environment = Environment(
+        raise _explain_missing(error) from None
+    runs = pack_runs(report)
+    return (
+        make_environment()
+        .get_template(template)
+        .render(
+            report=report,
+            charts=_draw_charts(report),
+            spent=sum(line.tokens for line in report.spend),
+            team=_embed(pack_team(report, layout)),
+            pictures=pack_panels_of_versions(report),
+            runs=_embed(runs.places),
+            chunks=runs.chunks,
+            left_out=runs.left_out,
+            **sign(styles, scripts),
+        )
+    )
+
+
+@cache
+def make_environment() -> "Environment":
+    """Where templates are found and texts are escaped; raises ConfigError if the extra is missing."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise _explain_missing(error) from None
+    return Environment(
         loader=PackageLoader("selfwire.report"),
         autoescape=True,
         finalize=_make_visible,
@@ -60,21 +93,16 @@ def render_page(report: RunReport) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    runs = pack_runs(report)
-    return environment.get_template("page.html").render(
-        report=report,
-        charts=_draw_charts(report),
-        spent=sum(line.tokens for line in report.spend),
-        style=_read_all(*STYLES),
-        script=_read_all(*SCRIPTS),
-        style_hash=_hash(_read_all(*STYLES)),
-        script_hash=_hash(_read_all(*SCRIPTS)),
-        team=_embed(pack_team(report, layout)),
-        pictures=pack_panels_of_versions(report),
-        runs=_embed(runs.places),
-        chunks=runs.chunks,
-        left_out=runs.left_out,
-    )
+
+
+def sign(styles: tuple[str, ...], scripts: tuple[str, ...]) -> dict[str, str]:
+    """Style and script of a page, and the hashes by which its policy lets them run."""
+    style, script = _read_all(*styles), _read_all(*scripts)
+    return {"style": style, "script": script, "style_hash": _hash(style), "script_hash": _hash(script)}
+
+
+def _explain_missing(error: ImportError) -> ConfigError:
+    return ConfigError(f"pages of runs need the extra 'report': pip install 'selfwire[report]' ({error})")
 
 
 def _make_visible(value: object) -> object:

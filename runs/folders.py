@@ -1,6 +1,8 @@
 """Folders of runs, each with a journal and checkpoints, and summaries of runs for lists."""
 
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import Field
@@ -73,7 +75,23 @@ def get_run_folder(home: str | Path | None, run: str) -> Path:
 def list_run_names(home: str | Path | None) -> tuple[str, ...]:
     """Names of the runs, sorted by the time of their start, the newest last."""
     journals = get_runs_folder(home).glob(f"*/{JOURNAL}")
-    return tuple(path.parent.name for path in sorted(journals, key=lambda path: (_born(path), path.parent.name)))
+    return tuple(
+        path.parent.name for path in sorted(journals, key=lambda path: (get_start_time(path), path.parent.name))
+    )
+
+
+def has_ended(summary: Mapping[str, object]) -> bool:
+    """Whether a run's summary says that the run has ended; one that has not may have been killed."""
+    return str(summary.get("status", "stopped")).startswith(ENDED)
+
+
+def get_start_time(journal: Path) -> float:
+    """When a run was started, by the clock of its files; 0 if they are gone."""
+    with suppress(OSError):
+        return journal.with_name(f"{journal.name}.lease").stat().st_mtime  # never written after that
+    with suppress(OSError):
+        return journal.parent.stat().st_ctime
+    return 0.0
 
 
 async def summarise_run(home: str | Path | None, run: str) -> RunSummary:
@@ -87,7 +105,7 @@ async def summarise_run(home: str | Path | None, run: str) -> RunSummary:
     try:
         calls, tokens = journal.unknown()
         summary = await journal.get_note(SUMMARY) or {}
-        if not held and not str(summary.get("status", "stopped")).startswith(ENDED):
+        if not held and not has_ended(summary):
             summary["status"] = INTERRUPTED
         return RunSummary(run=run, summary=summary, spend=journal.spend(), open_calls=calls, open_tokens=tokens)
     finally:
@@ -107,8 +125,3 @@ def remove_run(home: str | Path | None, run: str) -> None:
         shutil.rmtree(folder)
     finally:
         lease.release()
-
-
-def _born(journal: Path) -> float:
-    status = journal.parent.stat()
-    return getattr(status, "st_birthtime", status.st_ctime)

@@ -90,6 +90,18 @@ def choose_read_mode(path: Path) -> str:
     return "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
 
 
+def open_checked(path: Path) -> sqlite3.Connection:
+    """Open a journal for reading, without going through its pages; raises JournalError if it is missing or foreign."""
+    _refuse_missing(path)
+    connection = open_connection(str(path), choose_read_mode(path))
+    try:
+        _refuse_foreign(path, connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
     """Open an empty file and create its tables; the log comes later, so that the file itself has its header at once."""
     with explain_unwritable(path):
@@ -112,8 +124,7 @@ def open_as_holder(path: str) -> sqlite3.Connection:
 
 def read_header(path: Path) -> JournalHeader:
     """Read a file's header, write nothing; raises JournalError if it is missing, foreign, too new or corrupt."""
-    if not path.is_file():
-        raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
+    _refuse_missing(path)
     try:
         # by SQLite even for the header: closing another handle of the file would drop the locks of this process
         with closing(open_connection(str(path), choose_read_mode(path))) as connection:
@@ -165,6 +176,11 @@ def copy_rows(
         if bodies:
             connection.execute("INSERT OR IGNORE INTO main.bodies SELECT * FROM source.bodies")
         connection.execute("COMMIT")
+
+
+def _refuse_missing(path: Path) -> None:
+    if not path.is_file():
+        raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
 
 
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:

@@ -2,6 +2,11 @@
 
 /* Shared by the parts: reading data, making elements, and the address. All texts are set as text, never as markup. */
 
+/* Parts that scripts draw: what starts one, by its section's id. REDRAWS draws it from new data, by the data's id; a live
+   page calls it, and loads itself again where new data have none. */
+const PARTS = new Map();
+const REDRAWS = new Map();
+
 /* Objects of data have no prototype, so that an agent may be called "constructor". */
 const revive = (key, value) => (value && typeof value === "object" && !Array.isArray(value) ? Object.assign(Object.create(null), value) : value);
 const readData = (id) => JSON.parse(document.getElementById(id).textContent, revive);
@@ -27,6 +32,11 @@ function draw(name, given = {}, ...children) {
   }
   element.append(...children);
   return element;
+}
+
+/* Puts children into an element unless it has the same: then a reader's selection stays, and nothing is read out again. */
+function fill(element, children) {
+  if (make("div", {}, ...children).innerHTML !== element.innerHTML) element.replaceChildren(...children);
 }
 
 const formatGain = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);

@@ -83,9 +83,9 @@ function drawPanels(panels, text, frame) {
 
 /* The panels below the team, which follow its scrubber; scrolled tables stay where they are. */
 function startPictures() {
-  const whole = document.getElementById("pictures");
-  if (!whole) return () => {};
-  const found = unpack(byId("data-pictures").textContent);
+  const [whole, packed] = [byId("pictures"), byId("data-pictures")];
+  if (!packed) return () => {};
+  const found = unpack(packed.textContent);
   let asked = 0;
   return async (number) => {
     asked = number;

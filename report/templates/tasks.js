@@ -1,14 +1,19 @@
 /* The tasks: what came of each in every phase, and the trail of one. */
 
 function startTasks() {
-  const found = readData("data-runs");
-  const { tasks } = found.pop();
-  if (!found.length) return;
+  let found, tasks, places, open = null;
   const [WIDE, HIGH] = [7, 13];
   const CHUNK = 40;
-  const places = new Map(found.map((place, number) => [place.key, { ...place, number }]));
   const loaded = new Map();
   const marks = new Map();
+
+  function read() {
+    found = readData("data-runs");
+    ({ tasks } = found.pop());
+    places = new Map(found.map((place, number) => [place.key, { ...place, number }]));
+    loaded.clear();
+    marks.clear();
+  }
 
   const nameOf = ([task, sample]) => tasks[task] + (sample ? `#${sample}` : "");
   const WORDS = { right: "right", wrong: "wrong", error: "error", open: "not graded" };
@@ -51,6 +56,7 @@ function startTasks() {
   }
 
   function drawHeat() {
+    byId("heat").replaceChildren();
     const blocks = [["test", "Test tasks"], ["gate", "Gate tasks"], ["train", "Train tasks"], ["asked", "Questions"]];
     for (const [split, title] of blocks) {
       const rows = [...places.values()].filter((place) => place.split === split || (split === "test" && place.split === "baseline"));
@@ -97,9 +103,10 @@ function startTasks() {
     const head = [make("h3", { text: `Task ${nameOf(row)}` }),
       make("p", { class: "note", text: `${place.title}: ${WORDS[state]}${score === null ? "" : `, score ${score.toFixed(2)}`}; ${formatCost([calls, tokens])}` })];
     const trail = byId("trail");
+    open = { key: place.key, name: nameOf(row), row: describeRow(row) };
     trail.replaceChildren(...head, ...(part ? describeTrail(part) : [make("p", { class: "note", text: "This trail had no room in the page." })]));
     trail.hidden = false;
-    for (const [key, mark] of marks) mark(key === place.key ? nameOf(row) : null);
+    markCell(place.key, nameOf(row));
     byId("pick-place").value = place.key;
     fillTasks(place, number);
     if (linked) writeAddress({ task: nameOf(row), at: place.key });
@@ -117,10 +124,37 @@ function startTasks() {
       make("ol", { class: "steps" }, ...trail.steps.map((step) => describeStep(step, text, trail.question))), ...overhead];
   }
 
-  function fillTasks(place, number = null) {
-    const choices = place.rows.map((row, one) => make("option", { value: one, text: `${nameOf(row)} (${WORDS[row[2]]})` }));
+  function fillTasks(place, number = -1) {
+    const choices = place.rows.map((row, one) => make("option", { value: one, "data-name": nameOf(row), text: `${nameOf(row)} (${WORDS[row[2]]})` }));
     byId("pick-task").replaceChildren(make("option", { value: "", text: "choose a task" }), ...choices);
-    byId("pick-task").value = number ?? "";
+    byId("pick-task").value = number >= 0 ? number : "";
+  }
+
+  const describeRow = (row) => JSON.stringify([nameOf(row), ...row.slice(2)]);
+
+  function markCell(at, name) {
+    for (const [key, mark] of marks) mark(key === at ? name : null);
+  }
+
+  function fillPlaces() {
+    byId("pick-place").replaceChildren(...[...places.values()].map((place) => make("option", { value: place.key, text: place.title })));
+  }
+
+  function redraw() {
+    if (!byId("heat")) return;
+    const [at, task] = [byId("pick-place").value, byId("pick-task").selectedOptions[0]?.dataset.name];
+    const find = (place, name) => place.rows.findIndex((row) => nameOf(row) === name);
+    read();
+    drawHeat();
+    fillPlaces();
+    const place = places.get(at) ?? found[0];
+    byId("pick-place").value = place.key;
+    fillTasks(place, find(place, task));
+    const shown = open && places.get(open.key);
+    const number = shown ? find(shown, open.name) : -1;
+    if (number < 0) return;
+    if (describeRow(shown.rows[number]) === open.row) markCell(open.key, open.name);
+    else openTrail(shown, number, false, false);
   }
 
   function followAddress() {
@@ -137,9 +171,12 @@ function startTasks() {
     byId("trail").hidden = false;
   }
 
+  read();
+  if (!found.length) return;
   drawHeat();
-  byId("pick-place").append(...[...places.values()].map((place) => make("option", { value: place.key, text: place.title })));
-  fillTasks(found.length ? places.get(byId("pick-place").value) : null);
+  fillPlaces();
+  fillTasks(places.get(byId("pick-place").value));
+  REDRAWS.set("data-runs", redraw);
   byId("pick-place").addEventListener("change", () => fillTasks(places.get(byId("pick-place").value)));
   byId("pick-task").addEventListener("change", () => {
     if (byId("pick-task").value !== "") openTrail(places.get(byId("pick-place").value), Number(byId("pick-task").value), false);
@@ -150,5 +187,5 @@ function startTasks() {
   if (found[0].split === "asked" && !readAddress().has("task")) openTrail(places.get(found[0].key), 0, false, false);
 }
 
-if (document.getElementById("team")) startTeam();
-if (document.getElementById("tasks")) startTasks();
+PARTS.set("tasks", startTasks);
+for (const [id, start] of PARTS) if (byId(id)) start();

@@ -1,14 +1,14 @@
 /* The team: a graph whose nodes keep their places, the version's edits, and an agent's card. */
 
 function startTeam() {
-  const data = readData("data-team");
+  let data = readData("data-team");
   if (!data.versions.length) return;
   const [BOX, HIGH, PAD] = [164, 46, 24];
   const isRun = data.versions[0].number > 0; // rounds of one question, which people read from the first
   const shown = { version: isRun ? 0 : data.versions.length - 1, agent: null };
   const nodes = new Map(), ways = new Map();
   const scrub = byId("scrub");
-  const showPictures = startPictures();
+  let showPictures = startPictures();
 
   const previous = (place) => data.versions[place - 1] ?? null;
   const text = (place) => data.texts[place];
@@ -61,6 +61,8 @@ function startTeam() {
     const heads = ["", "added", "removed"].map((kind) =>
       draw("marker", { id: `head-${kind || "plain"}`, viewBox: "0 0 8 8", refX: 3, refY: 4, markerWidth: 8, markerHeight: 8,
         markerUnits: "userSpaceOnUse", orient: "auto" }, draw("path", { class: `head ${kind}`, d: "M0 0.5L7 4L0 7.5z" })));
+    nodes.clear();
+    ways.clear();
     const svg = draw("svg", { viewBox: box.join(" "), role: "group",
       "aria-label": "Agents; the arrow keys go from one to the next" }, draw("defs", {}, ...heads));
     for (const [source, target, points] of data.routes) {
@@ -137,10 +139,16 @@ function startTeam() {
       button.toggleAttribute("aria-current", place === shown.version);
       if (place === shown.version && keep) button.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
-    byId("version").replaceChildren(...describeVersion(now));
+    fill(byId("version"), describeVersion(now));
     showAgent();
+<<<<<<< HEAD
     showPictures(shown.version);
     if (keep) writeAddress({ version: now.number, agent: shown.agent });
+=======
+    if (!keep) return;
+    shown.chosen = true;
+    writeAddress({ version: now.number, agent: shown.agent });
+>>>>>>> 9c1c20f (selfwire view: runs, saved workflows and live pages of runs on this machine)
   }
 
   function verdictOf(one) {
@@ -176,13 +184,13 @@ function startTeam() {
     const facts = Object.entries({ kind: agent.kind, tools: agent.tools.join(", ") || "none",
       "cost per task": agent.cost[0] ? formatCost(agent.cost.slice(1)) : "not run",
       ...Object.fromEntries(Object.entries(agent.learned).map(([name, value]) => [name, text(value)])) });
-    card.replaceChildren(
+    fill(card, [
       make("h3", { text: shown.agent }),
       ...(text(agent.role) ? [make("p", { text: text(agent.role) })] : []),
       make("dl", { class: "facts" }, ...facts.map(([name, value]) => make("div", {}, make("dt", { text: name }), make("dd", { text: value })))),
       make("h4", { text: "Prompt" }), make("p", { class: "text", text: text(agent.prompt) }),
       ...agent.memory.map((note) => make("p", { class: "text", text: text(note) })),
-      make("button", { type: "button", text: "Close", onclick: () => { shown.agent = null; showVersion(shown.version); } }));
+      make("button", { type: "button", text: "Close", onclick: () => { shown.agent = null; showVersion(shown.version); } })]);
   }
 
   function chooseNode(name) {
@@ -224,16 +232,33 @@ function startTeam() {
     if (!address.has("version")) return false;
     const place = data.versions.findIndex((one) => one.number === Number(address.get("version")));
     shown.agent = address.get("agent");
+    shown.chosen = true;
     showVersion(place < 0 ? data.versions.length - 1 : place, false);
     byId("team").scrollIntoView();
     return true;
   }
 
+  function redraw() {
+    if (!byId("graph")) return;
+    const before = JSON.stringify([data.nodes, data.routes]);
+    const newest = shown.version === data.versions.length - 1 && !shown.chosen;
+    data = readData("data-team");
+    showPictures = startPictures();
+    scrub.max = data.versions.length - 1;
+    if (JSON.stringify([data.nodes, data.routes]) !== before) drawGraph();
+    drawStrip();
+    showVersion(newest ? data.versions.length - 1 : shown.version, false);
+  }
+
   drawGraph();
   drawStrip();
+  REDRAWS.set("data-team", redraw);
+  REDRAWS.set("data-pictures", redraw);
   scrub.addEventListener("input", () => showVersion(Number(scrub.value)));
   byId("back").addEventListener("click", () => showVersion(shown.version - 1));
   byId("on").addEventListener("click", () => showVersion(shown.version + 1));
   window.addEventListener("hashchange", followAddress);
   if (!followAddress()) showVersion(shown.version, false);
 }
+
+PARTS.set("team", startTeam);

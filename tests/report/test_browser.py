@@ -27,12 +27,13 @@ HOSTILE = "</script><script>document.title='broken'</script><img src=x onerror=\
 
 
 class Browser:
-    """A headless Chromium that reaches no host."""
+    """A headless Chromium that reaches no host, or only the one that is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "") -> None:
         options = webdriver.ChromeOptions()
         options.binary_location = str(CHROMIUM)
-        for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "host-resolver-rules=MAP * ~NOTFOUND"):
+        rules = "MAP * ~NOTFOUND" + (f", EXCLUDE {host}" if host else "")
+        for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", f"host-resolver-rules={rules}"):
             options.add_argument(f"--{argument}")
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))

@@ -1,0 +1,1 @@
+"""Pages of runs on localhost, live while the runs go on."""

@@ -1,0 +1,108 @@
+"""Runs and saved workflows as they change, without making a run wait: what is read again, and when."""
+
+import hashlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.errors import SelfwireError
+from selfwire.report.view.progress import NOTES, PREFIXES, RunProgress, describe_progress
+from selfwire.runs.folders import JOURNAL, get_run_folder, get_start_time
+from selfwire.runtime.journal_follower import JournalFollower
+from selfwire.runtime.lease import is_held
+from selfwire.runtime.storage import home_folder
+from selfwire.runtime.workflow_library import LIBRARY_FILE
+
+SHARE = 10
+"""A page is made anew after this many times the seconds that it took, so that it takes a small share of a processor."""
+HELD = 2.0
+"""Seconds after which a run that goes on is asked for again whether its process is there."""
+SEEN_AGO = 1.0
+"""Seconds between two pages of a run."""
+
+
+class Page:
+    """A page as it was made last, and the stamp by which an open one knows whether it is that one.
+
+    Args:
+        make: makes it.
+        explain: makes a page of an error, where no page could be made yet.
+    """
+
+    def __init__(self, make: Callable[[], str], explain: Callable[[str], str]) -> None:
+        self._make, self._explain = make, explain
+        self._lock = threading.Lock()
+        self._of: object = None
+        self._again = 0.0
+        self.text = self.stamp = self.fault = ""
+
+    def refresh(self, of: object) -> None:
+        """Make the page anew if it was made of something else, but not too often; one that fails leaves the last."""
+        with self._lock:
+            if of == self._of or time.monotonic() < self._again:
+                return
+            start = time.monotonic()
+            try:
+                self.text, self._of, self.fault = self._make(), of, ""
+            except (SelfwireError, sqlite3.Error) as error:
+                self.fault = str(error)
+                if not self._of:
+                    self.text = self._explain(self.fault)
+            self.stamp = hashlib.sha256(self.text.encode()).hexdigest()[:16]
+            end = time.monotonic()
+            self._again = end + max(SEEN_AGO, SHARE * (end - start))
+
+
+class WatchedRun:
+    """One run, whose files are looked at only when they have changed."""
+
+    def __init__(self, home: Path | None, run: str) -> None:
+        self.run = run
+        self.path = get_run_folder(home, run) / JOURNAL
+        self.started = get_start_time(self.path)
+        self._library = home_folder(home) / LIBRARY_FILE
+        self._follower = JournalFollower(self.path)
+        self._lock = threading.Lock()
+        self._files: tuple[Any, ...] = ()
+        self._held, self._held_at = False, 0.0
+        self._found = RunProgress(run=run, started=self.started)
+        self.mark: tuple[Any, ...] = ()
+
+    def look(self) -> RunProgress:
+        """The run as it stands now."""
+        with self._lock:
+            files = (get_file_mark(self.path), get_file_mark(self.path.with_name(f"{JOURNAL}-wal")))
+            if files == self._files and not self._is_held_unsure():
+                return self._found
+            self._held, self._held_at = is_held(self.path), time.monotonic()  # before its status is read
+            self._found, self._files = self._read(), files
+            return self._found
+
+    def get_page_mark(self) -> tuple[Any, ...]:
+        """What the run's page is made of: it is made anew when this differs."""
+        return (self.mark, get_file_mark(self._library))
+
+    def _is_held_unsure(self) -> bool:
+        return self._found.is_going_on and time.monotonic() > self._held_at + HELD
+
+    def _read(self) -> RunProgress:
+        try:
+            found = self._follower.look(NOTES, PREFIXES)
+        except (SelfwireError, sqlite3.Error) as error:
+            fault = str(error) if isinstance(error, SelfwireError) else f"its journal cannot be read now: {error}"
+            return RunProgress(run=self.run, started=self.started, fault=fault)
+        progress = describe_progress(self.run, self.started, found, held=self._held)
+        self.mark = (found.mark, progress.status)
+        return progress
+
+
+def get_file_mark(path: Path) -> tuple[int, int] | None:
+    """What differs once a file was written to; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

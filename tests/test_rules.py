@@ -33,6 +33,12 @@ EXAMPLE = re.compile(r"`selfwire [^`]*`")
 HOOKS = {
     "__getattr__": "Python's modules",
     "_": "singledispatch",
+    "do_GET": "the standard library's servers",
+    "send_error": "the standard library's servers",
+    "version_string": "the standard library's servers",
+    "log_message": "the standard library's servers",
+    "server_bind": "the standard library's servers",
+    "handle_error": "the standard library's servers",
     "_llm_type": "LangChain's chat models",
     "_identifying_params": "LangChain's chat models",
     "_stream": "LangChain's chat models",

@@ -141,14 +141,10 @@ function startTeam() {
     }
     fill(byId("version"), describeVersion(now));
     showAgent();
-<<<<<<< HEAD
     showPictures(shown.version);
-    if (keep) writeAddress({ version: now.number, agent: shown.agent });
-=======
     if (!keep) return;
     shown.chosen = true;
     writeAddress({ version: now.number, agent: shown.agent });
->>>>>>> 9c1c20f (selfwire view: runs, saved workflows and live pages of runs on this machine)
   }
 
   function verdictOf(one) {

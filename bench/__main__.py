@@ -26,6 +26,7 @@ from selfwire.bench import (
     startup,
     storage,
     team,
+    view,
     wrapper,
 )
 from selfwire.bench.measuring import Row
@@ -80,6 +81,7 @@ def find_benches(*, by_name: bool = True) -> Iterator[tuple[str, Callable[[], li
     yield "sandboxes for programs and tools", sandboxes.measure_sandboxes
     yield "reference solutions of benchmarks in Monty", references.measure_references
     yield "the page of a large run", pages.measure_pages
+    yield "view: a run whose page is open", view.measure_view
     yield "a fresh process", startup.measure_startup
     yield "what is stored, what is imported", storage.measure_storage
     if by_name:

@@ -52,7 +52,7 @@ class ViewServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, home: Path | None, *, port: int = PORT, host: str = "127.0.0.1", token: str = "") -> None:
+    def __init__(self, home: str | Path | None, *, port: int = PORT, host: str = "127.0.0.1", token: str = "") -> None:
         make_environment()
         self.site = Site(home)
         self.is_closing = threading.Event()

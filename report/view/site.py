@@ -32,7 +32,7 @@ class SavedTeam(NamedTuple):
 class Site:
     """Pages that are made when they are asked for, and again when what they show has changed."""
 
-    def __init__(self, home: Path | None) -> None:
+    def __init__(self, home: str | Path | None) -> None:
         self.home = home
         self.folder = get_runs_folder(home)
         self._lock = threading.Lock()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from selfwire.core.errors import SelfwireError
+from selfwire.core.errors import SelfwireError, format_error
 from selfwire.report.view.progress import NOTES, PREFIXES, RunProgress, describe_progress
 from selfwire.runs.folders import JOURNAL, get_run_folder, get_start_time
 from selfwire.runtime.journal_follower import JournalFollower
@@ -16,6 +16,8 @@ from selfwire.runtime.lease import is_held
 from selfwire.runtime.storage import home_folder
 from selfwire.runtime.workflow_library import LIBRARY_FILE
 
+FAULTS = (SelfwireError, sqlite3.Error, ValueError, LookupError, TypeError, AttributeError, OSError)
+"""Errors of files that are being written, were damaged, or hold something else than a run writes."""
 SHARE = 10
 """A page is made anew after this many times the seconds that it took, so that it takes a small share of a processor."""
 HELD = 2.0
@@ -47,8 +49,8 @@ class Page:
             start = time.monotonic()
             try:
                 self.text, self._of, self.fault = self._make(), of, ""
-            except (SelfwireError, sqlite3.Error) as error:
-                self.fault = str(error)
+            except FAULTS as error:
+                self.fault = explain_fault(error)
                 if not self._of:
                     self.text = self._explain(self.fault)
             self.stamp = hashlib.sha256(self.text.encode()).hexdigest()[:16]
@@ -59,7 +61,7 @@ class Page:
 class WatchedRun:
     """One run, whose files are looked at only when they have changed."""
 
-    def __init__(self, home: Path | None, run: str) -> None:
+    def __init__(self, home: str | Path | None, run: str) -> None:
         self.run = run
         self.path = get_run_folder(home, run) / JOURNAL
         self.started = get_start_time(self.path)
@@ -91,12 +93,17 @@ class WatchedRun:
     def _read(self) -> RunProgress:
         try:
             found = self._follower.look(NOTES, PREFIXES)
-        except (SelfwireError, sqlite3.Error) as error:
-            fault = str(error) if isinstance(error, SelfwireError) else f"its journal cannot be read now: {error}"
-            return RunProgress(run=self.run, started=self.started, fault=fault)
-        progress = describe_progress(self.run, self.started, found, held=self._held)
+            progress = describe_progress(self.run, self.started, found, held=self._held)
+        except FAULTS as error:
+            return RunProgress(run=self.run, started=self.started, fault=explain_fault(error))
         self.mark = (found.mark, progress.status)
         return progress
+
+
+def explain_fault(error: Exception) -> str:
+    """The error in a line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, SelfwireError) else f"its files cannot be read now: {format_error(error)}"[:500]
 
 
 def get_file_mark(path: Path) -> tuple[int, int] | None:

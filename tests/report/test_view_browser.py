@@ -56,9 +56,11 @@ def address(tmp_path: Path) -> Iterator[str]:
     with ViewServer(tmp_path, port=0) as server:
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         serving.start()
-        yield server.url
-        server.shutdown()
-        serving.join()
+        try:
+            yield server.url
+        finally:
+            server.shutdown()
+            serving.join()
 
 
 class OpenPage:

@@ -65,7 +65,7 @@ def listen(server: ViewServer, path: str, many: int) -> list[tuple[str, str]]:
     """The first events of a stream."""
     with closing(http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)) as connection:
         connection.request("GET", path)
-        reply, found = connection.getresponse(), []
+        reply, found = connection.getresponse(), list[tuple[str, str]]()
         while len(found) < many:
             event, data, _ = (reply.readline().decode().strip() for _ in range(3))
             found.append((event.removeprefix("event: "), data.removeprefix("data: ")))

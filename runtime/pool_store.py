@@ -119,20 +119,17 @@ def to_usage(row: Sequence[Any]) -> Usage:
     return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars)
 
 
-def join_lines(error: Exception) -> str:
-    """The message of an error in one line."""
-    return " ".join(str(error).split())
-
-
 class PoolStore(ABC):
     """One pool in a database.
 
     Attributes:
-        faults: the driver's errors, which may pass when tried again.
+        faults: the driver's errors.
+        way_out: what the user may do about them.
         lock: what to add to a SELECT so that it locks its row.
     """
 
     faults: tuple[type[Exception], ...]
+    way_out: str
     lock = ""
 
     def __init__(self, address: str, name: str) -> None:
@@ -143,8 +140,17 @@ class PoolStore(ABC):
         """A transaction on this pool that no other process overlaps."""
 
     @abstractmethod
+    def may_pass(self, fault: Exception) -> bool:
+        """Whether what failed may succeed when tried again, without help."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close the connection."""
+
+    def explain(self, fault: Exception) -> ConfigError:
+        """Say why the pool cannot be opened."""
+        why = " ".join(str(fault).split())
+        return ConfigError(f"the shared budget at {self.address} cannot be used: {why}; {self.way_out}")
 
     def start(self, budget: Budget, spent: Usage, elapsed: float) -> None:
         """Begin anew: who has joined before is refused from now on."""
@@ -223,7 +229,8 @@ class PoolStore(ABC):
 class SqlitePoolStore(PoolStore):
     """A pool in a file, for the processes of one machine."""
 
-    faults = (sqlite3.Error,)
+    faults = (sqlite3.Error, OSError)
+    way_out = "it is left as it is: make room, check the rights of its folder, or move it away, then try again"
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path), "run")
@@ -234,12 +241,12 @@ class SqlitePoolStore(PoolStore):
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             self._connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
-            raise self._refusal(error) from None
+            raise self.explain(error) from None
         try:
             self._prepare()
         except sqlite3.Error as error:
             self._connection.close()
-            raise self._refusal(error) from None
+            raise self.explain(error) from None
 
     def _prepare(self) -> None:
         execute = self._connection.execute
@@ -251,12 +258,6 @@ class SqlitePoolStore(PoolStore):
             for statement in (*TABLES, f"PRAGMA application_id = {APPLICATION_ID}"):
                 run(statement)
         execute("PRAGMA journal_mode = WAL")
-
-    def _refusal(self, error: Exception) -> ConfigError:
-        return ConfigError(
-            f"the shared budget {self.address} cannot be used: {error}; it is left as it is: check the disk and the "
-            "rights of its folder, or move it away; a resume makes a new one"
-        )
 
     def remove(self) -> None:
         """Remove the pool and its file; whoever is still in it is refused from now on."""
@@ -275,6 +276,10 @@ class SqlitePoolStore(PoolStore):
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
+
+    def may_pass(self, fault: Exception) -> bool:
+        """Whether another program only locks the file."""
+        return getattr(fault, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
     def close(self) -> None:
         """Close the connection."""

@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.secrets import mask_address
-from selfwire.runtime.pool_store import TABLES, Execute, PoolStore, join_lines
+from selfwire.runtime.pool_store import TABLES, Execute, PoolStore
 
 LOCK = 0x7377706C
 """Number of the advisory lock under which tables are made, as two processes cannot make one at once."""
@@ -27,6 +26,7 @@ class PostgresPoolStore(PoolStore):
     """A pool in a database; a connection that broke is opened again."""
 
     faults = (psycopg.Error,)
+    way_out = "see to it, then try again"
     lock = " FOR UPDATE"
 
     def __init__(self, url: str, name: str) -> None:
@@ -41,7 +41,7 @@ class PostgresPoolStore(PoolStore):
                 for table in TABLES:
                     self._execute(table)
         except psycopg.Error as error:
-            raise ConfigError(f"the shared budget at {self.address} cannot be opened: {join_lines(error)}") from None
+            raise self.explain(error) from None
 
     def _connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
         given = conninfo_to_dict(self._url)
@@ -59,6 +59,10 @@ class PostgresPoolStore(PoolStore):
             self._connection = self._connect()
         with self._connection.transaction():
             yield self._execute
+
+    def may_pass(self, fault: Exception) -> bool:
+        """Whether the server is away or the connection broken."""
+        return isinstance(fault, psycopg.OperationalError)
 
     def close(self) -> None:
         """Close the connection."""

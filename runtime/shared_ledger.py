@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from selfwire.core.budget import Budget
@@ -29,13 +31,9 @@ def share_ledger(address: str, budget: Budget, spent: Usage = ZERO_USAGE, *, ela
         ConfigError: the address cannot be used.
         OutageError: the server went away.
     """
-    store = open_store(address)
-    try:
+    with _opening(address) as store:
         store.start(budget, spent, elapsed)
         return Ledger(budget, pool=SharedPool(store, budget, is_owner=True))
-    except BaseException:
-        store.close()
-        raise
 
 
 def open_ledger(
@@ -52,10 +50,20 @@ def open_ledger(
     """
     if address is None:
         return Ledger(budget, spent=spent, elapsed=elapsed)
-    store = open_store(address)
-    try:
+    with _opening(address) as store:
         shared = store.join()
         return Ledger(shared, pool=SharedPool(store, shared))
+
+
+@contextmanager
+def _opening(address: str) -> Iterator[PoolStore]:
+    """A store that an error in the block closes."""
+    store = open_store(address)
+    try:
+        yield store
+    except store.faults as fault:
+        store.close()
+        raise store.explain(fault) from None
     except BaseException:
         store.close()
         raise

@@ -23,7 +23,7 @@ from selfwire.core.errors import BudgetError, OutageError, StoppedError
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.pool_decisions import BEAT, AmountAsk, PlaceAsk, Silence, View, choose_start
-from selfwire.runtime.pool_store import Changes, Holding, Places, PoolState, PoolStore, Rate, StaleError, join_lines
+from selfwire.runtime.pool_store import Changes, Holding, Places, PoolState, PoolStore, Rate, StaleError
 
 RETRY = 0.05
 """Seconds between two tries to get what is not free yet, and to reach a server that is away."""
@@ -158,7 +158,11 @@ class SharedPool:
         self._wake.set()
         self._thread.join()
         try:
-            self._persist(self._store.remove if self._is_owner else self._leave)
+            if self._is_owner:
+                with suppress(*self._store.faults):  # nobody needs the rest, and a resume starts anew
+                    self._store.remove()
+            else:
+                self._persist(self._leave)
         finally:
             self._store.close()
 
@@ -218,7 +222,7 @@ class SharedPool:
         except StaleError as error:
             self._stale, self._is_closing = BudgetError(str(error)), True
         except self._store.faults as error:
-            if self._clock() - self._reached > PATIENCE:
+            if self._is_hopeless(error, since=self._reached):
                 self._refuse_asks(self._explain_outage(error))
             time.sleep(RETRY)
 
@@ -235,17 +239,17 @@ class SharedPool:
             try:
                 act()
             except self._store.faults as error:
-                if self._clock() - begun > PATIENCE:
+                if self._is_hopeless(error, since=begun):
                     raise self._explain_outage(error) from None
                 time.sleep(RETRY)
             else:
                 return
 
+    def _is_hopeless(self, error: Exception, since: float) -> bool:
+        return not self._store.may_pass(error) or self._clock() - since > PATIENCE
+
     def _explain_outage(self, error: Exception) -> OutageError:
-        where = self._store.address
-        outage = OutageError(
-            f"the shared budget at {where} cannot be used: {join_lines(error)}; see to it, then resume the run"
-        )
+        outage = OutageError(str(self._store.explain(error)))
         outage.is_cost_known = True
         return outage
 

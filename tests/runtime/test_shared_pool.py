@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.core.errors import BudgetError, ConfigError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import pool_decisions, shared_pool
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.ledger import Ledger, Reservation
 from selfwire.runtime.pool_decisions import PlaceAsk, Silence, choose_start
-from selfwire.runtime.pool_store import Holding, Places, Rate
+from selfwire.runtime.pool_store import Holding, Places, Rate, SqlitePoolStore
 from selfwire.runtime.shared_ledger import open_ledger, open_store, share_ledger
 from selfwire.runtime.shared_pool import SharedPool
 from selfwire.runtime.throttle import get_throttle
@@ -227,6 +227,23 @@ def test_a_file_of_others_is_an_error_in_words_and_is_left_alone(address: str, k
     assert path.read_bytes() == before
 
 
+def test_a_file_that_cannot_be_written_is_an_error_in_words_at_once(address: str, opened: Opened) -> None:
+    run = opened(share_ledger(address, Budget(calls=1)))
+    full = sqlite3.OperationalError("database or disk is full")
+
+    def fail(decide: object) -> None:
+        raise full
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(get_pool(run)._store, "exchange", fail)
+        with pytest.raises(OutageError, match=r"budget.sqlite cannot be used: database or disk is full; .*make room"):
+            run.reserve(CALL, "a")
+        patched.setattr(SqlitePoolStore, "start", lambda self, *given: fail(given))
+        with pytest.raises(ConfigError, match="disk is full"):
+            share_ledger(address, Budget())
+    run.reserve(CALL, "a").settle(CALL)
+
+
 def test_a_file_that_another_program_locks_is_waited_for(address: str, opened: Opened) -> None:
     run = opened(share_ledger(address, Budget(calls=1)))
     with ThreadPoolExecutor(1) as pool, closing(sqlite3.connect(address, isolation_level=None)) as other:
@@ -236,9 +253,6 @@ def test_a_file_that_another_program_locks_is_waited_for(address: str, opened: O
         assert not asking.done()
         other.execute("ROLLBACK")
         asking.result().settle(CALL)
-
-
-Step = tuple[str, int, int]
 
 
 async def test_requests_at_once_and_pauses_are_those_of_all_processes(address: str, opened: Opened) -> None:
@@ -342,7 +356,7 @@ STEPS = st.lists(st.tuples(DONE, st.integers(0, 2), st.integers(0, 150)), max_si
 @settings(max_examples=25, deadline=None)
 @given(STEPS)
 def test_the_sums_are_those_of_one_ledger_whatever_processes_do(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[Step]
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
 ) -> None:
     address = str(tmp_path_factory.mktemp("pool") / "budget.sqlite")
     limit, spent = 500, 0

@@ -38,6 +38,7 @@ from selfwire.runs.targets import require_saved
 from selfwire.runs.training import describe_router
 from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.executors import WorkerOptions
+from selfwire.runtime.shared_ledger import SERVER, find_budget_server
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -230,8 +231,10 @@ def _choose_workers(request: EvaluationRequest, given: Mapping[str, Any]) -> Wor
     asked = select_group(Workers, given).options
     if asked.executor == "ray":
         choose_worker_count(request, asked.workers or MANY)
-        if request.budget != Budget():
-            raise ConfigError("a budget is shared on one machine; leave out --executor ray, or the budget")
+        if request.budget != Budget() and not find_budget_server():
+            raise ConfigError(
+                f"a cluster shares a budget in PostgreSQL; set {SERVER}=postgresql://..., or leave out --executor ray"
+            )
         return asked
     return asked.replace(workers=choose_worker_count(request, asked.workers))
 

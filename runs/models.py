@@ -54,7 +54,12 @@ def make_metered_model(
     }
     requests = names.requests or max(REQUESTS, at_once)
     policy = CallSettings(
-        timeout=names.timeout, retries=names.retries, probe=probe, concurrency=requests, structured=names.structured
+        timeout=names.timeout,
+        retries=names.retries,
+        probe=probe,
+        concurrency=requests,
+        together=names.requests is not None,
+        structured=names.structured,
     )
     roles = {role: made[name] for role, name in names.roles.items()}
     run_sync(recall_modes(journal))

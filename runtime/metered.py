@@ -54,6 +54,7 @@ class CallSettings(FrozenModel):
         backoff: seconds before the first retry; doubles each time, with jitter.
         patience: longest pause in seconds that a provider may ask for.
         concurrency: requests at the same time per provider, in this process.
+        together: whether that is the limit of all processes that share a budget, and not of each.
         per_minute: requests that start per minute and provider; None for no limit.
         max_input_tokens: longer requests are truncated; None for no limit.
         probe: whether the provider is asked for one word when a call has failed for good: if it does not answer
@@ -68,6 +69,7 @@ class CallSettings(FrozenModel):
     backoff: float = Field(default=0.5, ge=0)
     patience: float = Field(default=120.0, ge=0)
     concurrency: int = Field(default=32, ge=1)
+    together: bool = True
     per_minute: float | None = Field(default=None, gt=0)
     max_input_tokens: int | None = Field(default=None, ge=1)
     probe: bool = False
@@ -225,8 +227,7 @@ class MeteredModel:
 
         `extend` reserves another call after one that was billed; it gives False where the budget does not allow it.
         """
-        policy, provider = self.policy, f"{player.who.provider} {player.who.server}"
-        throttle = get_throttle(provider, policy.concurrency, policy.per_minute, self.ledger.pool)
+        throttle = get_throttle(f"{player.who.provider} {player.who.server}", self.policy, self.ledger.pool)
         since, search = time.monotonic(), self._search_mode(player, request)
         attempt, empty, refusals_only = 0, 0, True
         while True:

@@ -1,6 +1,7 @@
 """Decisions of one process about a shared pool, from what all have written: what fits, who starts, who is dead."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -89,6 +90,29 @@ def choose_start(ask: PlaceAsk, rate: Rate, used: int, others: Iterable[Places],
         if used >= part and any(one.waiting and one.used < part for one in wanting):
             return None
     return max(now, rate.next_start, rate.paused_until)
+
+
+def grant_places(
+    asks: Iterable[PlaceAsk], used: Counter[str], others: Collection[Holding], rates: dict[str, Rate], now: float
+) -> tuple[list[tuple[PlaceAsk, float]], dict[str, Places]]:
+    """The asks that get a place, each with its start, and the places that this process will have.
+
+    Args:
+        used: places that this process has, by provider; changed.
+        rates: by provider; changed.
+    """
+    granted, waiting = list[tuple[PlaceAsk, float]](), Counter[str]()
+    for ask in asks:
+        name, rate = ask.provider, rates.get(ask.provider, Rate())
+        start = choose_start(ask, rate, used[name], [one.places.get(name, Places()) for one in others], now)
+        if start is None:
+            waiting[name] += 1
+            continue
+        used[name] += 1
+        granted.append((ask, start))
+        if ask.per_minute:
+            rates[name] = rate._replace(next_start=start + 60.0 / ask.per_minute)
+    return granted, {name: Places(used[name], waiting[name]) for name in {*used, *waiting}}
 
 
 class Silence:

@@ -69,13 +69,18 @@ def _opening(address: str) -> Iterator[PoolStore]:
         raise
 
 
+def find_budget_server() -> str:
+    """The address of the server that `SELFWIRE_BUDGET` names; "" if it names none."""
+    return os.environ.get(SERVER, "").partition("#")[0]
+
+
 def make_budget_address(folder: Path) -> str:
     """Where a run shares its budget: a file in its folder, or the server that `SELFWIRE_BUDGET` names."""
-    server = os.environ.get(SERVER)
+    server = find_budget_server()
     if not server:
         return str(folder / FILE)
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
-    return f"{server.partition('#')[0]}#{folder.name}-{digest[:8]}"
+    return f"{server}#{folder.name}-{digest[:8]}"
 
 
 def open_store(address: str) -> PoolStore:

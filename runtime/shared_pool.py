@@ -22,7 +22,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, OutageError, StoppedError
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.runtime.amounts import ResourceAmount
-from selfwire.runtime.pool_decisions import BEAT, AmountAsk, PlaceAsk, Silence, View, choose_start
+from selfwire.runtime.pool_decisions import BEAT, AmountAsk, PlaceAsk, Silence, View, grant_places
 from selfwire.runtime.pool_store import Changes, Holding, Places, PoolState, PoolStore, Rate, StaleError
 
 RETRY = 0.05
@@ -122,16 +122,28 @@ class SharedPool:
         Raises:
             StoppedError: the pool cannot be used.
         """
-        ask = PlaceAsk(provider, concurrency, per_minute)
-        start = await self._wait_for(ask, ask.done, lambda start: self.leave_place(provider))
-        if isinstance(start, StoppedError):
-            raise start
+        start = 0.0
+        if concurrency is None and per_minute is None:
+            with self._lock:
+                self._places[provider] += 1
+        else:
+            start = await self._ask_for_place(PlaceAsk(provider, concurrency, per_minute))
         try:
             while (delay := max(start, self._pauses.get(provider, 0.0)) - self._elapsed) > 0:  # noqa: ASYNC110 - it waits for the clock
                 await asyncio.sleep(delay)
         except BaseException:
             self.leave_place(provider)
             raise
+
+    async def _ask_for_place(self, ask: PlaceAsk) -> float:
+        def undo(start: float | StoppedError) -> None:
+            if not isinstance(start, StoppedError):
+                self.leave_place(ask.provider)
+
+        start = await self._wait_for(ask, ask.done, undo)
+        if isinstance(start, StoppedError):
+            raise start
+        return start
 
     def leave_place(self, provider: str) -> None:
         """Give a place back."""
@@ -323,25 +335,15 @@ class SharedPool:
         return held
 
     def _decide_places(
-        self, others: Mapping[str, Holding], rates: Mapping[str, Rate], granted: _Granted
+        self, others: Mapping[str, Holding], known: Mapping[str, Rate], granted: _Granted
     ) -> tuple[dict[str, Places], dict[str, Rate]]:
         """The places that this process will have, and the rates of all providers."""
-        rates = dict(rates)
+        rates = dict(known)
         for name, until in self._pauses.items():
             rate = rates.get(name, Rate())
             rates[name] = rate._replace(paused_until=max(until, rate.paused_until))
         self._pauses = {name: rate.paused_until for name, rate in rates.items()}
-        used, waiting = self._places.copy(), Counter[str]()
-        for ask in self._asks:
-            if isinstance(ask, PlaceAsk):
-                name, rate = ask.provider, rates.get(ask.provider, Rate())
-                theirs = [one.places.get(name, Places()) for one in others.values()]
-                start = choose_start(ask, rate, used[name], theirs, self._elapsed)
-                if start is None:
-                    waiting[name] += 1
-                    continue
-                used[name] += 1
-                if ask.per_minute:
-                    rates[name] = rate._replace(next_start=start + 60.0 / ask.per_minute)
-                granted.places.append((ask, start))
-        return {name: Places(used[name], waiting[name]) for name in {*used, *waiting}}, rates
+        asks = [ask for ask in self._asks if isinstance(ask, PlaceAsk)]
+        starts, places = grant_places(asks, self._places.copy(), others.values(), rates, self._elapsed)
+        granted.places.extend(starts)
+        return places, rates

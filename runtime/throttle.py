@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from collections import deque
+from typing import Protocol
 from weakref import WeakKeyDictionary, proxy
 
 from selfwire.runtime.amounts import Pool
@@ -21,6 +22,7 @@ class Throttle:
     def __init__(self, concurrency: int | None = None, per_minute: float | None = None) -> None:
         self.concurrency = concurrency
         self.per_minute = per_minute
+        self.together = True
         self._lock = threading.RLock()
         self._active = 0
         self._waiting: deque[_Waiter] = deque()
@@ -87,6 +89,22 @@ class Throttle:
             return delay
 
 
+class Limits(Protocol):
+    """Limits on the requests to a provider."""
+
+    @property
+    def concurrency(self) -> int | None:
+        """Requests at once; None for no limit."""
+
+    @property
+    def per_minute(self) -> float | None:
+        """Starts per minute; None for no limit."""
+
+    @property
+    def together(self) -> bool:
+        """Whether `concurrency` is that of all processes that share a pool, and not of each."""
+
+
 class SharedThrottle(Throttle):
     """Limits the requests of all processes that share a pool, after those of this one."""
 
@@ -103,7 +121,8 @@ class SharedThrottle(Throttle):
         """Wait as `Throttle`, then for the other processes."""
         await super().__aenter__()
         try:
-            await self._pool.take_place(self._provider, self.concurrency, self.per_minute)
+            limit = self.concurrency if self.together else None
+            await self._pool.take_place(self._provider, limit, self.per_minute)
         except BaseException:
             await super().__aexit__()
             raise
@@ -122,13 +141,15 @@ _throttles: dict[str, Throttle] = {}
 _shared: WeakKeyDictionary[Pool, dict[str, Throttle]] = WeakKeyDictionary()
 
 
-def get_throttle(
-    provider: str, concurrency: int | None, per_minute: float | None, pool: Pool | None = None
-) -> Throttle:
+def get_throttle(provider: str, limits: Limits, pool: Pool | None = None) -> Throttle:
     """The throttle of a provider, of this process or of all that share a pool; the latest limits apply to all."""
     if pool is None:
         throttle = _throttles.setdefault(provider, Throttle())
     else:
         throttle = _shared.setdefault(pool, {}).setdefault(provider, SharedThrottle(proxy(pool), provider))
-    throttle.concurrency, throttle.per_minute = concurrency, per_minute
+    throttle.concurrency, throttle.per_minute, throttle.together = (
+        limits.concurrency,
+        limits.per_minute,
+        limits.together,
+    )
     return throttle

@@ -109,7 +109,8 @@ KINDS = (
     Kind("run", ("run", "hera", "Which year is it?", "--benchmark", "archive"), read_answer, resumes=False),
     Kind(
         "compare --workers",
-        ("compare", "single", "cot", "--benchmark", "archive", "--tasks", "40", "--budget-calls", "9999", "--workers", "2"),
+        ("compare", "single", "cot", "--benchmark", "archive", "--tasks", "40", "--budget-calls", "9999",
+         "--workers", "2"),
         read_evaluation,
         wired=False,
         weight=1,

@@ -30,7 +30,7 @@ from selfwire.runs.lifecycle import note_status, to_stop_status
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.executors import WorkerOptions, open_executor
 from selfwire.runtime.jobs import DEATHS, Ended, Job, run_jobs, try_again
-from selfwire.runtime.shared_ledger import make_budget_address, share_ledger
+from selfwire.runtime.shared_ledger import find_budget_server, make_budget_address, share_ledger
 from selfwire.runtime.sync import run_sync
 
 MANY = 4
@@ -72,7 +72,7 @@ def run_on_workers(
         OutageError, ModelError: a system stopped; what all have done is kept, and the run can be resumed.
         WorkerError: workers have died at an evolution again and again.
     """
-    work = _Work(run, home, load_plan(run.run, home), on_event)
+    work = _Work(run, home, load_plan(run.run, home), on_event, _choose_budget_address(run, home, options))
     run_sync(note_status(run, "running"))
     try:
         with _share_budget(run, work.budget_address), open_executor(options) as executor:
@@ -85,6 +85,14 @@ def run_on_workers(
         run_sync(note_status(run, to_stop_status(error)))
         raise
     return run_sync(run.finish())
+
+
+def _choose_budget_address(run: Evaluation, home: Path | None, options: WorkerOptions) -> str | None:
+    """Where workers share a budget and what a provider allows; None where they need not, or have no server for it."""
+    request, is_far = run.request, options.executor == "ray" and not find_budget_server()
+    if is_far or (request.budget == Budget() and request.models.calls_no_server):
+        return None
+    return make_budget_address(get_runs_folder(home) / run.run)
 
 
 def _share_budget(run: Evaluation, address: str | None) -> AbstractContextManager[object]:
@@ -117,20 +125,12 @@ class _Work:
     home: Path | None
     plan: EvaluationPlan
     on_event: Callable[[Event], None]
+    budget_address: str | None
     waiting: deque[Job] = field(default_factory=deque)
     slices: dict[str, _Slice] = field(default_factory=dict)
     made: Counter[str] = field(default_factory=Counter)
     counts: dict[str, SystemSummary] = field(default_factory=dict)
     workers: int = 1
-
-    @property
-    def budget_address(self) -> str | None:
-        """Where the run's budget is shared; None if it has none."""
-        return (
-            None
-            if self.run.request.budget == Budget()
-            else make_budget_address(get_runs_folder(self.home) / self.run.run)
-        )
 
     def begin(self, workers: int) -> None:
         """The first jobs: evolutions, those with most calls first, then slices of systems that do not evolve."""

@@ -20,6 +20,7 @@ from selfwire.core.usage import Usage
 from selfwire.runtime import pool_decisions, shared_pool
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.ledger import Ledger, Reservation
+from selfwire.runtime.metered import CallSettings
 from selfwire.runtime.pool_decisions import PlaceAsk, Silence, choose_start
 from selfwire.runtime.pool_store import Holding, Places, Rate, SqlitePoolStore
 from selfwire.runtime.shared_ledger import open_ledger, open_store, share_ledger
@@ -261,7 +262,7 @@ async def test_requests_at_once_and_pauses_are_those_of_all_processes(address: s
 
     async def request(number: int) -> None:
         nonlocal most
-        async with get_throttle("somebody", 3, None, ledgers[number].pool):
+        async with get_throttle("somebody", CallSettings(concurrency=3), ledgers[number].pool):
             inside[number] += 1
             most = max(most, inside.total())
             await asyncio.sleep(0.002)
@@ -273,12 +274,11 @@ async def test_requests_at_once_and_pauses_are_those_of_all_processes(address: s
     waiting = asyncio.create_task(request(1))
     begun = time.monotonic()
     await waiting
-    get_throttle("somebody", 3, None, run.pool).pause(0.6)
+    get_throttle("somebody", CallSettings(concurrency=3), run.pool).pause(0.6)
     while not get_pool(ledgers[2])._pauses:  # noqa: ASYNC110 - another thread changes it
         await asyncio.sleep(0.01)
     await request(2)
     assert time.monotonic() - begun >= 0.55
-    assert get_throttle("somebody", 3, None, run.pool) is get_throttle("somebody", 3, None, run.pool)
 
 
 async def test_starts_are_spaced_by_the_rate_of_all_processes(address: str, opened: Opened) -> None:
@@ -286,7 +286,7 @@ async def test_starts_are_spaced_by_the_rate_of_all_processes(address: str, open
     begun = time.monotonic()
 
     async def request(ledger: Ledger) -> None:
-        async with get_throttle("somebody", None, 1200, ledger.pool):
+        async with get_throttle("somebody", CallSettings(per_minute=1200), ledger.pool):
             pass
 
     await asyncio.gather(*(request(ledger) for ledger in 4 * ledgers))
@@ -295,7 +295,7 @@ async def test_starts_are_spaced_by_the_rate_of_all_processes(address: str, open
 
 async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, opened: Opened) -> None:
     run = opened(share_ledger(address, Budget()))
-    throttle, leave = get_throttle("somebody", 1, None, run.pool), asyncio.Event()
+    throttle, leave = get_throttle("somebody", CallSettings(concurrency=1), run.pool), asyncio.Event()
 
     async def request() -> None:
         async with throttle:
@@ -305,7 +305,7 @@ async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, op
     while not get_pool(run)._places["somebody"]:  # noqa: ASYNC110 - another thread changes it
         await asyncio.sleep(0.01)
     throttle.pause(600)
-    other = get_throttle("somebody", 9, None, opened(open_ledger(address)).pool)
+    other = get_throttle("somebody", CallSettings(concurrency=9), opened(open_ledger(address)).pool)
     waiting = asyncio.create_task(other.__aenter__())
     await asyncio.sleep(2 * shared_pool.RETRY)
     for one in (running, waiting):

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from selfwire.runtime.metered import CallSettings
 from selfwire.runtime.throttle import Throttle, get_throttle
 
 
@@ -93,5 +94,6 @@ async def test_who_is_cancelled_while_waiting_takes_no_place_along() -> None:
 
 
 def test_a_provider_has_one_gate_in_a_process() -> None:
-    assert get_throttle("somebody", 3, None) is get_throttle("somebody", 5, None)
-    assert get_throttle("somebody", 5, None).concurrency == 5
+    first = get_throttle("somebody", CallSettings(concurrency=3))
+    assert get_throttle("somebody", CallSettings(concurrency=5)) is first
+    assert first.concurrency == 5

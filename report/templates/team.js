@@ -213,6 +213,7 @@ function startTeam() {
   }
 
   function drawStrip() {
+    byId("moves").hidden = data.versions.length === 1;
     byId("strip").replaceChildren(...data.versions.map((one, place) => {
       const kind = { accepted: "kept", rejected: "rejected" }[one.outcome] ?? "";
       const mark = { kept: "✓ ", rejected: "× " }[kind] ?? "";

@@ -381,6 +381,7 @@ def test_pictures_follow_the_scrubber_and_everybody_can_read_them(
         for width, scheme in ((1600, "light"), (390, "dark")):
             browser.show(page, f"#version={number}", width=width, scheme=scheme)
             assert browser.find("#pictures .drawing h4")
+            assert browser.find("#moves").is_displayed() == (name != "hostile")  # it has one version
             browser.take(f"{name}-{scheme}-{width}")
             assert browser.run("document.documentElement.scrollWidth") <= width, name
         found = Axe().run(browser.driver)["violations"]

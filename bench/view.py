@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -72,7 +73,9 @@ def _run(home: Path, name: str, tasks: int, delay: float) -> float:
 
 
 def _serve(home: Path, asked: Connection) -> None:
-    """Serve pages; tell the address, and the CPU seconds so far whenever they are asked for."""
+    """Serve pages as the command does; tell the address, and the CPU seconds so far whenever they are asked for."""
+    if hasattr(os, "nice"):
+        os.nice(10)
     with ViewServer(home, port=0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         asked.send(server.url)

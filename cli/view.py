@@ -1,5 +1,6 @@
 """The command that serves the pages of runs: view."""
 
+import os
 import webbrowser
 from contextlib import suppress
 from typing import Annotated
@@ -35,5 +36,7 @@ def view(
         typer.echo(f"runs and their pages are at {server.url}{ask}; Ctrl-C ends this")
         if show:
             webbrowser.open(server.url)
+        if hasattr(os, "nice"):
+            os.nice(10)  # runs go first
         with suppress(KeyboardInterrupt):
             server.serve_forever()

@@ -54,8 +54,11 @@ def find_run(home: str | Path | None, name: str) -> str:
     return run
 
 
-def read_report(home: str | Path | None, run: str) -> RunReport:
+def read_report(home: str | Path | None, run: str, *, snapshot: bool = False) -> RunReport:
     """Everything that the page of a run shows; works on runs that are under way or were stopped.
+
+    Args:
+        snapshot: whether saved workflows are read without a lock; see `open_library`.
 
     Raises:
         ConfigError: there is no such run, or runs of its kind have no page.
@@ -64,7 +67,8 @@ def read_report(home: str | Path | None, run: str) -> RunReport:
     with JournalReader(path) as journal:
         summary = journal.notes(SUMMARY)[SUMMARY]
         if summary["command"] == "evolve":
-            return _read_evolution(home, journal, load_request(path, EvolveRequest), summary)
+            with open_library(home, create=False, snapshot=snapshot) as library:
+                return _read_evolution(library, journal, load_request(path, EvolveRequest), summary)
         if summary["command"] in ("eval", "compare"):
             return _read_evaluation(journal, load_request(path, EvaluationRequest), summary)
         if summary["command"] == "train":
@@ -75,10 +79,9 @@ def read_report(home: str | Path | None, run: str) -> RunReport:
 
 
 def _read_evolution(
-    home: str | Path | None, journal: JournalReader, request: EvolveRequest, summary: Mapping[str, object]
+    library: WorkflowLibrary, journal: JournalReader, request: EvolveRequest, summary: Mapping[str, object]
 ) -> RunReport:
-    with open_library(home, create=False) as library:
-        saved = _load_versions(library, request.evolution.name, journal.run)
+    saved = _load_versions(library, request.evolution.name, journal.run)
     places = read_places(journal, saved, request.method)
     versions = read_versions(saved, places)
     systems = read_systems(journal, places)

@@ -23,6 +23,7 @@ PATIENCE = 30.0
 _MAGIC = b"SQLite format 3\x00"
 _APPLICATION = 0x73776C62
 """SQLite's application id of a library file ("swlb"), which other databases do not have."""
+_WAY_OUT = "it is left as it is; move it away or choose another home with --home"
 
 
 def home_folder(home: Path | str | None = None) -> Path:
@@ -74,19 +75,31 @@ def open_sqlite(path: Path) -> ThreadedStore:
     return ThreadedStore(store, str(path), (sqlite3.Error, json.JSONDecodeError), release)
 
 
+def open_snapshot(path: Path) -> ThreadedStore:
+    """Open a library file for reading as it is now, with no lock, so that no process waits for it.
+
+    What is read while a process writes may be half of it: an error, or gone with the next look.
+
+    Raises:
+        LibraryError: it is foreign or newer, or a process has begun to write it.
+    """
+    try:
+        _refuse_header(path)
+        if path.with_name(f"{path.name}-journal").exists():
+            raise LibraryError(f"library {path} is being written; it is read again soon")
+        uri = f"{path.absolute().as_uri()}?immutable=1"
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise LibraryError(f"library {path} cannot be opened: {error}") from None
+    return ThreadedStore(SqliteStore(connection), str(path), (sqlite3.Error, json.JSONDecodeError), connection.close)
+
+
 def refuse_foreign(path: Path) -> None:
     """Raise a LibraryError that names what is wrong with a library file.
 
     It writes nothing, except that SQLite takes back a transaction that a killed process has left half written.
     """
-    way_out = "it is left as it is; move it away or choose another home with --home"
-    with path.open("rb") as file:
-        header = file.read(100)
-    if header[:16] != _MAGIC or int.from_bytes(header[68:72], "big") != _APPLICATION:
-        raise LibraryError(f"{path} is not a selfwire library; {way_out}")
-    schema = int.from_bytes(header[60:64], "big")
-    if schema != SCHEMA:
-        raise LibraryError(f"library {path} has schema {schema}; this selfwire reads schema {SCHEMA}; {way_out}")
+    _refuse_header(path)
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE)) as connection:
             found = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
@@ -100,9 +113,19 @@ def refuse_foreign(path: Path) -> None:
         if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
             why = "a killed process left a transaction half written, and it cannot be taken back"
             raise LibraryError(f"{why} in library {path}: {error}; allow writing to it and to its folder") from None
-        raise LibraryError(f"library {path} is corrupt: {error}; {way_out}") from None
+        raise LibraryError(f"library {path} is corrupt: {error}; {_WAY_OUT}") from None
     if found != "ok":
-        raise LibraryError(f"library {path} is corrupt: {found}; {way_out}")
+        raise LibraryError(f"library {path} is corrupt: {found}; {_WAY_OUT}")
+
+
+def _refuse_header(path: Path) -> None:
+    with path.open("rb") as file:
+        header = file.read(100)
+    if header[:16] != _MAGIC or int.from_bytes(header[68:72], "big") != _APPLICATION:
+        raise LibraryError(f"{path} is not a selfwire library; {_WAY_OUT}")
+    schema = int.from_bytes(header[60:64], "big")
+    if schema != SCHEMA:
+        raise LibraryError(f"library {path} has schema {schema}; this selfwire reads schema {SCHEMA}; {_WAY_OUT}")
 
 
 def _create(path: Path) -> None:

@@ -29,7 +29,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_diff import WorkflowDiff, diff_workflows
 from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_references, put_blob
 from selfwire.runtime.exports import read_workflow
-from selfwire.runtime.storage import SCHEMA, ThreadedStore, home_folder, open_postgres, open_sqlite
+from selfwire.runtime.storage import SCHEMA, ThreadedStore, home_folder, open_postgres, open_snapshot, open_sqlite
 from selfwire.runtime.versions import History, Rollback, Version
 
 LIBRARY_FILE = "library.sqlite"
@@ -287,13 +287,14 @@ class WorkflowLibrary:
         return LibraryError(f"there is no workflow {ref!r} in library {self.where}; {hint}")
 
 
-def open_library(home: Path | str | None = None, *, create: bool = True) -> WorkflowLibrary:
+def open_library(home: Path | str | None = None, *, create: bool = True, snapshot: bool = False) -> WorkflowLibrary:
     """Open saved workflows.
 
     Args:
         home: folder of `library.sqlite`, unless SELFWIRE_LIBRARY names a `postgres://` address; such an address;
             ":memory:"; or None for SELFWIRE_HOME, else `.selfwire` in the working directory.
         create: whether to create a missing file; if not, a missing file is an empty library.
+        snapshot: whether to read a file that exists without a lock, so that nobody waits for it; see `open_snapshot`.
     """
     if home == ":memory:":
         return WorkflowLibrary(InMemoryStore())
@@ -304,7 +305,7 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Work
     path = home_folder(home) / LIBRARY_FILE
     if not create and not path.exists():
         return WorkflowLibrary(InMemoryStore(), str(path))
-    return WorkflowLibrary(open_sqlite(path), str(path))
+    return WorkflowLibrary(open_snapshot(path) if snapshot else open_sqlite(path), str(path))
 
 
 def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:

@@ -6,6 +6,7 @@ from pydantic import Field, ValidationError
 
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, format_count
+from selfwire.graphs.trained_router.training import UPDATE
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.evaluation.run import ROWS
 from selfwire.runs.folders import INTERRUPTED, SUMMARY, has_ended
@@ -14,7 +15,7 @@ from selfwire.runs.run_record import REQUEST
 from selfwire.runtime.journal_follower import JournalLook
 
 NOTES = (SUMMARY, REQUEST)
-PREFIXES = (f"{ROWS}/",)
+PREFIXES = (f"{ROWS}/", f"{UPDATE}/")
 _PHASES = {"rollout": "train tasks", "gate": "gate tasks", "test": "test tasks", "baseline": "baseline on test tasks"}
 
 
@@ -85,7 +86,8 @@ def _find_place(command: str, look: JournalLook) -> tuple[str, int, int]:
             )
     except ValidationError:
         return "", 0, 0
-    return "", 0, 0
+    updates = look.counts[f"{UPDATE}/"]
+    return (f"{format_count(updates, 'update')} of the router" if updates else ""), 0, 0
 
 
 def _find_phase(request: EvolveRequest, look: JournalLook) -> tuple[str, int, int]:

@@ -80,12 +80,14 @@ class Site:
 
     def _make_page(self, run: str) -> str:
         scripts = (*SCRIPTS, "live.js")
-        return render_page(read_report(self.home, run), template="live.html", scripts=scripts, styles=(*STYLES, VIEW))
+        return render_page(
+            read_report(self.home, run, snapshot=True), template="live.html", scripts=scripts, styles=(*STYLES, VIEW)
+        )
 
     def _make_index(self) -> str:
         runs = self._list_runs()
         names = {one.run for one in runs}
-        with open_library(self.home, create=False) as library:
+        with open_library(self.home, create=False, snapshot=True) as library:
             heads = [run_sync(library.head(name)) for name in run_sync(library.names())]
         saved = [SavedTeam(one, one.run in names) for one in heads]
         return self._render("index.html", runs=runs, saved=saved, folder=str(self.folder))

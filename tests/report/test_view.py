@@ -12,8 +12,10 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import pytest
+from langgraph.store.base import GetOp
 
 from selfwire.core.agent import Agent
+from selfwire.core.errors import LibraryError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import make_chain
 from selfwire.core.usage import Usage
@@ -117,7 +119,7 @@ def test_the_list_shows_state_kind_system_score_and_spend_of_runs_and_the_run_of
     ):
         assert part in row, part
     saved = text.partition('id="workflows"')[2]
-    assert '<a href="/runs/first#team">first</a>' in saved
+    assert '<a href="/runs/first#team">mine</a>' in saved
     assert "gone (not here)" in saved
     assert ">0.50<" in saved
 
@@ -232,6 +234,24 @@ def test_a_look_holds_no_lock_and_leaves_no_connection(tmp_path: Path) -> None:
         writer = sqlite3.connect(tmp_path / "runs" / "first" / JOURNAL, timeout=0)
         with closing(writer):  # all of the log moves into the file only if nobody reads
             assert writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0] == 0
+
+
+def test_saved_workflows_are_read_without_a_lock(tmp_path: Path) -> None:
+    with open_library(tmp_path) as library:
+        run_sync(library.save("mine", TEAM, run="first", step=0))
+    file = tmp_path / LIBRARY_FILE
+    with closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")  # nobody else gets a lock
+        with open_library(tmp_path, create=False, snapshot=True) as library:
+            assert run_sync(library.load("mine")) == TEAM
+    with open_library(tmp_path, create=False, snapshot=True) as library:
+        reading = library.store.batch([GetOp(("selfwire", "heads"), "mine")])
+        with closing(sqlite3.connect(file, timeout=0)) as writer:
+            writer.execute("BEGIN EXCLUSIVE")
+        assert reading
+    file.with_name(f"{LIBRARY_FILE}-journal").touch()
+    with pytest.raises(LibraryError, match="is being written"):
+        open_library(tmp_path, create=False, snapshot=True)
 
 
 def test_runs_are_listed_by_their_start_whatever_is_written_to_their_folders_later(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Who may read the pages that are served."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -90,6 +91,7 @@ def test_ctrl_c_ends_it_quietly_and_the_token_is_not_printed(tmp_path: Path, mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ViewServer, "serve_forever", press_ctrl_c)
+    monkeypatch.setattr(os, "nice", lambda more: more)
     command = ["view", "--home", str(tmp_path), "--port", "0", "--json"]
     result = CliRunner().invoke(build(), command, env={"SELFWIRE_VIEW_TOKEN": TOKEN})
     assert result.exit_code == 0

@@ -27,6 +27,7 @@ from selfwire.bench import (
     storage,
     team,
     view,
+    workers,
     wrapper,
 )
 from selfwire.bench.measuring import Row
@@ -69,6 +70,7 @@ def has_word(title: str, words: Sequence[str]) -> bool:
 def find_benches(*, by_name: bool = True) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     """The title of every table and what measures its rows; those that take long only if they are named."""
     yield "an evaluation", measure_evaluation  # first, as peaks of memory are inherited
+    yield "workers", workers.measure_workers
     yield "a budget of seconds", deadline.measure_deadline
     yield "budgets that processes share", budgets.measure_budgets
     yield "the wrapper around models", wrapper.measure_wrapper

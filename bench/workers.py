@@ -1,0 +1,80 @@
+"""Workers against one process: wall time of an evaluation that only computes, and the CPU that dealing out costs.
+
+The stand-in answers, so a task is nothing but computing. The times of two workers include their start.
+"""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from selfwire.bench.measuring import Elapsed, Row
+from selfwire.runs.evaluation.lifecycle import start_evaluation
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
+from selfwire.runs.evaluation.worker_processes import run_on_workers
+from selfwire.runtime.executors import WorkerOptions
+from selfwire.runtime.sync import run_sync
+
+TASKS, WORKERS = 400, 2
+AIM = 1.8
+"""Times as quick as one process, on processors that do nothing else."""
+
+
+def measure_workers(tasks: int = TASKS, rounds: int = 3) -> list[Row]:
+    """Measure one process, two, and a Ray cluster of one node where Ray is installed."""
+    places = [("processes", WorkerOptions(workers=WORKERS))]
+    with _open_ray() as address:
+        if address:
+            places.append(("Ray", WorkerOptions(workers=WORKERS, executor="ray", ray_address=address)))
+        one, *others = zip(*(_measure_round(tasks, places) for _ in range(rounds)), strict=True)
+    alone = median(took.wall for took in one)
+    rows = [Row(what=f"one process, {tasks:,} tasks", value=alone, unit="s")]
+    for (name, _), taken in zip(places, others, strict=True):
+        wall = median(took.wall / base.wall for took, base in zip(taken, one, strict=True))
+        rows.append(Row(what=f"{WORKERS} workers by {name}: wall / one process", value=wall, unit="x", bound=1 / AIM))
+    cpu = median(took.cpu / base.cpu for took, base in zip(others[0], one, strict=True))
+    return [*rows, Row(what=f"{WORKERS} processes: CPU / one process", value=cpu, unit="x")]
+
+
+def _measure_round(tasks: int, places: list[tuple[str, WorkerOptions]]) -> list[Elapsed]:
+    return [_run(tasks, WorkerOptions(workers=1)), *(_run(tasks, options) for _, options in places)]
+
+
+def _run(tasks: int, options: WorkerOptions) -> Elapsed:
+    request = EvaluationRequest(benchmark="archive", tasks=tasks, entries=(SystemSpec(name="hiva", target="hiva"),))
+    with TemporaryDirectory() as home, start_evaluation(request, Path(home), run="bench") as run:
+        start, before = Elapsed.now(), _measure_children()
+        if options.is_local:
+            lines = run_sync(run.execute())
+        else:
+            lines = run_on_workers(run, Path(home), options)
+        took, children = start.until_now(), _measure_children() - before
+    if lines[-1].errors or lines[-1].tasks != tasks:
+        raise AssertionError(f"the bench went wrong: {lines[-1].errors} errors")  # pragma: no cover - run by hand
+    return Elapsed(took.wall, took.cpu + children)
+
+
+def _measure_children() -> float:
+    """CPU seconds of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@contextmanager
+def _open_ray() -> Iterator[str]:
+    """The address of a cluster of one node; "" where Ray is not installed."""
+    if find_spec("ray") is None:
+        yield ""
+        return
+    node: Any = import_module("ray.cluster_utils").Cluster(
+        initialize_head=True, head_node_args={"num_cpus": WORKERS, "include_dashboard": False}
+    )
+    try:
+        yield node.address
+    finally:
+        node.shutdown()

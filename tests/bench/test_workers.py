@@ -1,0 +1,22 @@
+"""The bench of workers runs the same evaluation in one process, in two, and on a cluster where there is Ray."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from selfwire.bench import workers
+
+
+@pytest.mark.slow
+def test_the_bench_compares_workers_with_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def no_ray() -> Iterator[str]:
+        yield ""
+
+    monkeypatch.setattr(workers, "_open_ray", no_ray)
+    alone, two, cpu = workers.measure_workers(tasks=3, rounds=1)
+    assert alone.what == "one process, 3 tasks"
+    assert (two.what, two.bound) == ("2 workers by processes: wall / one process", 1 / workers.AIM)
+    assert two.value > 0
+    assert cpu.value > 1  # two processes import what they need

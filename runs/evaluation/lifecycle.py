@@ -1,6 +1,6 @@
 """Validates, starts and resumes evaluations."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -189,11 +189,22 @@ def _load_plan(
     return make_plan(with_changes(load_request(path, EvaluationRequest), limits, structured), path, home)
 
 
-def make_plan(request: EvaluationRequest, path: Path, home: Path | None) -> EvaluationPlan:
-    """What a request says, with the workflows that a journal has from the start."""
+def make_plan(
+    request: EvaluationRequest,
+    path: Path,
+    home: Path | None,
+    load: Callable[[EvaluationRequest, ContaminatedTasks], tuple[Benchmark, tuple[Task, ...]]] | None = None,
+) -> EvaluationPlan:
+    """What a request says, with the workflows that a journal has from the start.
+
+    Args:
+        load: in place of `load_request_tasks`.
+    """
     embedder, notices = load_models_embedder(request.models)
     workflows, known = get_start_notes(path)
-    return EvaluationPlan(request, home, embedder, notices, *load_request_tasks(request, known), workflows, known)
+    return EvaluationPlan(
+        request, home, embedder, notices, *(load or load_request_tasks)(request, known), workflows, known
+    )
 
 
 def validate_request(request: EvaluationRequest, home: Path | None) -> EvaluationPlan:

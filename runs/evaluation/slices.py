@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from platform import node
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
-from selfwire.runs.evaluation.lifecycle import RESULTS, SLICE, EvaluationPlan, make_plan
+from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.runs.evaluation.contamination import ContaminatedTasks
+from selfwire.runs.evaluation.lifecycle import RESULTS, SLICE, EvaluationPlan, load_request_tasks, make_plan
 from selfwire.runs.evaluation.request import EvaluationRequest, Slice
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.shards import Shard
@@ -61,7 +64,7 @@ def open_shard(
         raise ConfigError(f"{path} is not there on {node()}; name a folder with --home that all machines share")
     with closing(Journal.open_read_only(path)) as journal:
         part = Slice.model_validate(run_sync(journal.get_note(SLICE)))
-    whole, own = make_plan(part.whole, path, home), set(part.tasks)
+    whole, own = make_plan(part.whole, path, home, partial(_load_tasks, path.parent.parent)), set(part.tasks)
     plan = replace(
         whole,
         request=load_request(path, EvaluationRequest),
@@ -72,3 +75,11 @@ def open_shard(
     )
     with plan.resume(path, retry_failed=retry_failed) as run:
         yield run
+
+
+@lru_cache(maxsize=1)
+def _load_tasks(
+    parts: Path, request: EvaluationRequest, known: ContaminatedTasks
+) -> tuple[Benchmark, tuple[Task, ...]]:
+    """The benchmark and the tasks of a run, which a worker loads once for all its shards in a folder."""
+    return load_request_tasks(request, known)

@@ -5,6 +5,7 @@ import pkgutil
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,6 +17,7 @@ from selfwire import bench
 from selfwire.bench import (
     budgets,
     deadline,
+    flat,
     harness,
     pages,
     peers,
@@ -43,8 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("words", nargs="*", help="measure only the tables whose title has one of these words")
     parser.add_argument("--list", action="store_true", help="print the titles and measure nothing")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the one table that is measured")
+    parser.add_argument("--many", type=int, default=flat.MANY, help="tasks of the table that is called flat")
     given = parser.parse_args(arguments)
-    chosen = {title: act for title, act in find_benches(by_name=bool(given.words)) if has_word(title, given.words)}
+    found = find_benches(by_name=bool(given.words), many=given.many)
+    chosen = {title: act for title, act in found if has_word(title, given.words)}
     if not chosen:
         parser.error(f"no title has any of {', '.join(given.words)}; --list prints all titles")
     if given.keep and len(chosen) > 1:
@@ -67,7 +71,7 @@ def has_word(title: str, words: Sequence[str]) -> bool:
     return not words or any(word.lower() in title.lower() for word in words)
 
 
-def find_benches(*, by_name: bool = True) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
+def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     """The title of every table and what measures its rows; those that take long only if they are named."""
     yield "an evaluation", measure_evaluation  # first, as peaks of memory are inherited
     yield "workers", workers.measure_workers
@@ -88,6 +92,7 @@ def find_benches(*, by_name: bool = True) -> Iterator[tuple[str, Callable[[], li
     yield "what is stored, what is imported", storage.measure_storage
     if by_name:
         yield peers.TITLE, peers.measure
+        yield flat.TITLE, partial(flat.measure, many)
 
 
 def measure_evaluation() -> list[Row]:

@@ -24,6 +24,16 @@ class Layout:
         return {node: depth for depth, level in enumerate(self.topology.levels()) for node in level}
 
     @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Nodes in the order of a trajectory's steps: by level, then by id."""
+        return tuple(node for level in self.topology.levels() for node in sorted(level))
+
+    @cached_property
+    def deferred(self) -> str | None:
+        """The sink, which runs when all others are done; None where it runs in its level, as nodes are odd."""
+        return None if self.topology.problems() else self.topology.sink
+
+    @cached_property
     def place(self) -> dict[str, int]:
         """Node id to its place in topological order, level by level."""
         return {node: place for place, node in enumerate(self.depth)}

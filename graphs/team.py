@@ -6,7 +6,8 @@ relays (`solve@2` waits for `solve` in level 2). The sink is deferred instead, u
 where LangGraph would draw undeclared edges to it. Edges that close a cycle are drawn, trigger nothing, and deliver in
 the next round.
 
-Agents, prompts and router come at run time as a `TeamContext`, so compiled teams are cached by topology alone.
+Agents, prompts and router come at run time as a `TeamContext`, so compiled teams are cached by topology alone. Where
+nothing observes a run, `run_team` takes the same turns without the graph (`team_levels`).
 """
 
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
@@ -27,8 +28,9 @@ from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.graphs.agent_node import TeamContext, run_agent_node
 from selfwire.graphs.interrupts import get_interrupts
 from selfwire.graphs.layout import Layout
+from selfwire.graphs.team_levels import describe_turn, needs_graph, run_levels
 from selfwire.runtime.sync import run_sync
-from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config
+from selfwire.runtime.tracing import make_trace_config
 
 LENIENT = ToleratedProblems(cycles=True, loose=True)
 """Tolerates every team that can run: cycles deliver a round later, and loose nodes are never chosen."""
@@ -63,11 +65,15 @@ def compile_team(topology: Topology, *, policy: ToleratedProblems = LENIENT) -> 
     Raises:
         TopologyError: the topology has problems that the policy forbids; all are listed.
     """
-    key = _key(topology)
+    return _compiled(_check(topology, policy))
+
+
+def _check(topology: Topology, policy: ToleratedProblems) -> "_ByFingerprint":
+    key = _ByFingerprint(topology.fingerprint, topology)
     problems = _problems(key, policy)
     if problems:
         raise TopologyError(f"the topology cannot run: {'; '.join(problems)}; repair it or allow them by policy")
-    return _compiled(key)
+    return key
 
 
 def team_input(carried: Sequence[Message] = ()) -> TeamState:
@@ -91,15 +97,18 @@ async def run_team(
         TopologyError: the topology cannot run.
         BudgetError, ConfigError, ...: errors of agents, except ModelError.
     """
-    team, here = compile_team(topology), make_trace_config(run.scope, {"workflow": run.workflow})
+    key, here = _check(topology, LENIENT), make_trace_config(run.scope, {"workflow": run.workflow})
     stops = {} if config else get_interrupts()
-    if len(topology.nodes) == 1 and not stops and not is_observed(config):
-        return _trajectory(topology, run, [await _alone(topology, run, team_input(carried), config, here)])
+    if not stops and not needs_graph(config):
+        steps = await run_levels(_layout(key), run, team_input(carried)["_carried"], config, here)
+        return _trajectory(topology, run, steps)
     merged = merge_configs(config, here)
     if config and "configurable" in config:  # the surrounding run's config wins over the first that is merged
         merged["configurable"] = {**merged["configurable"], **config["configurable"]}
     while True:
-        done = to_trajectory(topology, run, await team.ainvoke(team_input(carried), merged, context=run, **stops))
+        done = to_trajectory(
+            topology, run, await _compiled(key).ainvoke(team_input(carried), merged, context=run, **stops)
+        )
         if done.error is None or run.acted:
             return done  # otherwise the run ended without an answer before it was resumed: run again
 
@@ -108,10 +117,7 @@ def to_trajectory(topology: Topology, run: TeamContext, state: Mapping[str, Any]
     """The trajectory of a team's final state."""
     layout, done = _layout(_key(topology)), state["_steps"]
     steps = [
-        Step(**done[node], inbox=layout.inbox(node, done, state["_carried"]))
-        for level in topology.levels()
-        for node in sorted(level)
-        if node in done
+        Step(**done[node], inbox=layout.inbox(node, done, state["_carried"])) for node in layout.order if node in done
     ]
     return _trajectory(topology, run, steps)
 
@@ -127,14 +133,6 @@ def _trajectory(topology: Topology, run: TeamContext, steps: Sequence[Step]) -> 
         error=error,
         sample=run.scope.sample,
     )
-
-
-async def _alone(topology: Topology, run: TeamContext, given: TeamState, *configs: RunnableConfig | None) -> Step:
-    """The step of an unobserved team of one node, without the cost of a graph's run."""
-    ((node, agent),) = topology.agents.items()
-    with InheritedConfig(*configs, _describe_turn(node, agent)):
-        done = await run_agent_node(_layout(_key(topology)), node, run, {}, given["_carried"])
-    return done.whole
 
 
 def get_pending_messages(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
@@ -196,9 +194,9 @@ def _layout(key: _ByFingerprint) -> Layout:
 def _compiled(key: _ByFingerprint) -> Team:
     layout = _layout(key)
     topology, graph = key.topology, StateGraph[TeamState, TeamContext, TeamState, TeamState](TeamState)
-    deferred = None if topology.problems() else topology.sink
+    deferred = layout.deferred
     for node, agent in topology.agents.items():
-        metadata = _describe_turn(node, agent)["metadata"]
+        metadata = describe_turn(node, agent)["metadata"]
         graph.add_node(node, _Turn(layout, node), defer=node == deferred, metadata=metadata)
     relays = _add_relays(graph, layout, deferred)
     graph.add_edge(START, topology.entry)
@@ -211,12 +209,8 @@ def _compiled(key: _ByFingerprint) -> Team:
             graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), ways)
     team = graph.compile(name="team")
     for node, agent in topology.agents.items():
-        team.nodes[node].tags = _describe_turn(node, agent)["tags"]  # `add_node` takes metadata but no tags
+        team.nodes[node].tags = describe_turn(node, agent)["tags"]  # `add_node` takes metadata but no tags
     return team.with_config(recursion_limit=len(topology.levels()) + 2)
-
-
-def _describe_turn(node: str, agent: str) -> RunnableConfig:
-    return {"tags": [f"agent:{agent}"], "metadata": {"selfwire_node": node, "selfwire_agent": agent}}
 
 
 def _add_relays(

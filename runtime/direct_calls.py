@@ -12,8 +12,9 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding
 
+from selfwire.runtime.openai_calls import complete, is_openai_chat
 from selfwire.runtime.threads import run_in_thread
-from selfwire.runtime.tracing import is_observed
+from selfwire.runtime.tracing import has_listeners
 
 TRACER_OPTIONS = ("ls_structured_output_format", "structured_output_format")
 """Options that only tracers read."""
@@ -30,7 +31,7 @@ async def invoke_without_callbacks(
     while _only_binds(runnable):
         options = {**runnable.kwargs, **options}
         runnable = runnable.bound
-    if not isinstance(runnable, BaseChatModel) or not _is_plain(runnable) or "stream" in options or is_observed():
+    if not isinstance(runnable, BaseChatModel) or not _is_plain(runnable) or "stream" in options or has_listeners():
         return None
     model_options = {name: value for name, value in options.items() if name not in TRACER_OPTIONS}
     result = await _generate(runnable, messages, model_options)
@@ -67,6 +68,8 @@ def _inspect(model: type[BaseChatModel]) -> tuple[bool, bool]:
 
 
 async def _generate(model: BaseChatModel, messages: list[BaseMessage], options: Mapping[str, Any]) -> ChatResult:
+    if is_openai_chat(model) and (result := await complete(model, messages, options)):
+        return result
     if type(model)._agenerate is not BaseChatModel._agenerate:
         return await model._agenerate(messages, run_manager=NO_CALLBACKS, **options)
     # one thread per call: LangChain would take the loop's pool, which has few threads on a small machine

@@ -47,7 +47,18 @@ def is_observed(config: RunnableConfig | None = None) -> bool:
         return False
     if around.get("configurable"):  # never empty inside a graph
         return True
-    return bool(AsyncCallbackManager.configure(around.get("callbacks"), own).handlers)
+    return has_listeners(config)
+
+
+def has_listeners(config: RunnableConfig | None = None) -> bool:
+    """Whether a call of a model from here would be told to a callback, a tracer or a graph that streams messages."""
+    around, own = var_child_runnable_config.get() or {}, (config or {}).get("callbacks")
+    if around is _unobserved.get() and not own:
+        return False
+    callbacks = around.get("callbacks")
+    if getattr(callbacks, "handlers", callbacks):
+        return True
+    return bool(AsyncCallbackManager.configure(None, own).handlers)  # a manager without handlers would be copied
 
 
 class InheritedConfig:

@@ -1,5 +1,7 @@
-"""A team of one node: its graph is run only where somebody watches, and nothing else may differ."""
+"""The graph of a team is run only where somebody watches, and nothing else may differ."""
 
+import asyncio
+import random
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
@@ -10,9 +12,11 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.graph import START, StateGraph
 
 from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Message, Step
+from selfwire.core.trajectory import Message, Routing, Step
 from selfwire.graphs.team import get_pending_messages, run_team
 from selfwire.runtime.tracing import InheritedConfig
 from tests.graphs.teams import Echo, team_run, topology
@@ -86,3 +90,53 @@ async def test_inside_a_graph_its_steps_are_streamed() -> None:
     outer = graph.compile()
     chunks = [chunk async for chunk in outer.astream({"answer": ""}, subgraphs=True, stream_mode="updates")]
     assert [list(update) for place, update in chunks if place] == [["s"]]
+
+
+def _choose_some(node: str, successors: Sequence[str], known: RouterInput) -> Routing:
+    """Chooses by what it is given, so that a difference in that shows."""
+    chance = random.Random(f"{node} {known.output} {known.selected} {sorted(known.outputs.items())}")
+    return Routing(chosen=tuple(one for one in successors if chance.random() < 0.7) or (successors[0],))
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_levels_give_the_trajectory_of_the_graph(seed: int) -> None:
+    chance = random.Random(seed)
+    names = ["s", *(f"n{number}" for number in range(chance.randrange(1, 7))), "z"]
+    pairs = [(one, other) for one in names[:-1] for other in names[1:] if one != other]
+    if seed % 2:  # without cycles, so that the sink is deferred
+        pairs = [(one, other) for one, other in pairs if names.index(one) < names.index(other)]
+    edges = {("s", names[1]), (names[1], "z"), *chance.sample(pairs, min(len(pairs), len(names) + 3))}
+    team = topology(" ".join(f"{one}>{other}" for one, other in sorted(edges)))
+    failing = chance.sample(names, seed % 3)
+    mail = (Message(source="z", target=chance.choice(names), text="late"),)
+    alone = await run_team(team, team_run(team, Echo(failing=failing), _choose_some), carried=mail)
+    given: RunnableConfig = {"callbacks": [Heard()]}
+    watched = await run_team(team, team_run(team, Echo(failing=failing), _choose_some), carried=mail, config=given)
+    assert alone == watched
+    assert get_pending_messages(team, alone, mail) == get_pending_messages(team, watched, mail)
+
+
+@pytest.mark.parametrize("given", [None, {"callbacks": [Heard()]}])
+async def test_a_turn_that_fails_for_good_ends_the_others_of_its_level(given: RunnableConfig | None) -> None:
+    team, ended = topology("s>a s>b a>z b>z"), []
+
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        if agent.id == "a":
+            await asyncio.sleep(0)
+            raise ConfigError("no such tool")
+        if agent.id == "b":
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append(agent.id)
+        return Step(node=scope.node, agent=agent.id, output="said")
+
+    with pytest.raises(ConfigError, match="no such tool"):
+        await run_team(team, team_run(team, act), config=given)
+    assert ended == ["b"]
+
+
+async def test_a_limit_of_nodes_at_once_holds_without_a_watcher() -> None:
+    team, act = topology("s>a s>b s>c a>z b>z c>z"), Echo({"a": 0.01, "b": 0.01, "c": 0.01})
+    await run_team(team, team_run(team, act), config={"max_concurrency": 1})
+    assert act.peak == 1

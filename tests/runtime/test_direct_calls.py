@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
-from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.callbacks import BaseCallbackHandler, get_usage_metadata_callback
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from langchain_core.runnables import Runnable, RunnableLambda
+from langgraph.graph import START, StateGraph
 from pydantic import ConfigDict
 
 from selfwire.evolvers.hiva.schemas import SelfCriticism
@@ -146,3 +147,33 @@ async def test_what_a_client_raises_is_caught_and_what_cancels_the_task_is_not()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+class Watcher(BaseCallbackHandler):
+    """Hears of models only."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+        self.heard += 1
+
+
+async def test_inside_a_graph_only_a_listener_makes_it_ainvoke() -> None:
+    found: list[AIMessage | None] = []
+
+    async def node(state: dict[str, Any]) -> dict[str, Any]:
+        found.append(await invoke_without_callbacks(Awaited(), ASKED, {}))
+        return {}
+
+    graph = StateGraph(dict)
+    graph.add_node("one", node)
+    graph.add_edge(START, "one")
+    outer = graph.compile()
+    await outer.ainvoke({})
+    assert same(found[0], await Awaited().ainvoke(ASKED))
+    await outer.ainvoke({}, {"callbacks": [Watcher()]})
+    assert [_ async for _ in outer.astream({}, stream_mode="messages")] == []
+    with get_usage_metadata_callback():
+        await outer.ainvoke({})
+    assert found[1:] == [None, None, None]

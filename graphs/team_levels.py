@@ -5,7 +5,7 @@ The steps are those of the compiled graph: a node runs once, after all nodes tha
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -59,7 +59,7 @@ async def _take_turn(
         return await run_agent_node(layout, node, run, steps, carried)
 
 
-async def _gather(turns: Sequence[Any]) -> list[NodeResult]:
+async def _gather(turns: Sequence[Coroutine[Any, Any, NodeResult]]) -> list[NodeResult]:
     """As `asyncio.gather`, but a turn that fails cancels the others, and all end before its error is raised."""
     tasks = [asyncio.create_task(turn) for turn in turns]
     try:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.caches import InMemoryCache
@@ -149,6 +149,12 @@ async def test_what_a_client_raises_is_caught_and_what_cancels_the_task_is_not()
         await task
 
 
+class Nothing(TypedDict, total=False):
+    """The state of a graph that keeps nothing."""
+
+    kept: str
+
+
 class Watcher(BaseCallbackHandler):
     """Hears of models only."""
 
@@ -162,11 +168,11 @@ class Watcher(BaseCallbackHandler):
 async def test_inside_a_graph_only_a_listener_makes_it_ainvoke() -> None:
     found: list[AIMessage | None] = []
 
-    async def node(state: dict[str, Any]) -> dict[str, Any]:
+    async def node(state: Nothing) -> Nothing:
         found.append(await invoke_without_callbacks(Awaited(), ASKED, {}))
         return {}
 
-    graph = StateGraph(dict)
+    graph = StateGraph(Nothing)
     graph.add_node("one", node)
     graph.add_edge(START, "one")
     outer = graph.compile()

@@ -83,7 +83,7 @@ async def test_replies_and_errors_are_those_of_langchain(fault: Fault) -> None:
         model = _make(server.url)
         for way in (model._agenerate, lambda asked: complete(model, asked, {})):
             try:
-                result = await way(ASKED)
+                result: Any = await way(ASKED)
                 reply = result.generations[0]
                 reply.message.response_metadata |= {**result.llm_output, **reply.generation_info}
                 found.append((to_reply(reply.message, Usage()), reply.message.usage_metadata))

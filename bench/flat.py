@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from selfwire.bench.harness import make_evaluation
 from selfwire.bench.measuring import Row
 from selfwire.bench.models import CannedChatModel
-from selfwire.graphs import hiva
+from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.runtime.journal import Journal
 
 TITLE = "flat: memory, file descriptors and threads"
@@ -91,7 +92,8 @@ def sample_evaluation(many: int) -> list[Held]:
 
 def sample_graph(many: int) -> list[Held]:
     """Invoke a compiled graph, half of the time by `invoke` from threads and half by `ainvoke`."""
-    sampler, graph = Sampler(many), hiva.build("offline").compile()
+    method = import_module(f"selfwire.graphs.{DEFAULT_METHOD}")
+    sampler, graph = Sampler(many), method.build("offline").compile()
     questions = iter(range(many))
 
     async def work(ask: Callable[[dict[str, str]], object]) -> None:

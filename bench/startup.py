@@ -1,10 +1,14 @@
-"""What a fresh process takes, by the clock: Python itself, the command line's help, imports, a first answer."""
+"""The CPU time of a fresh process: Python itself, the command line's help, imports, a first answer.
 
+The import of LangGraph alone, with LangChain's core and LangSmith's client, is most of the first answer.
+"""
+
+import os
 import subprocess
 import sys
-from functools import partial
+from statistics import median
 
-from selfwire.bench.measuring import Row, measure_by_turns
+from selfwire.bench.measuring import Row
 from selfwire.graphs.method_names import DEFAULT_METHOD
 
 HELP = "import sys; from selfwire.cli import main; sys.argv[1:] = ['--help']; main()"
@@ -21,14 +25,18 @@ PROGRAMS = (
 
 
 def measure_startup(rounds: int = 5) -> list[Row]:
-    """Start each program by turns."""
-    times = measure_by_turns(*(partial(start_python, code) for _, code, _ in PROGRAMS), rounds=rounds)
-    return [
-        Row(what=what, value=took.wall, unit="s", bound=aim)
-        for (what, _, aim), took in zip(PROGRAMS, times, strict=True)
-    ]
+    """Start each program by turns, once to warm up."""
+    taken: dict[str, list[float]] = {}
+    for _ in range(rounds + 1):
+        for what, code, _ in PROGRAMS:
+            taken.setdefault(what, []).append(start_python(code))
+    return [Row(what=what, value=median(taken[what][1:]), unit="s of CPU", bound=aim) for what, _, aim in PROGRAMS]
 
 
-def start_python(code: str) -> None:
-    """Run a program in a fresh process and wait for its end."""
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+def start_python(code: str) -> float:
+    """Run a program in a fresh process, wait for its end, and return its CPU seconds."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    before = os.times()
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=env)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system

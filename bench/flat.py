@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +18,7 @@ from selfwire.bench.harness import make_evaluation
 from selfwire.bench.measuring import Row
 from selfwire.bench.models import CannedChatModel
 from selfwire.graphs.method_names import DEFAULT_METHOD
+from selfwire.graphs.method_registry import describe_method
 from selfwire.runtime.journal import Journal
 
 TITLE = "flat: memory, file descriptors and threads"
@@ -92,8 +92,7 @@ def sample_evaluation(many: int) -> list[Held]:
 
 def sample_graph(many: int) -> list[Held]:
     """Invoke a compiled graph, half of the time by `invoke` from threads and half by `ainvoke`."""
-    method = import_module(f"selfwire.graphs.{DEFAULT_METHOD}")
-    sampler, graph = Sampler(many), method.build("offline").compile()
+    sampler, graph = Sampler(many), describe_method(DEFAULT_METHOD).build("offline").compile()
     questions = iter(range(many))
 
     async def work(ask: Callable[[dict[str, str]], object]) -> None:

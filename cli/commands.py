@@ -8,7 +8,7 @@ import typer
 COMMANDS = {
     "evolve": ("evolve:evolve", "Evolve a team on a benchmark."),
     "train": ("train:train", "Train a router by the rewards of its runs."),
-    "selection": ("selection:selection", "Run a question and show whom the trained router selects."),
+    "selection": ("selection:selection", "Ask a question and show which agents the trained router selects."),
     "run": ("run:run", "Put one question to a team and print its answer."),
     "eval": ("evaluate:evaluate", "Measure a method, a baseline or a saved workflow."),
     "compare": ("compare:compare", "Measure several systems on the same tasks."),
@@ -23,7 +23,7 @@ COMMANDS = {
     "runs": ("runs:runs", "List runs: what they did, how they stand, what they spent."),
     "clean": ("runs:clean", "Remove runs, and with --library the saved workflows."),
     "measures": ("measures:measures", "Show how a run's training changed its topologies."),
-    "results": ("results:results", "Compute the tables of pages from the rows that are kept."),
+    "results": ("results:results", "Compute the tables of documentation pages from kept rows."),
     "recall": ("recall:recall", "Show how often the search finds what questions need."),
     "insights": ("insights:build", "List, export or import what a workflow has learned."),
     "init": ("init:init", "Write a config file with every option."),

@@ -79,7 +79,8 @@ def evolve(
     iterations: Annotated[int, typer.Option(help="How often the team is rewritten.")] = 10,
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
     gate: Annotated[
-        str, typer.Option(help="paired: keep what does no worse on gate tasks; off: keep everything, as in the papers.")
+        str,
+        typer.Option(help="paired: accept what does no worse on gate tasks; off: accept everything, as in the papers."),
     ] = "paired",
     gate_tasks: Annotated[int, typer.Option(help="Gate tasks per comparison, drawn anew each time.")] = 20,
     train: options.TrainSize = None,

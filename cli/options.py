@@ -68,9 +68,11 @@ Resume = Annotated[
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="With --resume: ask again where a reply could not be used.")
 ]
-TrainSize = Annotated[int | None, typer.Option(help="Train tasks.", show_default=FITTED)]
-GateSize = Annotated[int | None, typer.Option(help="Gate tasks.", show_default=FITTED)]
-TestSize = Annotated[int | None, typer.Option(help="Test tasks; opened once, at the end.", show_default=FITTED)]
+TrainSize = Annotated[int | None, typer.Option(help="Tasks to learn from.", show_default=FITTED)]
+GateSize = Annotated[
+    int | None, typer.Option(help="Tasks that decide which changes are accepted.", show_default=FITTED)
+]
+TestSize = Annotated[int | None, typer.Option(help="Tasks for the final test; not used before.", show_default=FITTED)]
 Tasks = Annotated[
     int | None,
     typer.Option(
@@ -78,16 +80,12 @@ Tasks = Annotated[
         "or all of your own tasks if they are fewer."
     ),
 ]
-Split = Annotated[str, typer.Option(help="train, val or test.")]
+Split = Annotated[str, typer.Option(help="Tasks to measure on: train, val or test.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
-Cap = Annotated[
-    int | None, typer.Option(help="Most model calls for a task; baselines spend what is left on more votes.")
-]
+Cap = Annotated[int | None, typer.Option(help="Most model calls for a task; baselines that vote use them all.")]
 CallsSetAside = Annotated[
     int,
-    typer.Option(
-        help="Calls set aside for each run of a task under --budget-calls; a group of runs has that times its size."
-    ),
+    typer.Option(help="With --budget-calls: calls reserved for each run of a task before it starts."),
 ]
 Without = Annotated[
     list[str] | None, typer.Option(help="Switch off a part of the method; the names are those of `ablate`.")
@@ -103,10 +101,12 @@ Tools = Annotated[
 ]
 InputFields = Annotated[
     list[str] | None,
-    typer.Option("--input-field", help="Of your own tasks: field with the question; several are joined. Else guessed."),
+    typer.Option(
+        "--input-field", help="Of your own tasks: field with the question, else guessed; give it again to join several."
+    ),
 ]
-ReferenceField = Annotated[str | None, typer.Option(help="Of your own tasks: field with the reference. Else guessed.")]
-DataSplit = Annotated[str | None, typer.Option(help="Of an hf: data set: the split that tasks are drawn from.")]
+ReferenceField = Annotated[str | None, typer.Option(help="Of your own tasks: field with the reference, else guessed.")]
+DataSplit = Annotated[str | None, typer.Option(help="Of a data set hf:...: the split that tasks are taken from.")]
 GradingTimeout = Annotated[float, typer.Option(help="Most seconds for your own grader on one answer.")]
 Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
 BudgetCalls = Annotated[int | None, typer.Option(help="Stop after this many model calls.")]
@@ -114,7 +114,7 @@ MaxErrors = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="Exit with code 1 where more tasks than this ended as errors; by default where all tasks of a system did.",
+        help="Exit with code 1 if more tasks than this end as errors; by default if all tasks of a system do.",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]

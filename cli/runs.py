@@ -48,8 +48,9 @@ def runs(home: Home = None) -> None:
         if one.open_calls:
             calls = format_count(one.open_calls, "call")
             out.print(f"{one.run}: {calls} never settled; unknown, at most {one.open_tokens:,} tokens")
-        if ":" in (status := str(one.summary.get("status", ""))):
-            out.print(f"{one.run}: {status}")
+        if (status := str(one.summary.get("status", ""))).startswith("stopped: "):
+            line = output.format_resume_line(str(one.summary["command"]), one.run, home)
+            out.print(f"{one.run}: {status}; {line}")
         if one.summary.get("status") == INTERRUPTED:
             line = output.format_resume_line(str(one.summary["command"]), one.run, home)
             out.print(f"{one.run}: its process is gone; {line}")

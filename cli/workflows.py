@@ -30,7 +30,9 @@ def show(
     ],
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print only a Mermaid flowchart.")] = False,
     task: Annotated[str | None, typer.Option(help="Of a run: this task's messages and routing.")] = None,
-    at: Annotated[str | None, typer.Option(help="Of a run: where, such as 2/gate/candidate.")] = None,
+    at: Annotated[
+        str | None, typer.Option(help="Of a run: the phase or system to look in, such as 2/gate/candidate or single.")
+    ] = None,
     home: Home = None,
 ) -> None:
     """Show a saved team, or the seed team of a method, or the tasks of a run, or one task of a run."""

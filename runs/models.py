@@ -109,4 +109,11 @@ def find_price_file(names: ModelNames, home: Path | None) -> Path | None:
 def load_models_embedder(names: ModelNames) -> tuple[Embedder, tuple[str, ...]]:
     """The embedder of a request, and notices for the user; `auto` is hashing with the offline model."""
     embedder, notice = load_embedder("hashing" if names.embedder == "auto" and names.is_offline else names.embedder)
-    return embedder, (notice,) if notice else ()
+    return embedder, tuple(filter(None, (notice, _doubt_address(names.base_url))))
+
+
+def _doubt_address(url: str | None) -> str:
+    """A notice for the address of a server without a path, as most servers answer below /v1; "" for others."""
+    if url is None or urlsplit(url).path.strip("/"):
+        return ""
+    return f"--base-url {url} has no path; most servers answer at {url.rstrip('/')}/v1"

@@ -1,6 +1,7 @@
 """Benchmarks by name, and benchmarks of the user's own tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder
@@ -79,7 +80,9 @@ def load_benchmark(
         from selfwire.evals.benchmarks.multihop import multihop
 
         return multihop(*parse_retrieval_name(name))
-    raise ConfigError(f"unknown benchmark {name!r}; choose {', '.join(NAMES)}, or give {FORMS}")
+    near = get_close_matches(name.lower(), NAMES, n=1)
+    meant = f"did you mean {near[0]}? Or " if near else ""
+    raise ConfigError(f"unknown benchmark {name!r}; {meant}choose {', '.join(NAMES)}, or give {FORMS}")
 
 
 def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:

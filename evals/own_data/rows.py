@@ -91,7 +91,7 @@ def read_json(path: Path) -> Iterator[DataRow]:
 
 
 def read_csv(path: Path) -> Iterator[DataRow]:
-    """Rows below a line of names; an empty cell is None. A .tsv file has tabs, another commas or semicolons.
+    """Rows below a line of names, without empty ones; an empty cell is None. A .tsv has tabs, another commas or semicolons.
 
     Raises:
         ConfigError: a line, which the message names, has too many or too few cells, or one that is too long.
@@ -101,12 +101,13 @@ def read_csv(path: Path) -> Iterator[DataRow]:
     names = _read_header(reader, path)
     begins = reader.line_num + 1
     while (cells := _next_row(reader, path)) is not None:
-        if cells and len(cells) != len(names):
+        empty = not any(cell.strip() for cell in cells)  # as spreadsheets leave below a table
+        if not empty and len(cells) != len(names):
             raise ConfigError(
                 f"{path}, line {begins}: {len(cells)} cells, but the first line names {len(names)}; "
                 "put cells with a comma, a quote or a line break between double quotes"
             )
-        if cells:
+        if not empty:
             values = {name: cell or None for name, cell in zip(names, cells, strict=True)}
             yield make_row(path, "line", begins, values)
         begins = reader.line_num + 1

@@ -1,5 +1,6 @@
 """What commands tell: before they run, of what could not be used, and with which model."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,7 +100,9 @@ def test_an_evolution_that_stops_early_does_not_praise_an_older_team(home: Path)
         stopped = evolve_by(home, server, STOPPED)
     assert "nothing was evolved" in stopped.stdout
     listed = call(home, "runs").stdout
-    assert f": stopped: OutageError: openai:mine at http://127.0.0.1:{server.port} failed" in listed.splitlines()[-1]
+    last = listed.splitlines()[-1]
+    assert f": stopped: OutageError: openai:mine at http://127.0.0.1:{server.port} failed" in last
+    assert re.search(r"; go on with: selfwire evolve --resume hiva-q-\w+$", last)
     assert "no such model" in listed
 
 
@@ -135,3 +138,22 @@ def test_diff_and_show_say_what_was_learned(home: Path) -> None:
         if line[:1] not in ("+", "-") and not line.startswith(("memory", "prompt"))
     ]
     assert "\nlearned\n  hiva: beliefs " in call(home, "show", "mine").stdout
+
+
+def test_what_spreadsheets_leave_behind_is_no_task(home: Path) -> None:
+    Path("s.csv").write_text("question;answer\nOne?;1\n\n;\nTwo?;2\n;;\n", encoding="utf-8-sig")
+    assert "/s.csv, 2 tasks, seed 0" in call(home, "eval", "single", "--benchmark", "s.csv").stdout
+
+
+def test_a_benchmark_that_is_misspelled_is_guessed(home: Path) -> None:
+    told = call(home, "eval", "single", "--benchmark", "Archiv", code=WRONG).stderr
+    assert "unknown benchmark 'Archiv'; did you mean archive? Or choose" in told
+
+
+def test_an_address_without_a_path_is_doubted_before_anything_is_sent(home: Path) -> None:
+    with WireServer(NUMBER) as server:
+        bare = server.url.removesuffix("/v1")
+        asked = ("run", "hiva", "Who?", "--model", "openai:mine", "--retries", "0", "--embedder", "hashing")
+        told = call(home, *asked, "--base-url", bare, code=STOPPED).stderr
+        assert f"--base-url {bare} has no path; most servers answer at {server.url}" in told
+        assert "has no path" not in call(home, *asked, "--base-url", server.url).stderr

@@ -91,7 +91,9 @@ def read_json(path: Path) -> Iterator[DataRow]:
 
 
 def read_csv(path: Path) -> Iterator[DataRow]:
-    """Rows below a line of names, without empty ones; an empty cell is None. A .tsv has tabs, another commas or semicolons.
+    """Rows below a line of names, without empty ones; an empty cell is None.
+
+    A .tsv file has tabs, another commas or semicolons.
 
     Raises:
         ConfigError: a line, which the message names, has too many or too few cells, or one that is too long.

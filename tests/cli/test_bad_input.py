@@ -63,7 +63,10 @@ def refused(home: Path, *arguments: str) -> str:
     ("arguments", "told"),
     [
         (("evolve", "hvia", "--benchmark", "archive"), "unknown method 'hvia'; methods are dytopo"),
-        (("evolve", "hiva", "--benchmark", "arxiv"), "unknown benchmark 'arxiv'; choose archive, plancraft"),
+        (
+            ("evolve", "hiva", "--benchmark", "arxiv"),
+            "unknown benchmark 'arxiv'; did you mean archive? Or choose archive, plancraft",
+        ),
         (("evolve", "hiva"), "needs a method and --benchmark"),
         ((*EVOLVE, "--model", "gpt"), "unknown model 'gpt'"),
         ((*EVOLVE, "--model", "nobody:gpt"), "model 'nobody:gpt' cannot be used"),

@@ -8,13 +8,16 @@ are the best of all, chosen on the tasks that are measured; the branching team h
 """
 
 import asyncio
-import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
 
+from rich.console import Console
+
+from selfwire.bench.measuring import Row
+from selfwire.bench.tables import keep_lines, print_table
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveEdge, Rewiring
 from selfwire.core.protocols import Model, Router, RouterInput
@@ -125,25 +128,28 @@ async def measure_teams(tasks: Sequence[Task], model: Model) -> dict[str, float]
     }
 
 
-async def print_table() -> None:
-    """Measure and print the table."""
+async def measure() -> list[Row]:
+    """What each kind of team reaches on the test tasks, as rows of a table."""
     tasks = shelfmarks().splits(0, train=0, gate=0, test=TASKS).test
-    sys.stdout.write("| team | score |\n| --- | --- |\n")
-    for name, score in (await measure_teams(tasks, MeteredModel(OfflineChat(), journal=NullRecorder()))).items():
-        sys.stdout.write(f"| {name} | {score:.2f} |\n")
+    reached = await measure_teams(tasks, MeteredModel(OfflineChat(), journal=NullRecorder()))
+    return [Row(what=name, value=score, column="score") for name, score in reached.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, or write the branching team."""
+    """Print the table and keep its lines, or write the branching team."""
     parser = ArgumentParser(prog="python -m selfwire.bench.shelfmarks", description="What teams reach on shelf marks.")
     parser.add_argument("--write", type=Path, help="write the branching team to this file, and measure nothing")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the table for a page of docs")
     parser.add_argument("--method", default="branching", help="whose team the file holds")
     parser.add_argument("--rooms", action="store_true", help="the file's agents say which rooms they serve")
     given = parser.parse_args(arguments)
-    if given.write is None:
-        asyncio.run(print_table())
-    else:
+    if given.write is not None:
         given.write.write_text(make_branching(given.method, rooms=given.rooms).model_dump_json(), encoding="utf-8")
+        return
+    rows = asyncio.run(measure())
+    print_table(Console(), "shelf marks: what teams could reach", rows)
+    if given.keep is not None:
+        keep_lines(rows, given.keep)
 
 
 if __name__ == "__main__":

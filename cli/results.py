@@ -10,7 +10,7 @@ from selfwire.cli.exit_codes import FAILED
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.evals.evaluation.kept_scores import keep_scores
-from selfwire.runs.result_pages import check_pages, fill_page, list_exempt
+from selfwire.runs.result_pages import check_pages, fill_page
 
 
 def results(
@@ -42,9 +42,6 @@ def results(
     add_result(pages=[str(page) for page in named], differences=found)
     for one in found:
         typer.echo(f"{one.page}, {one.where}:\n{one.text}\n")
-    exempt = [(page, one) for page in named for one in list_exempt(page)]
-    for page, title in exempt:
-        typer.echo(f"{page}, not recomputed: {title}")
-    typer.echo(f"{len(named)} pages, {len(found)} differences, {len(exempt)} sections not recomputed")
+    typer.echo(f"{len(named)} pages, {len(found)} differences")
     if found:
         raise typer.Exit(FAILED)

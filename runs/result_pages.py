@@ -16,9 +16,8 @@ A table of a Markdown page stands between two comments; paths are relative to th
     cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
 
 Every number with a decimal point in a section's text must come from the tables of the section, or of any page if it
-has none; numbers that are no results (sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`, and
-a section whose rows are not kept says why, in `<!-- not recomputed: why -->`. A page without a table is looked at if it
-names such numbers.
+has none; numbers that are no results (sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`. A
+page without a table is looked at if it names such numbers.
 """
 
 import difflib
@@ -50,7 +49,6 @@ END = "<!-- end of table -->"
 _TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
 _CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _GIVEN = re.compile(r"<!-- given: ([^>]*?) ?-->")
-_EXEMPT = re.compile(r"<!-- not recomputed: ([^>]*?) ?-->")
 _NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})|arXiv [\d.]+", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\d)")
 _LEFT_OUT = ("s/task", "S")
@@ -124,12 +122,6 @@ def _drop_code(text: str) -> str:
     return _CODE.sub("", text)
 
 
-def list_exempt(page: Path) -> list[str]:
-    """Titles of the sections that say that they are not computed from rows, with their reasons."""
-    found = [(one, _EXEMPT.search(one)) for one in _split_sections(_read(page))]
-    return [f"{_get_title(one)}: {match[1]}" for one, match in found if match]
-
-
 def find_numbers(text: str) -> list[float]:
     """All numbers with a decimal point, without signs."""
     return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
@@ -137,8 +129,6 @@ def find_numbers(text: str) -> list[float]:
 
 def _check_text(page: Path, text: str, known: Sequence[float]) -> Iterator[Mismatch]:
     for section in _split_sections(text):
-        if _EXEMPT.search(section):
-            continue
         tables = [match[0] for match in _TABLE.finditer(section)]
         sources = find_numbers("\n".join(tables)) if tables else known
         given = [number for listed in _GIVEN.findall(section) for number in listed.split()]

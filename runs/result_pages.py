@@ -16,8 +16,9 @@ A table of a Markdown page stands between two comments; paths are relative to th
     cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
 
 Every number with a decimal point in a section's text must come from the tables of the section, or of any page if it
-has none; numbers that are no results (sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`. A
-page without a table is looked at if it names such numbers.
+has none; on a page with computed tables, one that is written by hand holds no such number. Numbers that are no results
+(sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`. A page without a table is looked at if it
+names such numbers.
 """
 
 import difflib
@@ -92,6 +93,8 @@ def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
             found.append(Mismatch(page, "tables", "\n".join(lines)))
         if _TABLE.search(_drop_code(text)) or re.search("^<!-- given:", text, re.MULTILINE):
             found += _check_text(page, _drop_code(filled), known)
+        if _TABLE.search(_drop_code(text)):
+            found += _check_rows(page, _drop_code(filled))
     return found
 
 
@@ -141,6 +144,15 @@ def _check_text(page: Path, text: str, known: Sequence[float]) -> Iterator[Misma
         ]
         if lost:
             yield Mismatch(page, f"section {_get_title(section)!r}", f"no table gives {', '.join(lost)}")
+
+
+def _check_rows(page: Path, text: str) -> Iterator[Mismatch]:
+    for section in _split_sections(text):
+        given = {number for listed in _GIVEN.findall(section) for number in listed.split()}
+        rows = [line for line in _TABLE.sub("", section).splitlines() if line.startswith("|")]
+        if any(number not in given for row in rows for number in _NUMBER.findall(_NO_TEXT.sub(" ", row))):
+            text = f"a table is written by hand; keep its rows and put it between <!-- table: ... --> and {END}"
+            yield Mismatch(page, f"section {_get_title(section)!r}", text)
 
 
 def _split_sections(text: str) -> list[str]:

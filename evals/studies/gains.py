@@ -92,18 +92,26 @@ def list_claim_columns(results: Sequence[WorldResult], scale: Scale) -> tuple[Co
     def find_scale(claim: Claim) -> Scale:
         return claim.scale or scale
 
-    def possible(claim: Claim) -> str:
+    def compute_possible(claim: Claim) -> float:
         of = find_scale(claim)
-        return f"{of.compare(results, of.most, claim.control).value:.2f}"
+        return of.compare(results, of.most, claim.control).value
 
-    def measure(claim: Claim) -> str:
+    def compute_gain(claim: Claim) -> IntervalEstimate:
         of = find_scale(claim)
-        return format_difference(of.compare(results, claim.main or of.main, claim.control), of.digits)
+        return of.compare(results, claim.main or of.main, claim.control)
+
+    def compare_width(claim: Claim) -> str:
+        gain, possible = compute_gain(claim), compute_possible(claim)
+        return f"{(gain.high - gain.low) / 2 / possible:.2f}" if possible > 0 else "-"
 
     return (
         Column("mechanism", lambda claim: claim.mechanism),
-        Column("best possible gain on the control", possible),
-        Column("measured gain, paired [95 %]", measure),
+        Column("best possible gain on the control", lambda claim: f"{compute_possible(claim):.2f}"),
+        Column(
+            "measured gain, paired [95 %]",
+            lambda claim: format_difference(compute_gain(claim), find_scale(claim).digits),
+        ),
+        Column("half the interval, of the possible gain", compare_width),
         Column("with", lambda claim: claim.main or find_scale(claim).main),
         Column("control", lambda claim: claim.control),
         Column("free decisions", lambda claim: format_decisions(results, claim.main or find_scale(claim).main), "-"),

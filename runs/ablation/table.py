@@ -78,6 +78,11 @@ VERSUS = Column[VariantRows]("full − variant [95 %]", lambda one: one.versus)
 COSTS = (_mean("calls/task", "calls"), _mean("tokens/task", "tokens", ",.0f"))
 FREE = Column[VariantRows]("free decisions", lambda one: str(one.decisions or DASH), silent=DASH)
 BOUGHT = (_mean("score per 100 calls", "per_hundred_calls"), _mean("S", "efficiency", missing="n/a"))
+SPENT = Column[VariantRows](
+    "calls of the evolution",
+    lambda one: one.format_mean("evolution_calls", ",.0f") if one.evolved else DASH,
+    silent=DASH,
+)
 EVOLUTION_COLUMNS = (
     VARIANT,
     AFTER,
@@ -89,7 +94,7 @@ EVOLUTION_COLUMNS = (
     *COSTS,
     *BOUGHT,
     Column[VariantRows](" / ".join(KINDS), lambda one: " / ".join(map(one.format_mean, KINDS))),
-    _mean("calls of the evolution", "evolution_calls", ",.0f"),
+    SPENT,
 )
 EVALUATION_COLUMNS = (
     VARIANT,
@@ -150,7 +155,7 @@ def build_comparison(studies: Sequence[tuple[Study, Sequence[Row]]], against: st
         AFTER,
         Column(f"{main.title} − this [95 %]", lambda one: _format_difference(_compare(one, main))),
         COSTS[0],
-        _mean("calls of the evolution", "evolution_calls", ",.0f"),
+        SPENT,
     )
     return build_columns(columns, [found[one] for one in chosen or found]).markdown
 

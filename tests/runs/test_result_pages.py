@@ -139,6 +139,8 @@ def test_an_ablation_is_kept_with_its_study(page: Path) -> None:
     keep_study(study, rows, page.parent / "rows" / "study.jsonl")
     page.write_text("<!-- table: ablation rows=rows/study.jsonl -->\n<!-- end of table -->\n")
     assert build_table(study, rows).strip() in fill_page(page)
+    page.write_text("<!-- table: studies rows=rows/study.jsonl against=tacomas/full -->\n<!-- end of table -->\n")
+    assert fill_page(page).splitlines()[1].endswith("| tacomas, full − this [95 %] | calls/task |")
     with pytest.raises(ConfigError, match="cannot be written"):
         keep_study(study, rows, page.parent)
 

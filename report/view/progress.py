@@ -16,6 +16,8 @@ from selfwire.runtime.journal_follower import JournalLook
 
 NOTES = (SUMMARY, REQUEST)
 PREFIXES = (f"{ROWS}/", f"{UPDATE}/")
+RESUMED = ("evolve", "train", "eval", "compare")
+"""Commands whose runs can be resumed by name."""
 _PHASES = {"rollout": "train tasks", "gate": "gate tasks", "test": "test tasks", "baseline": "baseline on test tasks"}
 
 
@@ -44,6 +46,14 @@ class RunProgress(FrozenModel):
     def is_going_on(self) -> bool:
         """Whether a process is at work on it."""
         return not self.fault and self.status != INTERRUPTED and not has_ended(self.summary)
+
+    @property
+    def resume_line(self) -> str:
+        """How a run that stopped early is resumed; "" for others."""
+        command = self.summary.get("command")
+        if command not in RESUMED or self.fault or self.is_going_on or self.status.startswith("finished"):
+            return ""
+        return f"`selfwire {command} --resume {self.run}` goes on with it"
 
     @property
     def system(self) -> str:

@@ -107,7 +107,7 @@ def describe_live(page: Page, progress: RunProgress) -> dict[str, object]:
     dollars = "" if not spend.dollars else f", ${spend.dollars:,.2f}"
     return {
         "status": progress.status,
-        "where": progress.where,
+        "where": "; ".join(filter(None, (progress.where, progress.resume_line))),
         "done": progress.done,
         "total": progress.total,
         "spend": f"{spend.calls:,} calls, {spend.tokens:,} tokens{dollars}",

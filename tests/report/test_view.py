@@ -169,6 +169,7 @@ def test_an_open_page_hears_of_calls_of_the_end_and_of_the_run_s_removal(tmp_pat
             assert hear("done")["done"] == 1
             journal.close()  # as a process that is killed, it notes nothing
             assert hear("status")["status"] == "interrupted"
+            assert str(lines[-1]["where"]).endswith("; `selfwire eval --resume first` goes on with it")
             remove_run(tmp_path, "first")
             assert "there is no run 'first'" in str(hear("fault")["fault"])
 

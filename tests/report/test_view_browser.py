@@ -117,6 +117,7 @@ def test_a_page_follows_its_run_through_a_kill_and_a_resume(browser: Browser, tm
             provider.allow_one_more()
             time.sleep(0.05)
         page.wait("document.getElementById('scrub')?.max === '1'")
+        assert page.read("document.getElementById('scrub').value") == "1"  # nobody has chosen another
         browser.find("#scrub").send_keys(Keys.ARROW_LEFT)
         page.wait("document.getElementById('scrub').value === '0'")
         browser.click(".row .cell.wrong, .row .cell.right")

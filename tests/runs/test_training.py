@@ -40,7 +40,7 @@ def request(seed_team: str | None = None, tasks: int = 4, **fields: Any) -> Evol
     )
 
 
-LONG = "word " * 60
+LONG = "word " * 99
 
 
 async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that() -> None:
@@ -66,7 +66,7 @@ async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that()
         *("running", "stopped: interrupted"),
         *("running", "stopped: interrupted"),
         *("running", "stopped: ModelError: the provider is down"),
-        *("running", f"stopped: ModelError: {'word ' * 18}word..."),
+        *("running", f"stopped: ModelError: {'word ' * 74}word..."),
     ]
 
 

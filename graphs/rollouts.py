@@ -164,7 +164,7 @@ async def try_rollout(
         return {"results": [to_trace_output(one) for one in found]}
 
     # a trace shows the question and results, and never the reference
-    return await trace_step("task", run, make_task_config(workflow, scope), given=question.model_dump, told=shown)
+    return await trace_step("task", run, make_task_config(workflow, scope), given=question.model_dump, summarize=shown)
 
 
 def make_task_config(workflow: Workflow, scope: Scope) -> RunnableConfig:

@@ -48,7 +48,7 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
     A call whose arguments are not a JSON object has their raw text under `BROKEN`, so that the tool can tell the agent
     what is wrong with them.
     """
-    told = message.response_metadata
+    response = message.response_metadata
     calls = [_to_call(c["id"], c["name"], c["args"], i) for i, c in enumerate(message.tool_calls)]
     for broken in message.invalid_tool_calls:
         calls.append(_to_call(broken["id"], broken["name"] or "", {BROKEN: broken["args"] or ""}, len(calls)))
@@ -56,9 +56,9 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
         content=replace_surrogates(message.text),
         tool_calls=tuple(calls),
         usage=usage,
-        model=replace_surrogates(str(told.get("model_name") or told.get("model") or "")),
-        finish=replace_surrogates(str(told.get("finish_reason") or told.get("stop_reason") or "")),
-        metadata={name: value for name, value in told.items() if name not in BOOKKEEPING and _is_json(value)},
+        model=replace_surrogates(str(response.get("model_name") or response.get("model") or "")),
+        finish=replace_surrogates(str(response.get("finish_reason") or response.get("stop_reason") or "")),
+        metadata={name: value for name, value in response.items() if name not in BOOKKEEPING and _is_json(value)},
     )
 
 

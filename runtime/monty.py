@@ -158,10 +158,10 @@ def find_working_monty() -> Monty:
     timer.start()
     answer = worker.ask(_make_request("run", "print(6 * 7)", "", Limits()))
     timer.cancel()
-    said = Execution.model_validate_json(answer) if answer else Execution(exit_status=None)
-    if said.stdout != "42\n":
+    result = Execution.model_validate_json(answer) if answer else Execution(exit_status=None)
+    if result.stdout != "42\n":
         worker.end()
-        raise ConfigError(f"Monty does not work here ({said.stderr.strip()[-300:] or 'no output'}): {WAY_OUT}")
+        raise ConfigError(f"Monty does not work here ({result.stderr.strip()[-300:] or 'no output'}): {WAY_OUT}")
     _idle().append(worker)
     return Monty()
 

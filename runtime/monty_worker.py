@@ -153,15 +153,15 @@ def describe_error(error: Any) -> str:
     for frame in own:
         lines.append(f'  File "/main.py", line {frame.line}, in {frame.function_name or "<module>"}')
         lines += [f"    {frame.source_line.strip()}"] if frame.source_line else []
-    said = error.display("type-msg") if hasattr(error, "display") else str(error)
-    lines += [said, *([HINT] if may_be_partial(said) else [])]
+    message = error.display("type-msg") if hasattr(error, "display") else str(error)
+    lines += [message, *([HINT] if may_be_partial(message) else [])]
     return "\n".join(lines).replace(NAME, "/main.py") + "\n"
 
 
-def may_be_partial(said: str) -> bool:
+def may_be_partial(message: str) -> bool:
     """Whether an error may come of what Monty does not know."""
-    unknown = re.match("NameError: name '(.*)' is not defined", said)
-    return hasattr(builtins, unknown[1]) if unknown else bool(PARTIAL.match(said))
+    unknown = re.match("NameError: name '(.*)' is not defined", message)
+    return hasattr(builtins, unknown[1]) if unknown else bool(PARTIAL.match(message))
 
 
 def serve(requests: "SimpleQueue[bytes]", interpreters: Interpreters) -> None:

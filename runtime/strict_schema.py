@@ -86,14 +86,14 @@ def _strict(node: _Node, defs: _Node, recursive: set[str]) -> dict[str, Any]:
 
 def _list_limits(node: _Node) -> Iterator[str]:
     """Limits in words, without those that the description tells already."""
-    told = [word.strip(".") for word in re.findall(r"[\w.]+", node.get("description", "").lower())]
+    described = [word.strip(".") for word in re.findall(r"[\w.]+", node.get("description", "").lower())]
     for name, words in LIMITS.items():
         limit = node.get(name)
-        if limit is None or _format(limit) in told:
+        if limit is None or _format(limit) in described:
             continue
         if name not in NOT_EMPTY or limit > 1:
             yield words.format(_format(limit))
-        elif limit == 1 and "empty" not in told:
+        elif limit == 1 and "empty" not in described:
             yield "not empty"
 
 

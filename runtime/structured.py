@@ -82,11 +82,11 @@ def _repair(text: str) -> Any:
 
 
 def make_retry_messages(messages: Sequence[ChatMessage], reply: Reply, error: ValueError) -> list[ChatMessage]:
-    """The one re-ask: what was said, and what is wrong with it."""
-    said = reply.content or json.dumps([call.arguments for call in reply.tool_calls])
+    """The one re-ask: what was answered, and what is wrong with it."""
+    answer = reply.content or json.dumps([call.arguments for call in reply.tool_calls])
     fault = list_faults(error)
     wish = f"That is not what was asked for: {fault}. Reply again with the whole JSON object and nothing else."
-    return [*messages, ChatMessage(role="assistant", content=said), ChatMessage.user(wish)]
+    return [*messages, ChatMessage(role="assistant", content=answer), ChatMessage.user(wish)]
 
 
 def list_faults(error: ValueError) -> str:

@@ -88,9 +88,9 @@ async def trace_step(
     config: RunnableConfig,
     *,
     given: Callable[[], Any],
-    told: Callable[[T], Any],
+    summarize: Callable[[T], Any],
 ) -> T:
-    """Run a step as its own run in traces, with the input `given` and the output `told`.
+    """Run a step as its own run in traces, with the input `given` and the output that `summarize` makes of its result.
 
     Where nothing observes, only runs below inherit its tags and metadata.
     """
@@ -101,7 +101,7 @@ async def trace_step(
 
     async def shown(_: Any) -> Any:
         found.append(await step())
-        return told(found[0])
+        return summarize(found[0])
 
     await RunnableLambda(shown, name=name).ainvoke(given(), config)
     return found[0]

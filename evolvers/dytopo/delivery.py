@@ -47,7 +47,7 @@ class DeliveryResult(FrozenModel):
 
 def deliver(
     memories: Mapping[Id, Memory],
-    said: Sequence[WorkerTurn],
+    turns: Sequence[WorkerTurn],
     graph: RoundGraph,
     *,
     roles: Mapping[Id, str],
@@ -61,7 +61,7 @@ def deliver(
         roles: names by which private entries may be addressed, by worker.
         limit: characters of a memory.
     """
-    spoken = {one.worker: one for one in said if one.error is None}
+    spoken = {one.worker: one for one in turns if one.error is None}
     messages = tuple(
         Message(source=edge.source, target=edge.target, text=text)
         for edge in graph.edges
@@ -78,14 +78,14 @@ def deliver(
     return DeliveryResult(memories=after, messages=messages, dropped=tuple(dropped))
 
 
-def describe_needs(said: Sequence[WorkerTurn], graph: RoundGraph, *, matched: bool = True) -> dict[Id, str]:
+def describe_needs(turns: Sequence[WorkerTurn], graph: RoundGraph, *, matched: bool = True) -> dict[Id, str]:
     """What each worker needs and whose offers fitted, which all may read (D12); workers without a need are left out.
 
     Args:
         matched: whether the edges of the graph follow from needs and offers.
     """
     needs = {}
-    for one in said:
+    for one in turns:
         if one.error is None and (need := " ".join(one.descriptors.query.split())[:NEED_LENGTH]):
             fitting = [edge.source for edge in graph.edges if edge.target == one.worker]
             found = f"offers that fitted: {', '.join(fitting)}" if fitting else "no offer fitted"

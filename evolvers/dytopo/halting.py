@@ -14,8 +14,8 @@ Rounds = Sequence[Sequence[WorkerTurn]]
 
 def choose_answer(domain: Domain, rounds: Rounds) -> str | None:
     """The last text or code block of an answerer, from the newest round that has one; None if there is none."""
-    for said in reversed(rounds):
-        for one in reversed(said):
+    for turns in reversed(rounds):
+        for one in reversed(turns):
             if one.worker in domain.answerers and (found := _find_answer(domain, one)):
                 return found
     return None
@@ -35,7 +35,7 @@ def find_objection(domain: Domain, rounds: Rounds) -> str:
         wanted = "an answer" if domain.form == "text" else "code in a fenced block"
         return f"none of {', '.join(domain.answerers)} has given {wanted}"
     for checker in domain.checkers:
-        own = ((at, one) for at, said in enumerate(rounds) for one in said if one.worker == checker)
+        own = ((at, one) for at, turns in enumerate(rounds) for one in turns if one.worker == checker)
         given = [(at, one.verdict) for at, one in own if one.error is None and one.verdict]
         at, verdict = given[-1] if given else (0, "")
         if verdict != "pass":

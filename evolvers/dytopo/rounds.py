@@ -85,16 +85,16 @@ class Round(FrozenModel):
 
 
 async def induce_round_graph(
-    said: Sequence[WorkerTurn], config: DytopoConfig, setting: Setting, embedder: Embedder, *, scope: Scope
+    turns: Sequence[WorkerTurn], config: DytopoConfig, setting: Setting, embedder: Embedder, *, scope: Scope
 ) -> RoundGraph:
     """The graph of a round: induced, or a baseline's; the scope keys the random one."""
-    agents = [one.worker for one in said]
-    able = [at for at, one in enumerate(said) if one.error is None]
+    agents = [one.worker for one in turns]
+    able = [at for at, one in enumerate(turns) if one.error is None]
     if config.topology == "none":
         return make_round_graph(agents, [])
     if config.topology == "broadcast":
         return make_round_graph(agents, [(source, target) for target in able for source in able if source != target])
-    scores = await similarities(agents, {one.worker: one.descriptors for one in said if one.error is None}, embedder)
+    scores = await similarities(agents, {one.worker: one.descriptors for one in turns if one.error is None}, embedder)
     graph = induce_graph(agents, scores, threshold=setting.threshold, providers=setting.providers)
     if config.topology == "semantic":
         return graph

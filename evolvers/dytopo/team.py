@@ -191,9 +191,9 @@ def render_memory(memory: Memory) -> str:
     )
 
 
-def render_global_state(said: Sequence[WorkerTurn], needs: Mapping[Id, str] = FrozenMap()) -> str:
+def render_global_state(turns: Sequence[WorkerTurn], needs: Mapping[Id, str] = FrozenMap()) -> str:
     """Equation 12: public messages in the given order, with answers, verdicts, needs (D12), offers and failures."""
-    return "\n\n".join(f"[{one.worker}]\n{_render_public(one, needs.get(one.worker, ''))}" for one in said)
+    return "\n\n".join(f"[{one.worker}]\n{_render_public(one, needs.get(one.worker, ''))}" for one in turns)
 
 
 def _render_goal(goal: str, question: Question) -> str:

@@ -122,7 +122,7 @@ class _Toolsmith:
         own = [tool for tool in self.workflow.tools if tool.name in agent.tools]
         others = [tool for tool in self.workflow.tools if tool.name not in agent.tools]
         offered = self._list_operations(own, others)
-        told = self._read_feedback(gradients)
+        feedback = self._read_feedback(gradients)
         reply, usage = await self.meta_model.try_ask(
             ToolDecision,
             "tool_decision",
@@ -133,7 +133,7 @@ class _Toolsmith:
             team_tools="\n".join(f"{tool.name}: {tool.description}" for tool in others),
             lent_tools="\n".join(name for name in agent.tools if name in self.lent),
             calls=self._render_calls(agent, gradients, own),
-            feedback=told,
+            feedback=feedback,
             operations="\n".join(offered),
         )
         if isinstance(reply, ModelError):
@@ -142,7 +142,7 @@ class _Toolsmith:
             return None, usage
         if objection := _find_objection(reply, offered, own, others):
             return _decline(agent, reply.operation, objection), usage
-        known = read_known_calls(reply.examples, told)
+        known = read_known_calls(reply.examples, feedback)
         return _Request(agent, gradients, reply, known), usage
 
     async def act(self, requests: Sequence[_Request]) -> list[_Found]:

@@ -122,8 +122,8 @@ class StageRun:
         if agent.kind == "ensemble" and not answers:
             artifacts = ((f"subtask-{one.id}", one.artifact) for one in done if one.artifact)
             answers = [Message(source=source, target=scope.node, text=text) for source, text in artifacts]
-        told = "" if agent.kind == "ensemble" else self._describe_state()
-        context = [Message(source=SO_FAR, target=scope.node, text=told)] if told else []
+        state = "" if agent.kind == "ensemble" else self._describe_state()
+        context = [Message(source=SO_FAR, target=scope.node, text=state)] if state else []
         act = self.runners.get(agent.kind, self.runners["worker"])
         return add_sources(await act(agent, question, (*context, *answers), scope=scope))
 

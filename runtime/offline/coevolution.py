@@ -73,14 +73,14 @@ def refinement(brief: CriticInput) -> dict[str, Any]:
     work = dict(_blocks(brief["trace"], [name for name, *_ in edges]))
     read = {agent: [name for name, _, targets in edges if agent in targets.split(", ")] for agent, *_ in edges}
     coached = []
-    for agent, told in _blocks(brief["agents"], list(read)):
+    for agent, text in _blocks(brief["agents"], list(read)):
         shown = "\n".join(work.get(name, "") for name in (*read.get(agent, ()), agent))
-        coached += _refine(brief, agent, told.partition("prompt:")[2], shown)
+        coached += _refine(brief, agent, text.partition("prompt:")[2], shown)
     return {"agents": coached}
 
 
-def _refine(brief: CriticInput, agent: str, told: str, shown: str) -> list[dict[str, Any]]:
-    has = find_skills(told)
+def _refine(brief: CriticInput, agent: str, prompt: str, shown: str) -> list[dict[str, Any]]:
+    has = find_skills(prompt)
     found = brief.family.missing(CriticView(brief["task"], shown))
     wanted = [skill for skill in found if skill not in has]
     if brief.errs(f"refinement {agent}"):

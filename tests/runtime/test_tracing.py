@@ -73,9 +73,9 @@ async def test_a_step_is_a_run_for_who_watches_and_leaves_its_place_for_who_does
         return {"said": what}
 
     where = make_trace_config(Scope(task="t1"))
-    assert await trace_step("task", step, where, given=lambda: {"asked": "?"}, told=told) == "t1"
+    assert await trace_step("task", step, where, given=lambda: {"asked": "?"}, summarize=told) == "t1"
     assert shown == []
     watched = {**where, "callbacks": [heard]}
-    assert await trace_step("task", step, watched, given=lambda: {"asked": "?"}, told=told) == "t1"  # type: ignore[arg-type]
+    assert await trace_step("task", step, watched, given=lambda: {"asked": "?"}, summarize=told) == "t1"  # type: ignore[arg-type]
     (run,) = heard.runs
     assert (run.name, run.inputs, run.outputs) == ("task", {"asked": "?"}, {"said": "t1"})

@@ -44,6 +44,8 @@ class GuardedGroup(TyperGroup):
     def _handle_errors(self, ctx: Any) -> Iterator[None]:
         try:
             yield
+        except typer.Exit:
+            raise
         except BaseException as error:
             from selfwire.cli.error_handling import exit_on
 

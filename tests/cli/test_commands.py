@@ -217,7 +217,8 @@ def test_runs_lists_what_they_did_and_spent(home: Path) -> None:
 def leave_run(home: Path, status: str) -> None:
     journal = Journal.create(home / "runs" / "r1" / JOURNAL, run="r1")
     run_sync(journal.put_note(SUMMARY, {"command": "train", "status": status}))
-    assert (status in said(home, "runs"), "resume" in said(home, "runs")) == (True, False)
+    listed = said(home, "runs")
+    assert (status in listed, "its process is gone" in listed) == (True, False)
     journal.close()
 
 
@@ -231,8 +232,9 @@ def test_runs_says_that_a_process_is_gone_and_how_to_go_on(home: Path, status: s
 
 def test_runs_says_of_a_run_that_has_ended_what_it_noted(home: Path) -> None:
     leave_run(home, "stopped: the provider is down")
-    assert "stopped: the provider is down" in said(home, "runs")
-    assert "interrupted" not in said(home, "runs")
+    listed = said(home, "runs")
+    assert listed.splitlines()[-1] == "r1: stopped: the provider is down; go on with: selfwire train --resume r1"
+    assert "interrupted" not in listed
 
 
 def test_clean_asks_and_removes_runs_only(home: Path) -> None:

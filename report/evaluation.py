@@ -11,7 +11,8 @@ from selfwire.report.data import Outcome, Place, SpendLine, SystemLine
 from selfwire.report.evolution import add_dollars, make_system_line, to_summary
 from selfwire.report.stored import StoredTrajectory
 from selfwire.report.verdicts import format_gain
-from selfwire.runs.evaluation.run import ROWS, WORKFLOWS
+from selfwire.runs.evaluation.noted_workflows import WORKFLOWS
+from selfwire.runs.evaluation.run import ROWS
 from selfwire.runs.evaluation.systems import LoadedWorkflow
 from selfwire.runtime.journal_reader import JournalReader
 

@@ -5,6 +5,7 @@ read; the library stores them beside the versions that refer to them and reads t
 do not depend on them.
 """
 
+import base64
 import hashlib
 import re
 from collections import OrderedDict
@@ -49,6 +50,19 @@ def find_blob(reference: str) -> bytes | None:
         if reference in _kept:
             _kept.move_to_end(reference)
         return _kept.get(reference)
+
+
+def encode_blob(reference: str) -> str:
+    """The bytes of a reference as text; raises LibraryError if they are not in this process."""
+    return base64.b64encode(get_blob(reference)).decode()
+
+
+def load_blob(reference: str, text: str) -> None:
+    """Keep bytes in this process that `encode_blob` has made text of; raises ValueError if they are others."""
+    data = base64.b64decode(text, validate=True)
+    if compute_blob_reference(data) != reference:
+        raise ValueError(f"these are not the bytes {reference[:19]}...")
+    put_blob(data)
 
 
 def compute_blob_reference(data: bytes) -> str:

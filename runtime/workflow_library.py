@@ -9,11 +9,9 @@ Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "ru
 """
 
 import asyncio
-import base64
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,7 +25,7 @@ from selfwire.core.errors import LibraryError
 from selfwire.core.values import Id, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_diff import WorkflowDiff, diff_workflows
-from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_references, put_blob
+from selfwire.runtime.blobs import encode_blob, find_blob, find_blob_references, load_blob
 from selfwire.runtime.exports import read_workflow
 from selfwire.runtime.storage import SCHEMA, ThreadedStore, home_folder, open_postgres, open_snapshot, open_sqlite
 from selfwire.runtime.versions import History, Rollback, Version
@@ -115,12 +113,11 @@ class WorkflowLibrary:
         writes = []
         for reference in find_blob_references(workflow.memory):
             if await self._get(("blobs",), reference) is None:
-                data = find_blob(reference)
-                if data is None:
+                if find_blob(reference) is None:
                     raise LibraryError(
                         f"workflow {workflow.fingerprint} refers to {reference[:19]}..., which is not loaded"
                     )
-                writes.append(_put(("blobs",), reference, {"base64": base64.b64encode(data).decode()}))
+                writes.append(_put(("blobs",), reference, {"base64": encode_blob(reference)}))
         return writes
 
     async def fetch(self, workflow: Workflow) -> Workflow:
@@ -128,13 +125,11 @@ class WorkflowLibrary:
         for reference in find_blob_references(workflow.memory):
             if find_blob(reference) is None:
                 item = await self._get(("blobs",), reference)
-                data = b""
-                with suppress(ValueError, TypeError):  # no base64; the hash differs then
-                    data = base64.b64decode(item.value.get("base64", "") if item else "", validate=True)
-                if compute_blob_reference(data) != reference:
+                try:
+                    load_blob(reference, item.value.get("base64", "") if item else "")
+                except (ValueError, TypeError):
                     fault = "have been changed" if item else "are missing"
-                    raise LibraryError(f"the bytes {reference[:19]}... {fault} in library {self.where}")
-                put_blob(data)
+                    raise LibraryError(f"the bytes {reference[:19]}... {fault} in library {self.where}") from None
         return workflow
 
     async def names(self) -> tuple[str, ...]:

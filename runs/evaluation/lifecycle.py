@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
@@ -13,9 +13,10 @@ from selfwire.evals.evaluation.rows import TRIVIAL, ResultsFile
 from selfwire.graphs.evolution.nodes import ELAPSED
 from selfwire.graphs.method_protocol import Method
 from selfwire.runs.evaluation.contamination import ContaminatedTasks, find_contaminated_tasks
+from selfwire.runs.evaluation.noted_workflows import load_noted_workflows, note_workflows
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest, Slice, SystemSpec
-from selfwire.runs.evaluation.run import WORKFLOWS, Evaluation, note_workflows
+from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.shards import merge_leftover_shards
 from selfwire.runs.evaluation.systems import (
     LoadedWorkflow,
@@ -295,11 +296,6 @@ def get_start_notes(path: Path) -> tuple[dict[str, LoadedWorkflow], Contaminated
         JournalError: there are none.
     """
     with closing(Journal.open_read_only(path)) as journal:
-        bodies = run_sync(journal.get_note(WORKFLOWS))
-        if bodies is None:
-            raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
+        workflows = run_sync(load_noted_workflows(journal))
         marks, tasks = run_sync(journal.get_note(SEEN))
-        workflows = {
-            name: LoadedWorkflow.model_validate(run_sync(journal.get_body(body))) for name, body in bodies.items()
-        }
         return workflows, ContaminatedTasks(frozenset(marks), tasks)

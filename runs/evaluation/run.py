@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from selfwire.evals.graders import GradedEnvironment
 from selfwire.graphs.evolution.nodes import ELAPSED
 from selfwire.graphs.rollout_context import RolloutContext
 from selfwire.graphs.rollouts import JUDGE_NODE, RolloutRunner, freeze_gc, run_together, stream_rollouts
+from selfwire.runs.evaluation.noted_workflows import note_workflows
 from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow, System, describe_origin, make_trivial_system
@@ -33,8 +34,6 @@ from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
 """Notes are called rows/<system>/<task>."""
-WORKFLOWS = "workflows"
-"""Name of the journal's note that holds every system's workflow, as hashes by name."""
 PHASE = "eval"
 DEFAULT_SHARE = 60
 """Calls that are set aside for a task under a budget of calls, where there is no cap."""
@@ -323,12 +322,6 @@ class Evaluation:
             stand_in=request.models.is_offline,
             complete=complete,
         )
-
-
-async def note_workflows(journal: Journal, workflows: Mapping[str, LoadedWorkflow]) -> None:
-    """Keep the systems' workflows in the journal."""
-    bodies = {name: await journal.put_body(one.model_dump(mode="json")) for name, one in workflows.items()}
-    await journal.put_note(WORKFLOWS, bodies)
 
 
 async def _do_nothing() -> None:

@@ -19,9 +19,10 @@ from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.runs.estimates import estimate_evolution_calls
 from selfwire.runs.evaluation.lifecycle import EvaluationPlan, load_plan
+from selfwire.runs.evaluation.noted_workflows import note_workflows
 from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest
-from selfwire.runs.evaluation.run import Evaluation, Event, note_workflows
+from selfwire.runs.evaluation.run import Evaluation, Event
 from selfwire.runs.evaluation.shards import Shard
 from selfwire.runs.evaluation.slices import create_shard
 from selfwire.runs.evaluation.worker_jobs import evolve_system, measure_slice

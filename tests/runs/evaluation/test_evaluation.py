@@ -18,8 +18,9 @@ from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.graphs.evolution.nodes import ELAPSED
 from selfwire.runs.evaluation.contamination import ContaminatedTasks
 from selfwire.runs.evaluation.lifecycle import load_request_tasks, resume_evaluation, start_evaluation
+from selfwire.runs.evaluation.noted_workflows import WORKFLOWS
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.evaluation.run import WORKFLOWS, Event
+from selfwire.runs.evaluation.run import Event
 from selfwire.runs.testing import make_system_under_test
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync

@@ -1,5 +1,7 @@
 """Systems in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
 
+from collections import OrderedDict
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,16 +9,21 @@ from typing import Any
 import pytest
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import BudgetError, ConfigError, OutageError
+from selfwire.core.errors import BudgetError, ConfigError, JournalError, OutageError
+from selfwire.evals.baselines.single import make_single_workflow
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation import worker_jobs
 from selfwire.runs.evaluation.lifecycle import load_plan, resume_evaluation, start_evaluation
+from selfwire.runs.evaluation.noted_workflows import BLOBS, load_noted_workflows, note_workflows
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
 from selfwire.runs.evaluation.shards import Shard
 from selfwire.runs.evaluation.slices import create_shard, open_shard
+from selfwire.runs.evaluation.systems import LoadedWorkflow
 from selfwire.runs.evaluation.worker_jobs import PAUSE, report_seldom
 from selfwire.runs.evaluation.worker_processes import WORKERS, choose_worker_count, run_on_workers
 from selfwire.runs.requests import ModelNames
+from selfwire.runtime import blobs
+from selfwire.runtime.blobs import put_blob
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
@@ -59,6 +66,30 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
     with resume_evaluation("r", home) as run:
         assert run_sync(run.execute()) == lines
         assert run.ledger.spent.calls == spent
+
+
+@pytest.mark.slow
+def test_a_router_that_one_process_has_trained_is_measured_by_all(tmp_path: Path) -> None:
+    trained = Evolving(names=("evomas",), train=4, gate=2, iterations=1, batch=2, gate_tasks=2)
+    asked = request("evomas", "single", tasks=6, command="compare", calls_per_task=40, evolving=trained)
+    with start_evaluation(asked, tmp_path, run="r") as run:
+        assert [one.errors for one in run_on_workers(run, tmp_path, WorkerOptions(workers=2))] == [0, 0, 0]
+
+
+def test_weights_come_with_a_run_s_workflows_unless_they_were_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = put_blob(b"weights")
+    team = make_single_workflow(()).replace(memory={"router": reference})
+    with closing(Journal.create(tmp_path / "journal.sqlite", run="r")) as journal:
+        run_sync(note_workflows(journal, {"a": LoadedWorkflow(workflow=team)}))
+        monkeypatch.setattr(blobs, "_kept", OrderedDict())  # as in another process
+        assert run_sync(load_noted_workflows(journal))["a"].workflow == team
+        assert blobs.get_blob(reference) == b"weights"
+        monkeypatch.setattr(blobs, "_kept", OrderedDict())
+        run_sync(journal.put_note(f"{BLOBS}/{reference}", run_sync(journal.put_body("AAAA"))))
+        with pytest.raises(JournalError, match="have been changed in run 'r'"):
+            run_sync(load_noted_workflows(journal))
 
 
 def test_the_first_event_is_passed_on_by_a_machine_that_has_just_started(monkeypatch: pytest.MonkeyPatch) -> None:

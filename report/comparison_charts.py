@@ -26,7 +26,9 @@ def draw_differences(systems: Iterable[SystemLine]) -> Chart | None:
         if line.gain is None:
             right = x(0.0) < WIDTH * 0.6
             across, look = x(0.0) + (8 if right else -8), f"tick {'start' if right else 'end'}"
-            marks.append(Mark(kind="text", x=across, y=y + 4, text=line.note, look=look))
+            marks.append(
+                Mark(kind="text", x=across, y=y + 4, text=line.note.partition(":")[0], look=look, title=line.note)
+            )
             continue
         look = "kept" if line.gain.low > 0 else "rejected" if line.gain.high < 0 else "open"
         said = " ".join(filter(None, (f"{line.name}: {format_gain(line.gain)}", line.note)))

@@ -22,9 +22,17 @@ from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import REQUEST
 from selfwire.runtime.journal import Journal
 
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> <!-- \x1b[2J\u202e {{ 7 * 7 }} &amp;"
 AGENTS = ("search", "solve", "check")
 WAYS = (("trained", 0.8, 1.0), ("untrained", 0.3, 0.0), ("random", 1 / 3, 0.0))
 """Name, probability of `search`, and score of each way to route on held-out tasks."""
+
+
+def assert_harmless(page: str) -> None:
+    """No text has become markup, and no control stands in the page."""
+    scripts = page.count('<script type="') + 1  # data, trails, and the page's own
+    assert page.count("<script") == page.count("</script>") == scripts
+    assert not [part for part in ("<img", "\x1b", "\u202e") if part in page]
 
 
 def make_routed_run(

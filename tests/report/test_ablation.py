@@ -13,7 +13,7 @@ from selfwire.report.page import render_page
 from selfwire.runs.ablation.files import read_study
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvolutionRow
-from tests.report.stored_runs import make_row, store_study
+from tests.report.stored_runs import HOSTILE, assert_harmless, make_row, store_study
 
 
 def read(file: Path) -> RunReport:
@@ -59,7 +59,9 @@ def test_an_ablation_that_had_nothing_to_decide_is_shown_as_that(tmp_path: Path)
     assert "1 variant had nothing to decide" in report.standfirst
     chart = draw_differences(report.systems)
     assert chart
-    assert any(mark.text.startswith("nothing to decide") for mark in chart.marks)
+    assert any(
+        mark.text == "nothing to decide" and "0 of 120" in mark.title for mark in chart.marks
+    )  # the name has room
     assert "nothing to decide" in render_page(report).partition('id="result"')[2].partition("</section>")[0]
 
 
@@ -124,3 +126,10 @@ def test_an_ablation_keeps_what_it_compares_beside_its_rows_and_writes_its_page(
     assert [line.startswith('{"head":') for line in rows.read_text().splitlines()] == [True, False, False, False, False]
     assert "2 seeds per variant" in page.read_text()
     assert [line.name for line in read(rows).systems] == ["seed team", "full", "w/o TEV"]
+
+
+def test_hostile_texts_of_a_study_stay_texts(tmp_path: Path) -> None:
+    store_study(tmp_path / "study.jsonl", benchmark=HOSTILE)
+    page = render_page(read(tmp_path / "study.jsonl"))
+    assert_harmless(page)
+    assert "{{ 7 * 7 }}" in page

@@ -11,7 +11,7 @@ from selfwire.report.data import RunReport
 from selfwire.report.page import render_page
 from selfwire.report.reading import read_report
 from selfwire.report.training_charts import draw_training
-from tests.report.stored_runs import store_training
+from tests.report.stored_runs import HOSTILE, assert_harmless, store_training
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,13 @@ def test_notes_that_are_no_episode_teach_the_page_nothing(tmp_path: Path, monkey
     assert learning
     assert (learning.shares, learning.chance) == ((), 0.0)
     assert len(draw_training(learning)) == 2
+
+
+def test_hostile_texts_of_a_training_stay_texts(tmp_path: Path) -> None:
+    store_training(tmp_path, updates=2, text=HOSTILE + "x" * 1_000_000)
+    page = render_page(read_report(tmp_path, "t"))
+    assert_harmless(page)
+    assert len(page) < 200_000
 
 
 def test_a_real_training_has_a_page(tmp_path: Path) -> None:

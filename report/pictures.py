@@ -36,7 +36,7 @@ def make_round(frame: Frame, number: int, team: Workflow, known: Iterable[AgentC
     nodes = {node.id: node.agent or node.id for node in drawn}
     cards = {card.id: card for card in known}
     agents = {
-        name: _fill_card(cards.get(name) or _make_card(team, name), node, team)
+        name: _fill_card(cards.get(name) or make_card(team, name, unknown="(its prompt is not on record)"), node, team)
         for node in drawn
         for name in [node.agent or node.id]
     }
@@ -67,12 +67,13 @@ def _fill_card(card: AgentCard, node: DrawnNode, team: Workflow) -> AgentCard:
     return card.replace(prompt=prompt, learned={**node.facts, **card.learned})
 
 
-def _make_card(team: Workflow, name: str) -> AgentCard:
+def make_card(team: Workflow, name: str, *, unknown: str) -> AgentCard:
+    """The card of an agent; `unknown` stands for the prompt of one that the team does not have."""
     known = team.agents_by_id.get(name)
     return AgentCard(
         id=name,
         role=known.role if known else "",
         kind=known.kind if known else "made for this question",
-        prompt=known.prompt if known else "(its prompt is not on record)",
+        prompt=known.prompt if known else unknown,
         tools=known.tools if known else (),
     )

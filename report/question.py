@@ -10,7 +10,7 @@ from selfwire.report.data import AgentCard, Link, Place, RunReport, SpendLine, T
 from selfwire.report.evaluation import format_notes
 from selfwire.report.evolution import make_outcome
 from selfwire.report.page import save_page
-from selfwire.report.pictures import draw_run, make_round
+from selfwire.report.pictures import draw_run, make_card, make_round
 from selfwire.report.stored import StoredStep, StoredTrajectory
 from selfwire.runs.report import STAMP
 
@@ -101,14 +101,8 @@ def _make_round(team: Workflow, visit: int, steps: list[StoredStep], told: tuple
 
 
 def _make_card(team: Workflow, name: str, steps: list[StoredStep]) -> AgentCard:
-    known = team.agents_by_id.get(name)
     own = [step for step in steps if step.agent == name]
-    return AgentCard(
-        id=name,
-        role=known.role if known else "",
-        kind=known.kind if known else "made for this question",
-        prompt=known.prompt if known else "(as the steps below show)",
-        tools=known.tools if known else (),
+    return make_card(team, name, unknown="(as the steps below show)").replace(
         learned={"says": own[-1].output[:600]},
         runs=1,
         calls=sum(step.usage.calls for step in own),

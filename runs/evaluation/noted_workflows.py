@@ -17,8 +17,9 @@ async def note_workflows(journal: Journal, workflows: Mapping[str, LoadedWorkflo
     """Keep the systems' workflows, with the bytes to which they refer."""
     for one in workflows.values():
         for reference in find_blob_references(one.workflow.memory):
-            if find_blob(reference) is not None:
-                await journal.put_note(f"{BLOBS}/{reference}", await journal.put_body(encode_blob(reference)))
+            note = f"{BLOBS}/{reference}"
+            if find_blob(reference) is not None and await journal.get_note(note) is None:
+                await journal.put_note(note, await journal.put_body(encode_blob(reference)))
     bodies = {name: await journal.put_body(one.model_dump(mode="json")) for name, one in workflows.items()}
     await journal.put_note(WORKFLOWS, bodies)
 

@@ -1,28 +1,19 @@
 """The page of every kind of run that measures or trains, in a real browser without a network."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from selfwire.cli.app import build
+from tests.report.browser import Browser, needs_browser
 from tests.report.stored_runs import store_study, store_training
-from tests.report.test_browser import CHROMIUM, DRIVER, Browser
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs `apt-get install chromium chromium-driver`"),
+    needs_browser,
 ]
 TASKS = ("--benchmark", "archive", "--tasks", "4")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = Browser()
-    yield found
-    found.driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +37,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("kind", ["compare", "eval", "train", "ablate"])
 def test_everybody_can_read_it_and_it_asks_nobody(browser: Browser, pages: dict[str, Path], kind: str) -> None:
-    from axe_core_python.selenium import Axe
-
     page = pages[kind]
     for width, scheme in ((1600, "light"), (390, "dark")):
         browser.show(page, width=width, scheme=scheme)
@@ -58,8 +47,5 @@ def test_everybody_can_read_it_and_it_asks_nobody(browser: Browser, pages: dict[
             assert "task=" in browser.run("location.hash")
         browser.take(f"{kind}-{scheme}-{width}")
         assert browser.run("document.documentElement.scrollWidth") <= width
-        found = Axe().run(browser.driver)["violations"]
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        assert serious == [], json.dumps([(one["id"], [node["html"] for node in one["nodes"]]) for one in serious])
-    assert [one for one in browser.get_log("browser") if one["level"] in ("SEVERE", "WARNING")] == []
-    assert {address.partition("#")[0] for address in browser.read_requests()} <= {page.as_uri(), "about:blank"}
+        browser.check_access()
+    browser.check_quiet(page)

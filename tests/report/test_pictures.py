@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -43,8 +42,8 @@ from selfwire.report.page import render_page
 from selfwire.report.panels import PANELS, ROWS, pack_panels
 from selfwire.report.pictures import draw_learning, draw_run
 from selfwire.report.question import describe_question
+from tests.report.browser import Browser, needs_browser
 from tests.report.samples import make_place, make_report, make_trail, make_version
-from tests.report.test_browser import CHROMIUM, DRIVER, Browser
 
 HOSTILE = (
     "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\"> \x1b {{ 7 * 7 }}"
@@ -360,20 +359,11 @@ def test_an_outside_method_brings_its_picture(monkeypatch: pytest.MonkeyPatch) -
     assert draw_learning(team, team, {}) == ()
 
 
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    found = Browser()
-    yield found
-    found.driver.quit()
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs `apt-get install chromium chromium-driver`")
+@needs_browser
 def test_pictures_follow_the_scrubber_and_everybody_can_read_them(
     browser: Browser, pages: dict[str, Path], tmp_path: Path
 ) -> None:
-    from axe_core_python.selenium import Axe
-
     hostile = tmp_path / "hostile.html"
     hostile.write_text(make_hostile_page(), encoding="utf-8")
     for name, page in {**pages, "hostile": hostile}.items():
@@ -384,9 +374,7 @@ def test_pictures_follow_the_scrubber_and_everybody_can_read_them(
             assert browser.find("#moves").is_displayed() == (name != "hostile")  # it has one version
             browser.take(f"{name}-{scheme}-{width}")
             assert browser.run("document.documentElement.scrollWidth") <= width, name
-        found = Axe().run(browser.driver)["violations"]
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        assert serious == [], json.dumps([(one["id"], [node["html"] for node in one["nodes"]]) for one in serious])
+        browser.check_access()
         assert [one for one in browser.get_log("browser") if one["level"] in ("SEVERE", "WARNING")] == []
         assert browser.driver.title != "broken"
     browser.show(pages["dytopo"])
@@ -394,7 +382,4 @@ def test_pictures_follow_the_scrubber_and_everybody_can_read_them(
     before = browser.find("#pictures").text
     browser.find("#scrub").send_keys(Keys.ARROW_RIGHT)
     WebDriverWait(browser.driver, 5).until(lambda _: browser.find("#pictures").text != before)
-    assert {address.partition("#")[0] for address in browser.read_requests()} <= {
-        *(page.as_uri() for page in (*pages.values(), hostile)),
-        "about:blank",
-    }
+    browser.check_quiet(*pages.values(), hostile)

@@ -16,12 +16,12 @@ from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.processes import kill_when, start_selfwire
-from tests.report.test_browser import CHROMIUM, DRIVER, Browser
+from tests.report.browser import Browser, needs_browser
 from tests.wire.server import Body, WireServer, served
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs `apt-get install chromium chromium-driver`"),
+    needs_browser,
 ]
 SMALL = ("--batch", "2", "--train", "2", "--gate-size", "2", "--gate-tasks", "2", "--test", "2", "--no-baselines")
 

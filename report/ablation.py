@@ -11,8 +11,8 @@ from selfwire.report.page import save_page
 from selfwire.report.verdicts import format_gain
 from selfwire.runs.ablation.files import read_study
 from selfwire.runs.ablation.plan import Study
-from selfwire.runs.ablation.rows import EvolutionRow, Row
-from selfwire.runs.ablation.table import KINDS, UNDECIDED, VariantRows, describe_sizes, list_variants
+from selfwire.runs.ablation.rows import OUTCOMES, EvolutionRow, Row
+from selfwire.runs.ablation.table import UNDECIDED, VariantRows, describe_sizes, list_variants
 from selfwire.runs.report import STAMP
 
 _NAMED = 3
@@ -120,7 +120,7 @@ def _list_details(one: VariantRows) -> dict[str, str]:
     found = {"free decisions": str(one.decisions)} if one.decisions else {}
     if one.evolved:
         found["agents"] = one.format_mean("nodes")
-        found["edits accepted / rejected / same"] = " / ".join(map(one.format_mean, KINDS))
+        found[" / ".join(OUTCOMES)] = one.outcomes
         found["calls to evolve"] = one.format_mean("evolution_calls", ",.0f")
     return found
 

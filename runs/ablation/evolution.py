@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -14,9 +15,10 @@ from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.table import pair_scores, summarise_trajectories
 from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
+from selfwire.evolvers.gate import name_outcome
 from selfwire.graphs.trajectory_notes import get_trajectories_note
 from selfwire.runs.ablation.plan import NAME, Operations, Study
-from selfwire.runs.ablation.rows import EvolutionRow
+from selfwire.runs.ablation.rows import OUTCOMES, EvolutionRow
 from selfwire.runs.controls import list_operations
 from selfwire.runs.evolution import EvolutionRun, start_evolution
 from selfwire.runs.report import get_test_trajectories
@@ -76,7 +78,7 @@ async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, An
         "dollars": max((spent.dollars or 0) - (tested.dollars or 0), 0) if priced else None,
         "edits": tuple(map(len, operations)),
         "operations": operations,
-        **count_gate_decisions(history),
+        **count_outcomes(history),
         "workflow": evolved.fingerprint,
         **await _summarise_runs(run),
     }
@@ -87,11 +89,10 @@ def get_rewirings(version: Version) -> tuple[Rewiring, ...]:
     return tuple(Rewiring.model_validate(one) for one in version.facts["applied"])
 
 
-def count_gate_decisions(history: Sequence[Version]) -> dict[str, int]:
-    """Iterations whose candidate was accepted, rejected, or no other than the incumbent."""
-    rejected = sum(not version.facts["gate"]["accepted"] for version in history)
-    unchanged = sum(version.facts["gate"]["accepted"] and not get_rewirings(version) for version in history)
-    return {"accepted": len(history) - rejected - unchanged, "rejected": rejected, "unchanged": unchanged}
+def count_outcomes(history: Sequence[Version]) -> dict[str, int]:
+    """Iterations by their outcome, as rows name it."""
+    found = Counter(name_outcome(version.facts["gate"]) for version in history)
+    return {figure: found[outcome] for outcome, figure in OUTCOMES.items()}
 
 
 async def _summarise_runs(run: EvolutionRun) -> dict[str, Any]:

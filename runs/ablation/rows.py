@@ -59,6 +59,10 @@ class Row(StudyRow):
         return 100 * self.after / max(self.calls, 1)
 
 
+OUTCOMES = {"accepted": "accepted", "rejected": "rejected", "no change": "unchanged", "unusable reply": "unusable"}
+"""Names of figures in `EvolutionRow`, by the outcome of an iteration that they count."""
+
+
 class EvolutionRow(Row):
     """The result of one evolution, over the tasks that seed and evolved workflow both finished.
 
@@ -68,6 +72,8 @@ class EvolutionRow(Row):
         evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
         edits: edits that were made or tried in each iteration, repairs left out.
         operations: their kinds.
+        accepted, rejected, unchanged, unusable: iterations by their outcome; of rows without `unusable`, those are
+            among the unchanged.
     """
 
     before: float = Field(ge=0, le=1)
@@ -80,6 +86,7 @@ class EvolutionRow(Row):
     accepted: int = Field(ge=0)
     rejected: int = Field(ge=0)
     unchanged: int = Field(ge=0)
+    unusable: int | None = Field(default=None, ge=0)
     workflow: str
 
 

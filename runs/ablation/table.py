@@ -12,13 +12,12 @@ from selfwire.evals.evaluation.table import build_table as build_columns
 from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_paired_interval, compute_sd
 from selfwire.graphs.variants import FULL
 from selfwire.runs.ablation.plan import Study
-from selfwire.runs.ablation.rows import EvolutionRow, Row
+from selfwire.runs.ablation.rows import OUTCOMES, EvolutionRow, Row
 from selfwire.runs.report import STAMP
 
 DASH = "—"
 _format_difference = partial(format_difference, digits=3, missing=DASH)
 UNDECIDED = "nothing to decide"
-KINDS = ("accepted", "rejected", "unchanged")
 
 
 class VariantRows(NamedTuple):
@@ -61,6 +60,11 @@ class VariantRows(NamedTuple):
         """Decisions of the router over all seeds."""
         return sum_decisions(row.decisions for row in self.rows)
 
+    @property
+    def outcomes(self) -> str:
+        """Mean counts of iterations by their outcome."""
+        return " / ".join(map(self.format_mean, OUTCOMES.values()))
+
     def format_mean(self, figure: str, form: str = ".1f", missing: str = DASH) -> str:
         """The mean of a figure, if every row has it."""
         found = [getattr(row, figure) for row in self.rows]
@@ -93,7 +97,7 @@ EVOLUTION_COLUMNS = (
     _mean("nodes", "nodes"),
     *COSTS,
     *BOUGHT,
-    Column[VariantRows](" / ".join(KINDS), lambda one: " / ".join(map(one.format_mean, KINDS))),
+    Column[VariantRows](" / ".join(OUTCOMES), lambda one: one.outcomes),
     SPENT,
 )
 EVALUATION_COLUMNS = (
@@ -252,8 +256,10 @@ def format_range(scores: Sequence[float]) -> str:
 
 def _notes(rows: Sequence[Row]) -> list[str]:
     errors, minutes = sum(row.errors for row in rows), sum(row.seconds for row in rows) / 60
+    merged = any(row.unusable is None for row in rows if isinstance(row, EvolutionRow))
     return [
         "Intervals: Student's t at 95 %, over seeds, paired by seed. S = 100 P / (C + 0.01), C in dollars per task, is "
         "n/a at $0.",
         f"Infrastructure errors, counted apart from scores: {errors}. All runs took {minutes:.0f} minutes together.",
+        *(["Unusable replies were not counted apart: they are among those without a change."] if merged else []),
     ]

@@ -15,7 +15,7 @@ from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.variants import FULL, RANDOM
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.evaluation import evaluation
-from selfwire.runs.ablation.evolution import evolution
+from selfwire.runs.ablation.evolution import count_outcomes, evolution
 from selfwire.runs.ablation.plan import Operations, Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
 from selfwire.runs.ablation.table import build_table, compute_difference, compute_gain
@@ -23,6 +23,7 @@ from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.versions import Version
 from tests.evolvers.hiva.doubles import team
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
@@ -239,6 +240,27 @@ def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
     assert "| +0.125 [-1.000, +1.000] | 3.0 | 10.0 | 1,000 | 6.2 | n/a |" in lines["w/o TEV"]
     assert "offline stand-in model" in text
     assert "`selfwire ablate hiva`" in text
+
+
+def test_outcomes_have_the_names_of_every_other_place_and_old_rows_say_what_they_did_not_count() -> None:
+    decisions = (
+        {"accepted": True},
+        {"accepted": False},
+        {"accepted": True, "unchanged": "no change"},
+        {"accepted": True, "unchanged": "unusable reply"},
+        {"accepted": True, "unchanged": "unusable reply"},
+    )
+    versions = [
+        Version(name="t", run="r", step=step, fingerprint="f", saved="", facts={"gate": gate})
+        for step, gate in enumerate(decisions)
+    ]
+    counts = count_outcomes(versions)
+    assert counts == {"accepted": 1, "rejected": 1, "unchanged": 1, "unusable": 2}
+    new, old = (build_table(Study(variants=(FULL,)), [row(**one)]) for one in (counts, {"unchanged": 3}))
+    assert "| accepted / rejected / no change / unusable reply |" in new
+    assert "| 1.0 / 1.0 / 1.0 / 2.0 |" in new
+    assert "| 1.0 / 1.0 / 3.0 / — |" in old
+    assert ("not counted apart" in new, "not counted apart" in old) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ def test_outcomes_have_the_names_of_every_other_place_and_old_rows_say_what_they
     ]
     counts = count_outcomes(versions)
     assert counts == {"accepted": 1, "rejected": 1, "unchanged": 1, "unusable": 2}
-    new, old = (build_table(Study(variants=(FULL,)), [row(**one)]) for one in (counts, {"unchanged": 3}))
+    new, old = (build_table(Study(variants=(FULL,)), [row().replace(**one)]) for one in (counts, {"unchanged": 3}))
     assert "| accepted / rejected / no change / unusable reply |" in new
     assert "| 1.0 / 1.0 / 1.0 / 2.0 |" in new
     assert "| 1.0 / 1.0 / 3.0 / — |" in old

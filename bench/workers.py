@@ -37,10 +37,10 @@ def measure_workers(systems: int = SYSTEMS, tasks: int = TASKS, rounds: int = 1)
         if address:
             places.append(("Ray", WorkerOptions(workers=WORKERS, executor="ray", ray_address=address)))
         _run_separately(separate, WORKERS, 1)  # they start, and import what they need
-        taken = [
+        turns = [
             (_run_separately(separate, systems, tasks), *_measure_round(systems, tasks, places)) for _ in range(rounds)
         ]
-        least, one, *others = zip(*taken, strict=True)
+        least, one, *others = zip(*turns, strict=True)
     alone = median(took.wall for took in one)
     rows = [Row(what=f"one process, {systems} x {tasks:,} tasks", value=alone, unit="s")]
     best = median(took.wall / base.wall for took, base in zip(least, one, strict=True))

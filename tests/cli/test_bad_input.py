@@ -12,10 +12,8 @@ from types import ModuleType
 
 import pytest
 from rich.table import Table
-from typer.testing import CliRunner, Result
 
 from selfwire.cli import main
-from selfwire.cli.app import build
 from selfwire.cli.error_words import format_in_one_line
 from selfwire.cli.exit_codes import INTERRUPTED, WRONG
 from selfwire.cli.output import make_console
@@ -31,15 +29,12 @@ from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
+from tests.commands import call
 
 EVOLVE = ("evolve", "hiva", "--benchmark", "archive")
 TASKS = "".join(f'{{"input": "What is {n} + {n}?", "reference": "{2 * n}"}}\n' for n in range(12))
 NOWHERE = "http://127.0.0.1:9/v1"
 SMALL = ("--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4", "--test", "4", "--iterations", "1")
-
-
-def call(home: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home), "OPENAI_API_KEY": ""})
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
@@ -49,8 +44,8 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 def refused(home: Path, *arguments: str) -> str:
     """The one line that is said; what is there before is there after, and nothing else."""
     before = contents(home)
-    result = call(home, *arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
+    result = call(home, *arguments, code=WRONG, OPENAI_API_KEY="")
+    assert result.stdout == ""
     assert contents(home) == before
     # click says how a command is used before it says what is wrong with an option
     lines = [line for line in result.stderr.splitlines() if not line.startswith(("Usage:", "Try "))]
@@ -323,6 +318,7 @@ def test_tasks_that_have_changed_since(tmp_path: Path) -> None:
 HOLDER = """
 import sys
 from selfwire.runtime.journal import Journal
+from tests.commands import call
 journal = Journal.open(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
@@ -371,8 +367,8 @@ def test_a_workflow_file_with_garbage_for_memory_is_refused_in_words(
     file.write_text(made.make_initial_workflow(()).with_memory(**{name: garbage}).model_dump_json())
     evolve = f"evolve {method} --benchmark archive --seed-team {file} --train 2 --gate-size 2 --test 0"
     for command in (f"run {method} Who? --workflow {file}", evolve, f"eval {file} --benchmark archive --tasks 2"):
-        called = CliRunner().invoke(build(), command.split(), env={"SELFWIRE_HOME": str(tmp_path / "home")})
-        assert (called.exit_code, called.stdout) == (WRONG, ""), command
+        called = call(tmp_path / "home", *command.split(), code=WRONG)
+        assert called.stdout == "", command
         assert f"has learned what {method} cannot read" in called.stderr, command
 
 
@@ -384,8 +380,7 @@ def test_library_values_that_are_no_versions_are_errors_in_words(tmp_path: Path,
         file.execute("UPDATE store SET value = ?", (garbage,))
         file.commit()
     for command in (["show", "team"], ["history", "team"], ["rollback", "team", "0"]):
-        called = CliRunner().invoke(build(), [*command, "--home", str(tmp_path)])
-        assert called.exit_code == WRONG, called.output
+        called = call(tmp_path, *command, code=WRONG)
         assert "library" in called.stderr
         assert not isinstance(called.exception, ValueError | AttributeError)
 

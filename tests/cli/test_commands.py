@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.core.agent import Agent
@@ -36,6 +36,7 @@ from selfwire.runs.folders import JOURNAL, SUMMARY
 from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
+from tests.commands import call
 from tests.core.generators import SOURCES, make_tool
 
 SEED = Workflow(
@@ -77,13 +78,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def call(home: Path, *arguments: str, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)}, input=stdin)
-
-
 def said(home: Path, *arguments: str, stdin: str | None = None) -> str:
     result = call(home, *arguments, stdin=stdin)
-    assert result.exit_code == 0, result.output
     return result.stdout
 
 
@@ -181,11 +177,11 @@ def test_an_exported_workflow_is_taken_in_place_of_a_name(home: Path, tmp_path: 
 def test_export_replaces_nothing_unasked(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "team.json"
     file.write_text("mine")
-    refused = call(home, "export", "archive", str(file))
-    assert (refused.exit_code, file.read_text()) == (2, "mine")
+    call(home, "export", "archive", str(file), code=2)
+    assert file.read_text() == "mine"
     said(home, "export", "archive", str(file), "--force")
     assert Workflow.model_validate_json(file.read_text()) == GROWN
-    assert call(home, "export", "archive", str(tmp_path / "team.txt")).exit_code == 2
+    call(home, "export", "archive", str(tmp_path / "team.txt"), code=2)
 
 
 def a_run(home: Path, name: str) -> None:
@@ -258,15 +254,15 @@ def test_clean_with_library_removes_saved_workflows(home: Path) -> None:
 def test_clean_spares_a_run_that_is_held(home: Path) -> None:
     a_run(home, "r1")
     journal = Journal.open(home / "runs" / "r1" / JOURNAL)
-    refused = call(home, "clean", "--yes")
+    refused = call(home, "clean", "--yes", code=2)
     journal.close()
-    assert (refused.exit_code, "is held by" in refused.stderr) == (2, True)
+    assert "is held by" in refused.stderr
     assert (home / "runs" / "r1" / JOURNAL).exists()
 
 
 def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
     (tmp_path / "library.sqlite").write_text("mine" * 50)
-    assert call(tmp_path, "clean", "--library", "--yes").exit_code == 2
+    call(tmp_path, "clean", "--library", "--yes", code=2)
     assert (tmp_path / "library.sqlite").read_text() == "mine" * 50
 
 
@@ -287,8 +283,7 @@ def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
 )
 def test_bad_input_is_one_clear_message_and_exit_code_2(home: Path, arguments: list[str], message: str) -> None:
     before = sorted(path for path in home.rglob("*"))
-    result = call(home, *arguments)
-    assert result.exit_code == 2
+    result = call(home, *arguments, code=2)
     assert result.stdout == ""
     assert len([line for line in result.stderr.splitlines() if line.lower().startswith("error: ")]) == 1
     assert "Traceback" not in result.stderr
@@ -299,14 +294,14 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(home: Path, arguments: l
 
 def test_a_corrupt_library_is_one_message_and_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "library.sqlite").write_text("garbage" * 50)
-    result = call(tmp_path, "history", "archive")
-    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    result = call(tmp_path, "history", "archive", code=2)
+    assert len(result.stderr.splitlines()) == 1
     assert (tmp_path / "library.sqlite").read_text() == "garbage" * 50
 
 
 def test_reading_makes_nothing(tmp_path: Path) -> None:
     for arguments in (["history"], ["runs"], ["show", "x"], ["clean", "--yes", "--library"], ["rollback", "x", "1"]):
-        call(tmp_path / "home", *arguments)
+        call(tmp_path / "home", *arguments, code=2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -345,15 +340,15 @@ def test_the_traceback_of_an_error_can_be_asked_for() -> None:
 
 def test_an_unanswered_question_removes_nothing(home: Path) -> None:
     a_run(home, "r1")
-    assert call(home, "clean", stdin="").exit_code == 130
+    call(home, "clean", stdin="", code=130)
     assert (home / "runs" / "r1" / JOURNAL).exists()
 
 
 def test_ctrl_c_exits_130_without_a_traceback(tmp_path: Path) -> None:
     code = """
 import asyncio, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests may ignore Ctrl-C
 from selfwire.cli.app import build
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests may ignore Ctrl-C
 app = build()
 @app.command("wait")
 def wait() -> None:

@@ -4,26 +4,20 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from selfwire.cli.app import build
 from selfwire.cli.exit_codes import FAILED
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.runtime.models import make_chat_model
+from tests.commands import call
 from tests.wire.server import WireServer, served
 
 SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "6"]
 
 
-def invoked(home: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(build(), [*arguments, "--home", str(home)])
-
-
 @pytest.fixture(scope="module")
 def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     home = tmp_path_factory.mktemp("home")
-    result = invoked(home, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *SMALL)
-    assert result.exit_code == 0, result.output
+    result = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *SMALL)
     return home, result.output
 
 
@@ -58,8 +52,7 @@ def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path
     with WireServer(served(make_chat_model("offline"))) as server:
         given = ("--model", "openai:mine", "--base-url", server.url, "--embedder", "hashing", "--no-baselines")
         tiny = ("--train", "1", "--gate", "off", "--gate-size", "0", "--test", "0", "--batch", "1", "--iterations", "1")
-        result = invoked(tmp_path, "evolve", "hiva", "--benchmark", "archive", *given, *tiny)
-    assert result.exit_code == 0, result.stderr
+        result = call(tmp_path, "evolve", "hiva", "--benchmark", "archive", *given, *tiny)
     assert f'hiva.build(make_chat_model("openai:mine", base_url="{server.url}"), name=' in result.stdout
     assert "from selfwire.runtime.models import make_chat_model\n" in result.stdout
 
@@ -67,19 +60,18 @@ def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path
 def test_its_versions_runs_and_tasks_can_be_looked_at(evolved: tuple[Path, str]) -> None:
     home, output = evolved
     run = re.findall(r"run (hiva-archive-\w+):", output)[0]
-    assert "finished" in invoked(home, "runs").output
-    history = invoked(home, "history", "mine").output
+    assert "finished" in call(home, "runs").output
+    history = call(home, "history", "mine").output
     assert f"{run}.0" in history
     assert f"{run}.2" in history
-    listing = invoked(home, "show", run).output
+    listing = call(home, "show", run).output
     assert "0/rollout" in listing
     assert "test/after" in listing
     task = re.findall(r"test/after\n\s+(\S+)", listing)[0]
-    shown = invoked(home, "show", run, "--task", task).output
+    shown = call(home, "show", run, "--task", task).output
     for said in ("source (source)", "from source:", "hands on to aggregator", "feedback: ", "spent: "):
         assert said in shown
-    missing = invoked(home, "show", run, "--task", "nobody")
-    assert missing.exit_code == 2
+    missing = call(home, "show", run, "--task", "nobody", code=2)
     assert "nobody" in missing.output
 
 
@@ -88,18 +80,17 @@ def test_options_of_runs_are_refused_of_a_workflow_and_the_other_way_round(
     evolved: tuple[Path, str], option: tuple[str, str]
 ) -> None:
     home, said = evolved
-    workflow = invoked(home, "show", "mine", *option)
-    assert (workflow.exit_code, workflow.stdout) == (2, "")
+    workflow = call(home, "show", "mine", *option, code=2)
+    assert workflow.stdout == ""
     assert f"{option[0]} would do nothing: mine is no run; name one" in workflow.stderr
-    run = invoked(home, "show", said.split("run ")[1].split(":")[0], "--mermaid")
-    assert (run.exit_code, run.stdout) == (2, "")
+    run = call(home, "show", said.split("run ")[1].split(":")[0], "--mermaid", code=2)
+    assert run.stdout == ""
     assert "--mermaid would do nothing: " in run.stderr
 
 
 def test_run_puts_one_question_to_a_saved_team(evolved: tuple[Path, str]) -> None:
     home, _ = evolved
-    result = invoked(home, "run", "hiva", "Who?", "--workflow", "mine", "--benchmark", "archive", "--show")
-    assert result.exit_code == 0, result.output
+    result = call(home, "run", "hiva", "Who?", "--workflow", "mine", "--benchmark", "archive", "--show")
     assert "hands on to" in result.output
 
 
@@ -108,8 +99,8 @@ def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: p
     (tmp_path / "own_grader.py").write_text("def grade(task, answer):\n    return 7\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "own_grader:grade")
-    result = invoked(tmp_path / "home", "eval", "single", *given)
-    assert (result.exit_code, result.stderr) == (FAILED, "error: all tasks of single ended as errors\n")
+    result = call(tmp_path / "home", "eval", "single", *given, code=FAILED)
+    assert result.stderr == "error: all tasks of single ended as errors\n"
     table = " ".join(result.stdout.split())
     assert "single: 1 error, such as GradingError: grader 'own_grader:grade'" in table
     assert "S = 100" not in table  # offline nothing has a price, and there is no such column
@@ -122,27 +113,23 @@ def test_all_of_a_short_file_are_taken_where_no_number_is_given(
     lines = [f'{{"input": "What is {number} + 1?", "reference": "{number + 1}"}}\n' for number in range(there)]
     (tmp_path / "tasks.jsonl").write_text("".join(lines))
     given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--grader", "numeric", "--dry-run")
-    result = invoked(tmp_path / "home", command, "direct", *given)
-    assert result.exit_code == 0, result.output
+    result = call(tmp_path / "home", command, "direct", *given)
     assert f"{taken} tasks" in result.stdout
 
 
 def test_run_needs_the_tools_that_a_team_holds(evolved: tuple[Path, str]) -> None:
     home, _ = evolved
-    result = invoked(home, "run", "hiva", "Who?", "--workflow", "mine")
-    assert result.exit_code == 2
+    result = call(home, "run", "hiva", "Who?", "--workflow", "mine", code=2)
     assert "search" in result.output
 
 
 def test_hiva_takes_gate_tasks_without_a_gate_to_fit_omega_to(tmp_path: Path) -> None:
-    result = invoked(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--dry-run", "--gate", "off", *SMALL)
-    assert result.exit_code == 0, result.output
+    call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--dry-run", "--gate", "off", *SMALL)
 
 
 def test_a_dry_run_estimates_and_writes_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    result = invoked(home, "evolve", "hiva", "--benchmark", "archive", "--dry-run", *SMALL)
-    assert result.exit_code == 0, result.output
+    result = call(home, "evolve", "hiva", "--benchmark", "archive", "--dry-run", *SMALL)
     assert re.search(r"calls: +about \d+ \(\d+ to [\d,]+\)", result.output)
     assert not home.exists()
 
@@ -150,18 +137,18 @@ def test_a_dry_run_estimates_and_writes_nothing(tmp_path: Path) -> None:
 def test_the_same_seed_evolves_the_same_workflow(evolved: tuple[Path, str], tmp_path: Path) -> None:
     home, _ = evolved
     again = tmp_path / "again"
-    invoked(again, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", *SMALL)
-    first, second = (re.findall(r"\b[0-9a-f]{16}\b", invoked(h, "history", "mine").output)[-1] for h in (home, again))
+    call(again, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", *SMALL)
+    first, second = (re.findall(r"\b[0-9a-f]{16}\b", call(h, "history", "mine").output)[-1] for h in (home, again))
     assert first == second
     other = tmp_path / "other"
     seeded = ("--seed", "1", "--no-baselines", *SMALL)
-    invoked(other, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *seeded)
-    assert re.findall(r"\b[0-9a-f]{16}\b", invoked(other, "history", "mine").output)[-1] != first
+    call(other, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *seeded)
+    assert re.findall(r"\b[0-9a-f]{16}\b", call(other, "history", "mine").output)[-1] != first
 
 
 def test_without_environment_the_critics_agreement_with_the_truth_is_printed(tmp_path: Path) -> None:
     given = ("evolve", "hiva", "--benchmark", "archive", "--set", "environment=false", *SMALL)
-    output = invoked(tmp_path, *given).output
+    output = call(tmp_path, *given).output
     assert re.search(r"own answers was the environment's in \d+ of [1-8] cases", output), output
 
 
@@ -174,8 +161,7 @@ def test_without_environment_the_critics_agreement_with_the_truth_is_printed(tmp
 )
 def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, method: str, told: list[str]) -> None:
     for task in load_benchmark("archive").splits(0, train=1, gate=0, test=8).test:
-        result = invoked(tmp_path, "run", method, task.input, "--benchmark", "archive", "--show")
-        assert result.exit_code == 0, result.output
+        result = call(tmp_path, "run", method, task.input, "--benchmark", "archive", "--show")
         assert "round 1: " in result.stdout
         if "round 2: " in result.stdout:  # some are answered in one round
             break
@@ -189,8 +175,7 @@ def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, me
 
 def test_hera_shows_how_it_planned(tmp_path: Path) -> None:
     question = load_benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
-    result = invoked(tmp_path, "run", "hera", question, "--benchmark", "archive", "--show")
-    assert result.exit_code == 0, result.output
+    result = call(tmp_path, "run", "hera", question, "--benchmark", "archive", "--show")
     for part in ("profile: ", "insights shown: none", "plan:", "(answers)", "Answer:"):
         assert part in result.stdout
 
@@ -199,23 +184,22 @@ def test_hera_shows_how_it_planned(tmp_path: Path) -> None:
 def test_hera_evolves_and_tells_how_its_teams_changed_and_what_it_learned(tmp_path: Path) -> None:
     small = "--iterations 1 --batch 3 --gate off --train 3 --test 2 --no-baselines".split()
     given = ("evolve", "hera", "--benchmark", "archive", "--name", "mine", "--set", "group=3", *small)
-    result = invoked(tmp_path, *given)
-    assert result.exit_code == 0, result.output
+    result = call(tmp_path, *given)
     assert "teams in training" in result.stdout
     assert "from selfwire.graphs import hera" in result.stdout
-    listed = invoked(tmp_path, "insights", "list", "mine").stdout
+    listed = call(tmp_path, "insights", "list", "mine").stdout
     assert re.search(r"hera-archive-[0-9a-f]{6}/0/archive-0-\d+#0", listed)
     run = re.findall(r"run (hera-archive-\w+):", result.stdout)[0]
-    second = re.findall(r"archive-0-\d+#1", invoked(tmp_path, "show", run).stdout)[0]
-    shown = invoked(tmp_path, "show", run, "--task", second).stdout
+    second = re.findall(r"archive-0-\d+#1", call(tmp_path, "show", run).stdout)[0]
+    shown = call(tmp_path, "show", run, "--task", second).stdout
     for part in (f"task {second.removesuffix('#1')}  ", "profile: ", "insights shown: none", "plan:"):
         assert part in shown
 
 
 def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) -> None:
     given = ("evolve", "hera", "--benchmark", "archive", "--dry-run", *SMALL)
-    assert invoked(tmp_path, *given, "--without", "library", "--without", "rope").exit_code == 0
-    told = invoked(tmp_path, *given, "--without", "magic").stderr
+    call(tmp_path, *given, "--without", "library", "--without", "rope")
+    told = call(tmp_path, *given, "--without", "magic", code=2).stderr
     assert "hera has no part 'magic' to do without; it has library, rope, mutation" in told
 
 
@@ -223,8 +207,7 @@ def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) 
 def test_run_shows_the_stages_of_evomas_with_probabilities_and_verdicts(tmp_path: Path) -> None:
     question = load_benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
     given = ("run", "evomas", question, "--benchmark", "archive", "--show")
-    learned, fixed = (invoked(tmp_path, *given, *more) for more in ((), ("--set", "adapter=fixed")))
-    assert (learned.exit_code, fixed.exit_code) == (0, 0), learned.output + fixed.output
+    learned, fixed = (call(tmp_path, *given, *more) for more in ((), ("--set", "adapter=fixed")))
     layer, verdict = r"  layer 1: \w+.*  \(of \w+ 0\.\d\d, ", r"  verdict: \w+ \(0\.\d\d\): "
     for said in ("stage 1: ", layer, verdict, "  plan: ", "ended: "):
         assert re.search(said, learned.stdout), said
@@ -235,9 +218,8 @@ def test_run_shows_the_stages_of_evomas_with_probabilities_and_verdicts(tmp_path
 @pytest.mark.slow
 def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path: Path) -> None:
     fields = ("--set", "samples=2", "--set", "stages=2", "--no-baselines")
-    result = invoked(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *fields)
-    assert result.exit_code == 0, result.output
-    assert "learned\n  router: " in invoked(tmp_path, "show", "mine").output
+    result = call(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *fields)
+    assert "learned\n  router: " in call(tmp_path, "show", "mine").output
     told = result.output.partition("use it so:\n")[2]
     snippet = "\n".join(line[4:] for line in told.splitlines())
     said: list[str] = []
@@ -246,8 +228,7 @@ def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path:
 
 
 def test_run_knows_its_methods(tmp_path: Path) -> None:
-    result = invoked(tmp_path, "run", "hora", "Who?")
-    assert result.exit_code == 2
+    result = call(tmp_path, "run", "hora", "Who?", code=2)
     assert "there is no workflow 'hora'" in result.stderr
     assert "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are direct" in result.stderr
 
@@ -259,8 +240,7 @@ def test_run_knows_its_methods(tmp_path: Path) -> None:
 def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: str, fields: list[str]) -> None:
     small = "--iterations 1 --batch 2 --gate-tasks 2 --train 2 --gate-size 2 --test 2".split()
     given = ["--name", "mine", *(word for field in (*fields, "rounds=3") for word in ("--set", field))]
-    result = invoked(tmp_path, "evolve", method, "--benchmark", "archive", *small, *given)
-    assert result.exit_code == 0, result.output
+    result = call(tmp_path, "evolve", method, "--benchmark", "archive", *small, *given)
     assert "evolved - seed, paired over 2 tasks: " in result.output
     told = result.output.partition("use it so:\n")[2]
     snippet = "\n".join(line[4:] for line in told.splitlines())
@@ -270,4 +250,4 @@ def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: st
     assert len(said) == 1
     judged = re.search(r"own answers was the environment's in \d+ of \d+ cases", result.output)
     assert (judged is not None) == (method == "tacomas"), "only TacoMAS has a judge"
-    assert f"{method}-archive" in invoked(tmp_path, "history", "mine").output
+    assert f"{method}-archive" in call(tmp_path, "history", "mine").output

@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from selfwire.cli.app import build
 from selfwire.core.agent import Agent
 from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
+from tests.commands import call
 
 OWN = Workflow(method="hiva", agents=(Agent(id="mine", prompt="Answer."),), topology=make_chain("mine"))
 CLASH = "hiva is a method; the team that is saved under the same name is team:hiva"
@@ -23,10 +22,6 @@ def home(tmp_path: Path) -> Path:
         run_sync(library.save("hiva", OWN, run="r", step=1))
         run_sync(library.save("own", OWN, run="r", step=2))
     return tmp_path
-
-
-def call(home: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(build(), arguments, env={"SELFWIRE_HOME": str(home)})
 
 
 def test_a_bare_name_of_a_method_is_the_method(home: Path) -> None:
@@ -46,8 +41,8 @@ def test_team_and_at_mean_the_saved_team(home: Path, name: str) -> None:
 
 
 def test_two_saved_teams_at_once_are_refused(home: Path) -> None:
-    asked = call(home, "run", "own", "Who?", "--workflow", "hiva")
-    assert (asked.exit_code, "'own' names a saved team, and --workflow hiva another" in asked.stderr) == (2, True)
+    asked = call(home, "run", "own", "Who?", "--workflow", "hiva", code=2)
+    assert "'own' names a saved team, and --workflow hiva another" in asked.stderr
 
 
 def test_every_command_says_what_it_measures(home: Path) -> None:
@@ -64,8 +59,8 @@ def test_every_command_says_what_it_measures(home: Path) -> None:
         "archive",
         "--tasks",
         "1",
+        code=0,
     )
-    assert compared.exit_code == 0, compared.output
     lines = compared.stdout.splitlines()[1:6]
     assert lines[0].startswith("hiva: method hiva, its seed team ")
     assert lines[1:] == [
@@ -89,14 +84,13 @@ def test_every_command_says_what_it_measures(home: Path) -> None:
     ],
 )
 def test_where_a_saved_team_is_wanted_a_method_is_refused(home: Path, arguments: tuple[str, ...]) -> None:
-    result = call(home, *arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
+    result = call(home, *arguments, code=2)
+    assert result.stdout == ""
     assert "and a saved team is wanted here; a saved team of that name is team:" in result.stderr
 
 
 def test_a_team_that_is_saved_under_a_methods_name_is_told_how_it_is_called(home: Path) -> None:
     sizes = [option for name in ("train", "gate-size", "test", "batch") for option in (f"--{name}", "1")]
     result = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", "hiva", "--iterations", "1", *sizes)
-    assert result.exit_code == 0, result.output
     assert result.stdout.startswith(CLASH)
     assert "look at it with `selfwire show team:hiva`" in result.stdout

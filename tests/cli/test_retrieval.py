@@ -5,15 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from selfwire.cli.app import build
 from selfwire.evals.topology_metrics import RunMetrics
 from tests.benchmark_data import needs_data
-
-
-def invoked(home: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)})
+from tests.commands import call
 
 
 @pytest.fixture
@@ -31,8 +26,7 @@ def corpus(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("retriever", [(), ("--retriever", "dense"), ("--retriever", "hybrid")])
 def test_run_searches_a_corpus_of_the_users_own(tmp_path: Path, corpus: Path, retriever: tuple[str, ...]) -> None:
     asked = ("run", "hiva", "In which country is Vask?", "--corpus", str(corpus), *retriever, "--show")
-    result = invoked(tmp_path, *asked)
-    assert result.exit_code == 0, result.output
+    result = call(tmp_path, *asked)
     assert "[1] Vask Vask is a city in Prund." in result.stdout
 
 
@@ -51,50 +45,48 @@ def test_bad_corpora_and_retrievers_are_one_clear_message(
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"title": "a", "text": "b"}\n{"title": "a"}')
     files = {"CORPUS": str(corpus), "BAD": str(bad)}
-    result = invoked(tmp_path, "run", "hiva", "Who?", *(files.get(one, one) for one in arguments))
-    assert (result.exit_code, result.stdout) == (2, "")
+    result = call(tmp_path, "run", "hiva", "Who?", *(files.get(one, one) for one in arguments), code=2)
+    assert result.stdout == ""
     assert re.search(message, result.stderr)
 
 
 @needs_data
 def test_recall_tells_what_bm25_finds(tmp_path: Path) -> None:
-    told = invoked(tmp_path, "recall", "hotpotqa")
+    told = call(tmp_path, "recall", "hotpotqa")
     assert "recall@5 0.770 recall@10 0.910, answer@5 0.705 answer@10 0.853" in told.stdout
-    [as_json] = json.loads(invoked(tmp_path, "recall", "hotpotqa", "--json").stdout)["retrievers"]
+    [as_json] = json.loads(call(tmp_path, "recall", "hotpotqa", "--json").stdout)["retrievers"]
     assert (as_json["questions"], as_json["passages"]) == (100, 1000)
 
 
 @needs_data
 def test_eval_tells_official_measures_and_recall_beside_the_score(tmp_path: Path) -> None:
-    result = invoked(tmp_path, "eval", "direct", "--benchmark", "hotpotqa", "--tasks", "4")
-    assert result.exit_code == 0, result.output
+    result = call(tmp_path, "eval", "direct", "--benchmark", "hotpotqa", "--tasks", "4")
     assert re.search(r"^trivial baseline: em \d\.\d{3}, f1 \d\.\d{3}, accuracy \d\.\d{3}$", result.stdout, re.MULTILINE)
     assert re.search(r"^direct: em \d\.\d{3}, f1 \d\.\d{3}, accuracy \d\.\d{3}$", result.stdout, re.MULTILINE)
     assert "hotpotqa, bm25 over 1,000 passages, 100 questions: recall@5 0.770 recall@10 0.910" in result.stdout
 
 
 def test_recall_names_what_it_cannot_measure(tmp_path: Path) -> None:
-    assert "no multi-hop benchmark 'archive'" in invoked(tmp_path, "recall", "archive").stderr
+    assert "no multi-hop benchmark 'archive'" in call(tmp_path, "recall", "archive", code=2).stderr
 
 
 def test_measures_of_any_methods_run(tmp_path: Path) -> None:
     sizes = ("--iterations", "2", "--batch", "4", "--train", "8", "--gate", "off", "--test", "0", "--no-baselines")
-    begun = invoked(tmp_path, "evolve", "hiva", "--benchmark", "archive", *sizes)
-    assert begun.exit_code == 0, begun.output
+    begun = call(tmp_path, "evolve", "hiva", "--benchmark", "archive", *sizes)
     run = re.findall(r"run (hiva-archive-\w+):", begun.output)[0]
-    told = invoked(tmp_path, "measures", run, "--window", "4").stdout.splitlines()
+    told = call(tmp_path, "measures", run, "--window", "4").stdout.splitlines()
     assert told[0].split() == "queries entropy agents F1/|V| self-loops cycles diameter F1 tokens".split()
     assert [line.split()[:2] for line in told[1:5]] == [
         ["initial", "2"], ["exploration", "2"], ["refinement", "2"], ["optimization", "2"],
     ]  # fmt: skip
-    printed = json.loads(invoked(tmp_path, "measures", run, "--window", "4", "--json").stdout)
+    printed = json.loads(call(tmp_path, "measures", run, "--window", "4", "--json").stdout)
     found = RunMetrics.model_validate(printed["measures"])
     assert found.whole.queries == 8
     assert len(found.entropies) == 5
     assert found.whole.agents is not None
     assert found.whole.agents >= 2
-    curve = invoked(tmp_path, "measures", run, "--curve", "--window", "4")
+    curve = call(tmp_path, "measures", run, "--curve", "--window", "4")
     assert [line.split()[0] for line in curve.stdout.splitlines()[1:-1]] == list("12345678")
-    points = json.loads(invoked(tmp_path, "measures", run, "--curve", "--json").stdout)["curve"]
+    points = json.loads(call(tmp_path, "measures", run, "--curve", "--json").stdout)["curve"]
     assert points[-1]["window_score"] == pytest.approx(found.whole.f1)  # one trajectory per query, none failed
-    assert "no run 'r9'" in invoked(tmp_path, "measures", "r9").stderr
+    assert "no run 'r9'" in call(tmp_path, "measures", "r9", code=2).stderr

@@ -5,9 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from selfwire.cli.app import build
 from selfwire.cli.evaluate import get_router_config
 from selfwire.cli.options import parse_config_fields
 from selfwire.core.errors import ConfigError
@@ -25,13 +23,10 @@ from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.workflow_library import open_library
+from tests.commands import call
 
 EMBEDDER = HashingEmbedder()
 EVAL = ("--benchmark", "archive", "--tasks", "1", "--set", "stages=1", "--embedder", "hashing")
-
-
-def invoked(home: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(build(), [*arguments, "--home", str(home)])
 
 
 def seed(name: str) -> Workflow:
@@ -58,8 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_eval_takes_a_method_with_the_weights_of_a_saved_workflow(home: Path) -> None:
-    result = invoked(home, "eval", "evomas", "--weights", "pool", *EVAL)
-    assert result.exit_code == 0, result.output
+    result = call(home, "eval", "evomas", "--weights", "pool", *EVAL)
     assert re.search(r"^ ?pool  +\d\.\d\d \[", result.output, re.MULTILINE)
 
 
@@ -78,8 +72,8 @@ def test_weights_of_a_team_make_the_learned_router_its_own(home: Path) -> None:
     ],
 )
 def test_weights_that_are_none_are_one_clear_message(home: Path, target: str, ref: str, told: str) -> None:
-    result = invoked(home, "eval", target, "--weights", ref, *EVAL)
-    assert (result.exit_code, result.stdout) == (2, "")
+    result = call(home, "eval", target, "--weights", ref, *EVAL, code=2)
+    assert result.stdout == ""
     assert told in " ".join(result.stderr.split())
 
 
@@ -90,11 +84,10 @@ def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Pa
     work = ("--benchmark", "archive", "--embedder", "hashing")
     file = str(tmp_path / "other.json")
     for command in (("eval", file), ("train", "evomas", "--workflow", file)):
-        result = invoked(tmp_path / "new", *command, *work)
-        assert (result.exit_code, result.stdout) == (2, "")
+        result = call(tmp_path / "new", *command, *work, code=2)
+        assert result.stdout == ""
         assert re.search(r"another pool .*early_exit are missing or changed; .* set transfer to true", result.stderr)
-    other = invoked(home, "eval", "pool", "--benchmark", "archive", "--tasks", "1", "--embedder", "minilm")
-    assert other.exit_code == 2
+    other = call(home, "eval", "pool", "--benchmark", "archive", "--tasks", "1", "--embedder", "minilm", code=2)
     assert "the weights read vectors of hashing-384, not of" in other.stderr
     assert not (tmp_path / "new").exists()
 
@@ -115,7 +108,6 @@ def test_the_router_of_a_team_is_an_option(home: Path) -> None:
     with pytest.raises(ConfigError, match="--router says kabb, and --set router=learned; choose one"):
         parse_config_fields(["router=learned"], "kabb")
     asked = ("run", "hiva", "Who?", "--embedder", "hashing", "--workflow", "team", "--benchmark", "archive", "--router")
-    assert invoked(home, *asked, "learned").exit_code == 0
-    refused = invoked(home, *asked, "dice")
-    assert refused.exit_code == 2
+    call(home, *asked, "learned")
+    refused = call(home, *asked, "dice", code=2)
     assert "config of hiva: router: Input should be 'auto', 'kabb' or 'learned'" in refused.stderr

@@ -6,25 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from selfwire.cli.app import build
 from selfwire.cli.exit_codes import STOPPED, WRONG
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.runtime.metered import PROBE
+from tests.commands import call
 from tests.wire.server import Fault, WireServer
 
 QUESTION = "Who am I?"
 
 
-def ran(home: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(build(), ["run", *arguments], env={"SELFWIRE_HOME": str(home)})
-
-
 @pytest.mark.parametrize(("method", "calls"), [("tacomas", 7), ("dytopo", 5)])
 def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: Path, method: str, calls: int) -> None:
-    result = ran(tmp_path, method, QUESTION, "--budget-calls", str(calls))
-    assert result.exit_code == STOPPED
+    result = call(tmp_path, "run", method, QUESTION, "--budget-calls", str(calls), code=STOPPED)
     assert result.stdout.strip()
     assert "\nstopped; the answer is the best until then: budget exhausted" in result.stderr
     assert "resume" not in result.stderr
@@ -32,14 +27,13 @@ def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: P
 
 @pytest.mark.parametrize("method", ["hiva", "hera", "tacomas"])
 def test_a_run_that_is_stopped_before_there_is_an_answer_says_so(tmp_path: Path, method: str) -> None:
-    result = ran(tmp_path, method, QUESTION, "--budget-calls", "1")
-    assert (result.exit_code, result.stdout) == (STOPPED, "")
+    result = call(tmp_path, "run", method, QUESTION, "--budget-calls", "1", code=STOPPED)
+    assert result.stdout == ""
     assert "\nstopped, before there was any answer: budget exhausted" in result.stderr
 
 
 def test_show_tells_the_rounds_of_a_run_that_is_stopped(tmp_path: Path) -> None:
-    result = ran(tmp_path, "tacomas", QUESTION, "--budget-calls", "7", "--show")
-    assert result.exit_code == STOPPED
+    result = call(tmp_path, "run", "tacomas", QUESTION, "--budget-calls", "7", "--show", code=STOPPED)
     assert "round 1: " in result.stdout
     assert "ended: stopped; the answer is that of round 1" in result.stdout
 
@@ -50,8 +44,8 @@ def test_a_server_that_cannot_be_reached_stops_a_run_and_is_named(
 ) -> None:
     monkeypatch.setattr("asyncio.sleep", at_once)
     address = ("--model", "openai:mine", "--base-url", "http://me:secret@127.0.0.1:9/v1")
-    result = ran(tmp_path, method, QUESTION, *address, "--embedder", "hashing")
-    assert (result.exit_code, result.stdout) == (STOPPED, "")
+    result = call(tmp_path, "run", method, QUESTION, *address, "--embedder", "hashing", code=STOPPED)
+    assert result.stdout == ""
     assert "\nstopped, before there was any answer: openai:mine at http://127.0.0.1:9 failed" in result.stderr
     assert "it does not answer anything else either" in result.stderr
     assert "then try again" in result.stderr
@@ -64,8 +58,7 @@ async def at_once(seconds: float) -> None:
 
 def asked_of_the_archive(home: Path, method: str, *more: str) -> Result:
     [task] = load_benchmark("archive", size=20).splits(0, train=1, gate=0, test=0).train
-    result = ran(home, method, task.input, "--benchmark", "archive", "--show", *more)
-    assert result.exit_code == 0, result.output
+    result = call(home, "run", method, task.input, "--benchmark", "archive", "--show", *more)
     return result
 
 
@@ -88,7 +81,11 @@ def test_an_untrained_router_is_called_so(tmp_path: Path) -> None:
 
 
 def test_a_run_without_an_answer_prints_its_cost(tmp_path: Path) -> None:
-    assert re.search(r"^1 calls, [\d,]+ tokens", ran(tmp_path, "hiva", QUESTION, "--budget-calls", "1").stderr, re.M)
+    assert re.search(
+        r"^1 calls, [\d,]+ tokens",
+        call(tmp_path, "run", "hiva", QUESTION, "--budget-calls", "1", code=STOPPED).stderr,
+        re.M,
+    )
 
 
 def refuse_all_but_probes(body: dict[str, Any]) -> Fault | None:
@@ -98,8 +95,8 @@ def refuse_all_but_probes(body: dict[str, Any]) -> Fault | None:
 def test_an_agent_that_fails_leaves_no_answer_and_says_why(tmp_path: Path, wire_server: WireServer) -> None:
     wire_server.picky = refuse_all_but_probes
     address = ("--model", "openai:mine", "--base-url", wire_server.url, "--embedder", "hashing")
-    result = ran(tmp_path, "hiva", QUESTION, *address)
-    assert (result.exit_code, result.stdout) == (WRONG, "")
+    result = call(tmp_path, "run", "hiva", QUESTION, *address, code=WRONG)
+    assert result.stdout == ""
     asked, spent, error = result.stderr.splitlines()
     assert asked == "method hiva, its seed team"
     assert spent.startswith("1 calls, ")
@@ -108,17 +105,16 @@ def test_an_agent_that_fails_leaves_no_answer_and_says_why(tmp_path: Path, wire_
 
 
 def test_the_offline_model_says_which_questions_it_knows_and_its_example_works(tmp_path: Path) -> None:
-    result = ran(tmp_path, "hiva", "What is the capital of France?")
-    assert result.exit_code == 0
+    result = call(tmp_path, "run", "hiva", "What is the capital of France?")
     told = result.stderr
     assert "selfwire run hiva 'What is the capital of France?' --model openai:gpt-4o-mini" in told
     [example] = re.findall(r'generated benchmarks: selfwire (run hiva ".*" --benchmark archive)$', told, re.M)
-    example = ran(tmp_path, *shlex.split(example)[1:])
+    example = call(tmp_path, "run", *shlex.split(example)[1:])
     assert "Answer: Paula Boubrur" in example.stdout
     assert "offline model answers only" not in example.stderr
 
 
 def test_a_method_that_asks_often_says_so_first(tmp_path: Path) -> None:
-    told = ran(tmp_path, "tacomas", QUESTION, "--budget-calls", "2").stderr
+    told = call(tmp_path, "run", "tacomas", QUESTION, "--budget-calls", "2", code=STOPPED).stderr
     assert re.search(r"^tacomas makes about \d\d model calls for one question; --budget-calls N", told, re.M)
-    assert "model calls for one question" not in ran(tmp_path, "hiva", QUESTION, "--budget-calls", "2").stderr
+    assert "model calls for one question" not in call(tmp_path, "run", "hiva", QUESTION, "--budget-calls", "2").stderr

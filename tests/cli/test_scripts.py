@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from selfwire.cli.app import build
 from selfwire.cli.commands import COMMANDS
 from selfwire.cli.config_file import list_commands
 from selfwire.cli.exit_codes import FAILED, STOPPED, WRONG
 from selfwire.runs.run_record import get_version
+from tests.commands import call
 from tests.wire.server import Fault, WireServer
 
 SIZES = ("--iterations", "1", "--batch", "1", "--train", "2", "--gate-size", "1", "--test", "2", "--gate-tasks", "1")
@@ -22,12 +21,6 @@ SIZES = ("--iterations", "1", "--batch", "1", "--train", "2", "--gate-size", "1"
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
-
-
-def call(home: Path, *arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(build(), arguments, env={"SELFWIRE_HOME": str(home)})
-    assert result.exit_code == code, result.output
-    return result
 
 
 def call_for_json(home: Path, *arguments: str, code: int = 0) -> Any:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.cli.exit_codes import WRONG
 from selfwire.cli.selection_plot import WIDTH, draw_bar, draw_selection, write_svg
 from selfwire.core.errors import ConfigError
@@ -16,6 +14,7 @@ from selfwire.graphs.trained_router.probing import Selection
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.cli.test_run import refuse_all_but_probes
+from tests.commands import call
 from tests.graphs.test_learned_router import team
 from tests.wire.server import WireServer
 
@@ -46,18 +45,14 @@ def test_the_picture_names_the_most_probable_and_the_drawn(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) -> None:
-    runner, home = CliRunner(), ["--home", str(tmp_path)]
     small = ["--updates", "2", "--batch", "8", "--train", "4", "--test", "2", "--checkpoint-every", "1"]
-    trained = runner.invoke(build(), ["train", "evomas", "--benchmark", "archive", *small, *home])
-    assert trained.exit_code == 0, trained.output
+    trained = call(tmp_path, "train", "evomas", "--benchmark", "archive", *small)
     assert "update 2/2: reward" in trained.output
     assert "untrained" in trained.output
     told = ["--training", "--data", str(tmp_path / "p.json"), "--svg", str(tmp_path / "p.svg")]
-    shown = runner.invoke(build(), ["selection", "evomas-archive", "Who?", "--benchmark", "archive", *told, *home])
-    assert shown.exit_code == 0, shown.output
+    call(tmp_path, "selection", "evomas-archive", "Who?", "--benchmark", "archive", *told)
     unwritten = ["--data", str(tmp_path / "none" / "p.json"), "--set", "stages=1", "--benchmark", "archive"]
-    refused = runner.invoke(build(), ["selection", "evomas-archive", "Who?", *unwritten, *home])
-    assert refused.exit_code == 2, refused.output
+    refused = call(tmp_path, "selection", "evomas-archive", "Who?", *unwritten, code=WRONG)
     assert "the probabilities cannot be written to" in refused.output
     versions = json.loads((tmp_path / "p.json").read_text())
     assert [name.rpartition(".")[2] for name in versions] == ["1", "2"]
@@ -69,9 +64,8 @@ def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) 
 def test_the_router_of_any_method_is_shown(tmp_path: Path) -> None:
     with open_library(tmp_path) as library:
         run_sync(library.save("team", team(), run="r", step=1))
-    told = ["--training", "--embedder", "hashing", "--data", str(tmp_path / "p.json"), "--home", str(tmp_path)]
-    shown = CliRunner().invoke(build(), ["selection", "team", "How deep is the sea?", *told])
-    assert shown.exit_code == 0, shown.output
+    told = ["--training", "--embedder", "hashing", "--data", str(tmp_path / "p.json")]
+    call(tmp_path, "selection", "team", "How deep is the sea?", *told)
     [[one]] = json.loads((tmp_path / "p.json").read_text()).values()
     assert one["probabilities"].keys() == {"fish", "wood"}
     assert one["probabilities"]["fish"] > one["probabilities"]["wood"]
@@ -81,15 +75,13 @@ def test_a_run_that_fails_before_anything_is_chosen_says_why(tmp_path: Path, wir
     with open_library(tmp_path) as library:
         run_sync(library.save("team", team(), run="r", step=1))
     wire_server.picky = refuse_all_but_probes
-    told = ["--model", "openai:mine", "--base-url", wire_server.url, "--embedder", "hashing", "--home", str(tmp_path)]
-    done = CliRunner().invoke(build(), ["selection", "team", "How deep is the sea?", *told])
-    assert done.exit_code == WRONG
+    told = ["--model", "openai:mine", "--base-url", wire_server.url, "--embedder", "hashing"]
+    done = call(tmp_path, "selection", "team", "How deep is the sea?", *told, code=WRONG)
     assert done.stderr.startswith("error: the run ended before anything was chosen: ")
     assert "no such luck" in done.stderr
 
 
 def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
-    runner, home = CliRunner(), ["--home", str(tmp_path)]
     for arguments, told in (
         (["train", "dytopo", "--benchmark", "archive"], "dytopo has no router to train"),
         (["train", "evomas"], "train needs a method and --benchmark"),
@@ -105,7 +97,5 @@ def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=0"], "mass"),
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=1.5"], "mass"),
     ):
-        done = runner.invoke(build(), [*arguments, *home])
-        assert done.exit_code == 2, done.output
-        assert told in done.output
+        assert told in call(tmp_path, *arguments, "--home", str(tmp_path), code=WRONG).output
     assert not list(tmp_path.iterdir())

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from selfwire.cli.app import build
 from selfwire.cli.exit_codes import FAILED, STOPPED, WRONG
+from tests.commands import call
 from tests.wire.server import Body, Fault, WireServer, text
 
 ROWS = "frage,question,answer\n" + "".join(f"x,What is {n} plus 1?,{n + 1}\n" for n in range(24))
@@ -23,12 +23,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("q.csv").write_text(ROWS, encoding="utf-8")
     return tmp_path / "home"
-
-
-def call(home: Path, *words: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(build(), words, env={"SELFWIRE_HOME": str(home)})
-    assert result.exit_code == code, result.output
-    return result
 
 
 def refusing(pick: Callable[[Body], Fault | None]) -> WireServer:

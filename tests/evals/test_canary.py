@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from langchain_core.tracers.context import collect_runs
 from langchain_core.tracers.schemas import Run
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.cli.progress import EvolutionProgress
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
@@ -25,6 +23,7 @@ from selfwire.graphs.evolution.graph import Event
 from selfwire.runs import evolution
 from selfwire.runtime.models import make_chat_model
 from tests import kills
+from tests.commands import call
 from tests.wire.server import WireServer, served
 
 pytestmark = pytest.mark.slow
@@ -110,12 +109,10 @@ def test_a_planted_reference_appears_nowhere(
 
     monkeypatch.setattr(evolution, "load_benchmark", loaded)
     monkeypatch.setattr(EvolutionProgress, "__call__", heard)
-    monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path))
     with WireServer(served(make_chat_model("offline"))) as server, collect_runs() as traces:
         arguments = [name if word == "archive" else word for word in kills.beginning(server, kills.TINY, method)]
-        called = CliRunner().invoke(build(), arguments, catch_exceptions=False)
+        called = call(tmp_path, *arguments)
         asked = [json.dumps(one.body) for one in server.asked]
-    assert called.exit_code == 0, called.output
     places = {
         "requests": asked,
         "events": events,

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
 from selfwire.evals.own_data import hub
 from selfwire.evals.own_data.fields import OwnData
 from selfwire.evals.own_data.hub import find_place
 from selfwire.evals.own_data.tasks import read_tasks, resolve_name
+from tests.commands import call
 from tests.evals.test_own_data import table
 from tests.wire.hub_server import HubServer, get_commit
 
@@ -156,8 +155,6 @@ def test_paths_tell_config_and_split(path: str, place: tuple[str, str] | None) -
 
 
 def test_a_method_is_measured_on_a_data_set(server: HubServer, tmp_path: Path) -> None:
-    given = ["eval", "single", "--benchmark", "hf:ada/plain", "--grader", "numeric", "--home", str(tmp_path / "home")]
-    called = CliRunner().invoke(build(), given, catch_exceptions=False)
-    assert called.exit_code == 0, called.output
+    called = call(tmp_path / "home", "eval", "single", "--benchmark", "hf:ada/plain", "--grader", "numeric")
     assert "run eval-plain-" in called.stdout
     assert "fewer tasks than usual: --tasks 1 (not 100)" in called.stderr

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
-from selfwire.cli.app import build
 from selfwire.core.agent import Agent
 from selfwire.core.protocols import RouterInput
 from selfwire.core.scope import Scope
@@ -47,6 +45,7 @@ from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.team import run_team
 from selfwire.runtime.embeddings import HashingEmbedder
+from tests.commands import call
 
 SMALL = BranchingParameters(known=20, new=10)
 SCALE = Scale("score", "chance", "oracle", "full", tasks=10)
@@ -138,23 +137,18 @@ def test_the_command_runs_a_world_keeps_its_rows_and_refuses_what_it_would_not_u
     monkeypatch.setattr(kabb, "WORLD", World(study, partial(run_seed, study), SCALE, (), format_tables))
     out = tmp_path / "rows.jsonl"
 
-    def invoke(*arguments: str) -> Result:
-        return CliRunner().invoke(build(), ["ablate", "hiva", "--world", *arguments])
-
+    ablate = partial(call, tmp_path, "ablate", "hiva", "--world")
     wanted = ("kabb", "--seeds", "2", "--workers", "1", "--out", str(out))
-    first = invoke(*wanted)
-    assert first.exit_code == 0, first.output
-    assert "| KABB w/o knowledge distance |" in first.stdout
+    assert "| KABB w/o knowledge distance |" in ablate(*wanted).stdout
     assert len(out.read_text().splitlines()) == 2
-    assert "2 seeds, 2 of them done" in invoke(*wanted).stderr
+    assert "2 seeds, 2 of them done" in ablate(*wanted).stderr
     for wrong, said in (
         (("nowhere",), "has no world 'nowhere'; it has kabb"),
         (("kabb", "--iterations", "3"), "--iterations would do nothing"),
         (("kabb", "--seeds", "1"), "--seeds 2 or more"),
     ):
-        refused = invoke(*wrong)
-        assert (refused.exit_code, said in refused.stderr) == (2, True), refused.output
-    assert "hera has no world" in CliRunner().invoke(build(), ["ablate", "hera", "--world", "kabb"]).stderr
+        assert said in ablate(*wrong, code=2).stderr
+    assert "hera has no world" in call(tmp_path, "ablate", "hera", "--world", "kabb", code=2).stderr
 
 
 def test_gains_are_paired_by_seed_and_measured_on_what_was_possible() -> None:

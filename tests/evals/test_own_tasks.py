@@ -5,15 +5,15 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from selfwire.cli.app import build
 from selfwire.graphs.trajectory_notes import get_trajectories_note
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
 from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
 from tests import kills
+from tests.commands import call
 
 GRADERS = '''
 """Graders of one's own."""
@@ -47,9 +47,8 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def evolve(home: Path, tasks: Path, grader: str, *more: str) -> Result:
-    arguments = ["evolve", "hiva", "--benchmark", str(tasks), "--grader", grader, *SMALL, *more]
-    return CliRunner().invoke(build(), arguments, env={"SELFWIRE_HOME": str(home)}, catch_exceptions=False)
+def evolve(home: Path, tasks: Path, grader: str, code: int = 0) -> Result:
+    return call(home, "evolve", "hiva", "--benchmark", str(tasks), "--grader", grader, *SMALL, code=code)
 
 
 def errors(home: Path, side: str) -> dict[str, str | None]:
@@ -66,15 +65,13 @@ def errors(home: Path, side: str) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("grader", ["exact", "em", "f1", "contains", "numeric", "graders_of_mine:lenient"])
 def test_own_tasks_with_every_kind_of_grader(tmp_path: Path, tasks: Path, grader: str) -> None:
-    called = evolve(tmp_path / "home", tasks, grader)
-    assert called.exit_code == 0, called.output
+    evolve(tmp_path / "home", tasks, grader)
     assert kills.run_of(tmp_path / "home").startswith("hiva-sums-of-mine-")
     assert set(errors(tmp_path / "home", "after").values()) == {None}
 
 
 def test_tasks_that_a_grader_cannot_grade_are_errors_apart(tmp_path: Path, tasks: Path) -> None:
     called = evolve(tmp_path / "home", tasks, "graders_of_mine:moody")
-    assert called.exit_code == 0, called.output
     found = {task: told for task, told in errors(tmp_path / "home", "after").items() if told}
     lost = [task for task in errors(tmp_path / "home", "after") if task.endswith(("3", "7"))]
     assert lost  # the split holds such tasks, or this test says nothing
@@ -86,21 +83,17 @@ def test_tasks_that_a_grader_cannot_grade_are_errors_apart(tmp_path: Path, tasks
 
 
 def test_a_grader_that_grades_nothing_stops_the_run(tmp_path: Path, tasks: Path) -> None:
-    called = evolve(tmp_path / "home", tasks, "graders_of_mine:broken")
-    assert called.exit_code == 3
+    called = evolve(tmp_path / "home", tasks, "graders_of_mine:broken", code=3)
     assert "OSError('the disk is full')" in called.stderr
     assert f"go on with: selfwire evolve --resume {kills.run_of(tmp_path / 'home')}" in called.stdout
 
 
 def test_a_few_tasks_are_enough_and_what_cannot_be_had_is_said(tmp_path: Path, tasks: Path) -> None:
     given = ["evolve", "hiva", "--benchmark", str(tasks), "--grader", "numeric", "--iterations", "1", "--no-baselines"]
-    home = ["--home", str(tmp_path / "home")]
-    called = CliRunner().invoke(build(), [*given, *home], catch_exceptions=False)
-    assert called.exit_code == 0, called.output
+    called = call(tmp_path / "home", *given)
     assert "there are fewer tasks than usual: --train 6 (not 60), --gate-size 6 (not 60), --test 6" in called.stderr
     assert len(errors(tmp_path / "home", "after")) == 6
-    refused = CliRunner().invoke(build(), [*given, *home, "--test", "15"])
-    assert refused.exit_code == 2
+    refused = call(tmp_path / "home", *given, "--test", "15", code=2)
     assert "--test 15: there are not so many tasks; it can be 12 at most beside --train 4, --gate" in refused.stderr
 
 
@@ -110,16 +103,12 @@ def test_fields_are_named_on_the_command_line(tmp_path: Path, tasks: Path) -> No
     named.write_text(
         "".join(f"{one['input']},{one['reference']}\n" for one in [{"input": "q", "reference": "a"}, *rows])
     )
-    given = ["eval", "single", "--benchmark", str(named), "--grader", "numeric", "--home", str(tmp_path / "home")]
-    called = CliRunner().invoke(
-        build(), [*given, "--input-field", "q", "--reference-field", "a"], catch_exceptions=False
-    )
-    assert called.exit_code == 0, called.output
+    given = ["eval", "single", "--benchmark", str(named), "--grader", "numeric"]
+    called = call(tmp_path, *given, "--input-field", "q", "--reference-field", "a")
     assert "sums.csv: question from 'q', reference from 'a'" in called.stdout
-    refused = CliRunner().invoke(build(), given)
-    assert refused.exit_code == 2
+    refused = call(tmp_path, *given, code=2)
     assert "sums.csv, line 2: no field has a usual name for a question" in refused.stderr
-    refused = CliRunner().invoke(build(), ["eval", "single", "--benchmark", "archive", "--input-field", "q"])
+    refused = call(tmp_path, "eval", "single", "--benchmark", "archive", "--input-field", "q", code=2)
     assert "--input-field, --reference-field and --data-split are for tasks of your own" in refused.stderr
 
 
@@ -146,8 +135,7 @@ def test_an_ablation_takes_a_grader_and_fields_too(
     named.write_text("q,a\n" + "".join(f"{n} + {n}?,{2 * n}\n" for n in range(20)))
     given = ["ablate", "dytopo", "--benchmark", str(named), "--input-field", "q", "--grader", "graders_of_mine:lenient"]
     small = ["--variants", "single-turn", "--seeds", "1", "--test", "2", "--workers", "1"]
-    called = CliRunner().invoke(build(), [*given, *small], catch_exceptions=False)
-    assert called.exit_code == 0, called.output
+    called = call(tmp_path, *given, *small)
     assert (
         "question from 'q', no reference (--reference-field names one); guessed, --reference-field says"
         in called.stderr

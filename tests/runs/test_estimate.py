@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.call_estimates import CallEstimate
 from selfwire.graphs.evolution.config import EvolutionConfig
@@ -19,6 +17,7 @@ from selfwire.runs.evaluation.lifecycle import start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evolution import start_evolution
 from selfwire.runs.requests import EvolveRequest, Sizes
+from tests.commands import call
 
 
 def evolution(method: str, **config: Any) -> EvolveRequest:
@@ -89,11 +88,10 @@ KEYLESS = (
 def test_a_dry_run_needs_no_key(command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     asked = [*command, "--benchmark", "archive", "--model", "openai:gpt-4o-mini", "--dry-run"]
-    result = CliRunner().invoke(build(), asked, env={"SELFWIRE_HOME": str(tmp_path / "home")})
-    assert result.exit_code == 0, result.output
+    result = call(tmp_path / "home", *asked)
     assert "dollars: about $" in result.stdout
     assert not (tmp_path / "home").exists()
-    wrong = CliRunner().invoke(build(), [*asked[:-2], "gpt", "--dry-run"])
+    wrong = call(tmp_path, *asked[:-2], "gpt", "--dry-run", code=2)
     assert "unknown model 'gpt'" in wrong.stderr
 
 

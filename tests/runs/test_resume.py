@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-from typer.testing import Result as Called
+from typer.testing import Result
 
-from selfwire.cli.app import build
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
 from tests import kills, processes
+from tests.commands import call
 from tests.wire.server import Body, Fault, WireServer, broken, hanging, refused, served
 
 pytestmark = pytest.mark.slow
@@ -41,18 +40,13 @@ def whole(server: WireServer, tmp_path_factory: pytest.TempPathFactory) -> tuple
     """The evolution that nothing disturbs: its result, its requests and its home."""
     home = tmp_path_factory.mktemp("whole")
     before = len(server.asked)
-    assert call(home, *kills.beginning(server, kills.TINY)).exit_code == 0
+    call(home, *kills.beginning(server, kills.TINY))
     return asyncio.run(kills.result(home)), len(server.asked) - before, home
 
 
-def call(home: Path, *arguments: str) -> Called:
-    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)}, catch_exceptions=False)
-
-
-def stopped(home: Path, *arguments: str) -> Called:
+def stopped(home: Path, *arguments: str) -> Result:
     """A call that ends early and says how to go on, with nothing learned or scored that is not so in the end."""
-    called = call(home, *arguments)
-    assert called.exit_code == 3, called.output
+    called = call(home, *arguments, code=3)
     assert called.stderr.startswith("stopped: ")
     assert f"go on with: selfwire evolve --resume {kills.run_of(home)}" in called.stdout
     return called
@@ -90,7 +84,7 @@ def test_an_outage_in_whatever_phase_teaches_nothing_and_loses_nothing(
     begins(tmp_path, expected)
     stopped(tmp_path, *kills.resumption(tmp_path))  # it is still down
     server.always = None
-    assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
+    call(tmp_path, *kills.resumption(tmp_path))
     assert asyncio.run(kills.result(tmp_path)) == expected
 
 
@@ -104,7 +98,7 @@ def test_a_key_that_is_refused_and_a_provider_that_hangs(
     stopped(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--timeout", "2")
     begins(tmp_path, expected)
     server.always = None
-    assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
+    call(tmp_path, *kills.resumption(tmp_path))
     assert asyncio.run(kills.result(tmp_path)) == expected
 
 
@@ -117,7 +111,7 @@ def test_a_server_that_goes_away_and_comes_back(whole: tuple[kills.Result, int, 
         leaving.join()
     begins(tmp_path, expected)
     with WireServer(served(make_chat_model("offline")), port=first.port):
-        assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
+        call(tmp_path, *kills.resumption(tmp_path))
     assert asyncio.run(kills.result(tmp_path)) == expected
 
 
@@ -145,7 +139,6 @@ def test_single_tasks_that_fail_are_left_out_in_pairs_and_counted_apart(
     questions = [asyncio.run(kills.questions(home, f"trajectories/{place}")) for place in places]
     server.picky = about(*(next(iter(found.values())) for found in questions))
     called = call(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES)
-    assert called.exit_code == 0, called.output
     found = asyncio.run(kills.result(tmp_path))
     for scores in found.scores.values():
         assert [score is None for score in scores.values()] == [True, False, False, False]
@@ -168,8 +161,7 @@ def test_a_profile_that_fails_while_learning_stops_nothing(server: WireServer, t
         return broken()
 
     server.picky = fault
-    called = call(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--set", "kabb=false")
-    assert called.exit_code == 0, called.output
+    call(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--set", "kabb=false")
     assert failed
 
 
@@ -185,7 +177,7 @@ def test_a_budget_of_calls_is_raised_on_resume(
     stopped(tmp_path, *kills.resumption(tmp_path))
     stopped(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "80")
     assert len(server.asked) == asked
-    assert call(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "2000").exit_code == 0
+    call(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "2000")
     assert asyncio.run(kills.result(tmp_path)) == expected
 
 
@@ -198,12 +190,12 @@ def test_a_seed_team_is_the_one_of_the_start_though_its_name_means_another_by_no
         home.mkdir()
         shutil.copy(whole[2] / "library.sqlite", home)
     before = len(server.asked)
-    assert call(homes[0], *given).exit_code == 0
+    call(homes[0], *given)
     server.faults.extend([Fault()] * int(0.8 * (len(server.asked) - before)))
     server.always = broken()
     assert "iteration 1/1" in stopped(homes[1], *given).stdout  # what it has saved has moved the name
     server.always = None
-    assert call(homes[1], *kills.resumption(homes[1])).exit_code == 0
+    call(homes[1], *kills.resumption(homes[1]))
     expected, found = (asyncio.run(kills.result(home)) for home in homes)
     assert found == expected
 
@@ -220,7 +212,7 @@ def test_a_budget_of_seconds_cuts_off_what_hangs_and_outlasts_a_stop(
     asked = len(server.asked)
     stopped(tmp_path, *kills.resumption(tmp_path))
     assert len(server.asked) == asked
-    assert call(tmp_path, *kills.resumption(tmp_path), "--budget-seconds", "6000").exit_code == 0
+    call(tmp_path, *kills.resumption(tmp_path), "--budget-seconds", "6000")
     assert asyncio.run(kills.result(tmp_path)) == expected
 
 
@@ -243,5 +235,5 @@ def test_ctrl_c_cancels_requests_and_says_how_to_go_on(
         time.sleep(0.01)
     assert server.cancelled > cancelled
     server.always = None
-    assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
+    call(tmp_path, *kills.resumption(tmp_path))
     assert asyncio.run(kills.result(tmp_path)) == expected

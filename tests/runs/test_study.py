@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.core.errors import BudgetError, ConfigError, ModelError
 from selfwire.core.trajectory import DecisionCount
 from selfwire.graphs.method_registry import describe_method
@@ -24,6 +22,7 @@ from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.versions import Version
+from tests.commands import call
 from tests.evolvers.hiva.doubles import team
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
@@ -372,8 +371,7 @@ def test_the_table_of_a_method_that_does_not_evolve_pairs_the_seeds_too() -> Non
 
 def test_the_command_refuses_an_unknown_variant_and_writes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
-    result = CliRunner().invoke(build(), ["ablate", "hiva", "--variants", "full,none", "--out", str(out)])
-    assert result.exit_code == 2
+    result = call(tmp_path, "ablate", "hiva", "--variants", "full,none", "--out", str(out), code=2)
     assert "unknown variant 'none'" in result.stderr
     assert not out.exists()
 
@@ -389,8 +387,7 @@ def test_a_dry_run_adds_up_all_runs_and_writes_nothing(
     whole = estimate_ablation(both)
     assert whole.high.calls == 3 * (estimate_ablation(one).high.calls + estimate_ablation(other).high.calls) > 0
     assert whole.low.calls < whole.high.calls
-    result = CliRunner().invoke(build(), ["ablate", method, "--seeds", "3", "--dry-run"])
-    assert result.exit_code == 0, result.output
+    result = call(tmp_path, "ablate", method, "--seeds", "3", "--dry-run")
     assert result.output.startswith(f"dry run of {len(one.known)} variants of {method} on archive, 3 seeds each: ")
     assert list(tmp_path.iterdir()) == []
 

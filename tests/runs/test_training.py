@@ -7,9 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.cli.exit_codes import STOPPED
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
@@ -23,6 +21,7 @@ from selfwire.runs.training import OpenTraining, resume_training, start_training
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
+from tests.commands import call
 
 
 def request(seed_team: str | None = None, tasks: int = 4, **fields: Any) -> EvolveRequest:
@@ -157,10 +156,7 @@ def test_a_run_of_another_command_is_not_taken_for_a_training(tmp_path: Path) ->
 
 def test_a_budget_below_a_share_is_spent_and_what_was_run_is_listed(tmp_path: Path) -> None:
     options = "--updates 1 --batch 4 --train 4 --test 2 --set stages=1 --embedder hashing --budget-calls 30".split()
-    called = CliRunner().invoke(
-        build(), ["train", "evomas", "--benchmark", "archive", *options, "--home", str(tmp_path)]
-    )
-    assert called.exit_code == STOPPED
+    called = call(tmp_path, "train", "evomas", "--benchmark", "archive", *options, code=STOPPED)
     [spent] = re.findall(r"spent: (\d+) calls", called.output)
     assert 20 <= int(spent) <= 30
     assert "--calls-per-task" not in called.output
@@ -169,12 +165,10 @@ def test_a_budget_below_a_share_is_spent_and_what_was_run_is_listed(tmp_path: Pa
 @pytest.mark.slow
 def test_show_lists_the_places_of_a_training_and_runs_says_that_it_is_finished(tmp_path: Path) -> None:
     options = "--updates 1 --batch 4 --train 4 --test 2 --set stages=1 --embedder hashing --budget-calls 9000".split()
-    home = ("--home", str(tmp_path))
-    called = CliRunner().invoke(build(), ["train", "evomas", "--benchmark", "archive", *options, *home])
-    assert called.exit_code == 0, called.output
+    call(tmp_path, "train", "evomas", "--benchmark", "archive", *options)
     [run] = (tmp_path / "runs").iterdir()
-    listed = CliRunner().invoke(build(), ["show", run.name, *home]).output
+    listed = call(tmp_path, "show", run.name).output
     assert [line for line in listed.splitlines() if not line.startswith(" ")] == [
         *("0/train", "0/test-random", "0/test-trained", "0/test-untrained")
     ]
-    assert " finished " in CliRunner().invoke(build(), ["runs", *home]).output
+    assert " finished " in call(tmp_path, "runs").output

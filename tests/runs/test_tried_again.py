@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.evolution import splits
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runtime.models import make_chat_model
+from tests.commands import call
 from tests.wire.server import WireServer, refused, served
 
 SIZES = ("--train", "2", "--batch", "2", "--gate", "off", "--gate-size", "0", "--test", "4", "--iterations", "1")
@@ -26,9 +25,7 @@ def test_resuming_a_finished_evolution_tries_its_failed_test_tasks_again(tmp_pat
         return any(victim in str(message["content"]) for message in body["messages"])
 
     def called(*arguments: str) -> str:
-        result = CliRunner().invoke(build(), ["evolve", *arguments], env={"SELFWIRE_HOME": str(tmp_path)})
-        assert result.exit_code == 0, result.output
-        return result.stdout
+        return call(tmp_path, "evolve", *arguments).stdout
 
     with WireServer(served(make_chat_model("offline"))) as server:
         server.picky = lambda body: refused() if concerned(body) else None

@@ -6,9 +6,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner, Result
-
-from selfwire.cli.app import build
 from selfwire.evals.evaluation.rows import TaskRow, read_results
 from selfwire.runs.evaluation.lifecycle import start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
@@ -36,10 +33,6 @@ def read_rows(path: Path) -> dict[str, dict[str, TaskRow]]:
 
 def comparable(rows: dict[str, dict[str, TaskRow]]) -> dict[str, list[TaskRow]]:
     return {name: [one.replace(seconds=0, trajectory="") for one in of.values()] for name, of in rows.items()}
-
-
-def call(home: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)})
 
 
 def task_file(folder: Path, references: Sequence[str]) -> str:

@@ -9,8 +9,8 @@ import pytest
 from selfwire.runs.evaluation.lifecycle import start_evaluation
 from selfwire.runs.langsmith import run_as_experiments, upload_if_requested
 from selfwire.runtime.sync import run_sync
+from tests.commands import call
 from tests.evals.langsmith.asking import (
-    call,
     comparable,
     metadata,
     read_rows,
@@ -32,8 +32,7 @@ def tokens(run: Row) -> int:
 def test_an_experiment_is_uploaded_whole(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     server = langsmith_server
     asked = ("eval", "hiva", "--benchmark", "archive", "--tasks", "4", "--seed", "3", "--budget-calls", "400")
-    done = call(tmp_path, *asked, "--langsmith")
-    assert done.exit_code == 0, done.output
+    call(tmp_path, *asked, "--langsmith")
     (folder,) = (tmp_path / "runs").iterdir()
     rows = read_rows(folder / "results.jsonl")["hiva"]
 
@@ -168,13 +167,11 @@ def test_equal_tasks_are_one_dataset_that_is_completed(langsmith_server: LangSmi
 
 def test_a_resumed_run_goes_on_with_its_experiment(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     asked = ("eval", "hiva", "--benchmark", "archive", "--tasks", "6", "--langsmith", "--concurrency", "2")
-    stopped = call(tmp_path, *asked, "--budget-calls", "12", "--calls-per-task", "6")
-    assert stopped.exit_code == 3, stopped.output
+    call(tmp_path, *asked, "--budget-calls", "12", "--calls-per-task", "6", code=3)
     (session,) = langsmith_server.sessions.values()
     before = len({told["run_id"] for told in langsmith_server.feedback})
     assert 0 < before < 6
-    again = call(tmp_path, "eval", "--resume", session["name"].removesuffix("-hiva"), "--budget-calls", "500")
-    assert again.exit_code == 0, again.output
+    call(tmp_path, "eval", "--resume", session["name"].removesuffix("-hiva"), "--budget-calls", "500")
     assert len(langsmith_server.sessions) == 1
     scores = [told for told in langsmith_server.feedback if told["key"] == "score"]
     assert len(scores) == len({told["run_id"] for told in scores}) == 6
@@ -200,8 +197,7 @@ def test_a_missing_langsmith_is_one_line(
     with LangSmithServer(key="right") as server:
         if endpoint:
             monkeypatch.setenv("LANGSMITH_ENDPOINT", server.url if endpoint == "recorder" else endpoint)
-        refused = call(tmp_path, "eval", "hiva", "--benchmark", "archive", "--tasks", "2", "--langsmith")
-    assert refused.exit_code == 2, refused.output
+        refused = call(tmp_path, "eval", "hiva", "--benchmark", "archive", "--tasks", "2", "--langsmith", code=2)
     assert words in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert (tmp_path / "runs").exists() == (endpoint is not None)  # a run that can be resumed, once it is mended
@@ -223,8 +219,7 @@ def test_a_lost_langsmith_costs_no_results(
 
 
 def test_references_are_uploaded_with_langsmith_or_not_at_all(tmp_path: Path) -> None:
-    refused = call(tmp_path, "eval", "hiva", "--benchmark", "archive", "--upload-references")
-    assert refused.exit_code == 2
+    refused = call(tmp_path, "eval", "hiva", "--benchmark", "archive", "--upload-references", code=2)
     assert "--upload-references says what --langsmith uploads" in refused.stderr
 
 
@@ -241,8 +236,7 @@ def test_the_evaluation_says_where_it_is_found(langsmith_server: LangSmithServer
 
 def test_contestants_are_experiments_on_one_dataset(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     asked = ("compare", "dytopo", "single", "--benchmark", "archive", "--tasks", "3", "--calls-per-task", "12")
-    done = call(tmp_path, *asked, "--langsmith")
-    assert done.exit_code == 0, done.output
+    call(tmp_path, *asked, "--langsmith")
     (folder,) = (tmp_path / "runs").iterdir()
     rows = read_rows(folder / "results.jsonl")
     (dataset,) = langsmith_server.datasets.values()

@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from selfwire.cli.app import build
 from selfwire.cli.compare import parse_contestants
 from selfwire.cli.exit_codes import STOPPED
 from selfwire.core.budget import Budget
@@ -21,21 +20,18 @@ from selfwire.runs.evaluation.pre_evolution import compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.report import STAMP
+from tests.commands import call
 
 SIZES = ("--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
 
 
-def call(home: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)})
-
-
-def compared(home: Path, *arguments: str) -> Result:
-    return call(home, "compare", *arguments, "--benchmark", "archive", "--tasks", "5", "--out", str(home / "o.jsonl"))
+def compared(home: Path, *arguments: str, code: int = 0) -> Result:
+    usual = ("--benchmark", "archive", "--tasks", "5", "--out", str(home / "o.jsonl"))
+    return call(home, "compare", *arguments, *usual, code=code)
 
 
 def test_all_run_on_the_same_tasks_under_one_cap_and_differ_from_the_chosen_one(tmp_path: Path) -> None:
     result = compared(tmp_path, "dytopo", "single", "cot", "--calls-per-task", "9", "--against", "cot")
-    assert result.exit_code == 0, result.output
     header, rows = read_results(tmp_path / "o.jsonl")
     assert [one.name for one in header.contestants] == ["trivial", "dytopo", "single", "cot"]
     tasks = [[row.task for row in rows if row.target == one.name] for one in header.contestants]
@@ -48,7 +44,7 @@ def test_all_run_on_the_same_tasks_under_one_cap_and_differ_from_the_chosen_one(
 
 
 def test_a_method_in_rounds_gives_the_answer_of_the_rounds_that_its_calls_sufficed_for(tmp_path: Path) -> None:
-    assert compared(tmp_path, "dytopo", "--calls-per-task", "12").exit_code == 0
+    compared(tmp_path, "dytopo", "--calls-per-task", "12")
     _, rows = read_results(tmp_path / "o.jsonl")
     cut = [row for row in rows if row.target == "dytopo" and row.calls == 12]
     assert cut, "the third round needs more"
@@ -58,12 +54,10 @@ def test_a_method_in_rounds_gives_the_answer_of_the_rounds_that_its_calls_suffic
 @pytest.mark.slow
 def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_the_table(tmp_path: Path) -> None:
     given = ("hiva", "seed=hiva", "--evolve", "hiva", *SIZES)
-    stopped = compared(tmp_path, *given, "--budget-calls", "25")
-    assert stopped.exit_code == 3, stopped.output
+    stopped = compared(tmp_path, *given, "--budget-calls", "25", code=STOPPED)
     header, _ = read_results(tmp_path / "o.jsonl")
     assert f"go on with: selfwire compare --resume {header.run}" in stopped.stdout
     again = call(tmp_path, "compare", "--resume", header.run, "--budget-calls", "900")
-    assert again.exit_code == 0, again.output
     header, rows = read_results(tmp_path / "o.jsonl")
     hiva, seed = header.contestants[1:]
     assert (hiva.learned, seed.learned) == (True, False)
@@ -73,7 +67,7 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
     assert f"spent: {spent:,} calls" in again.stdout
     whole = tmp_path / "whole"
     whole.mkdir()
-    assert compared(whole, *given).exit_code == 0
+    compared(whole, *given)
     expected_header, expected = read_results(whole / "o.jsonl")
     assert expected_header.contestants[1].workflow == hiva.workflow
     assert [(row.task, row.score, row.calls) for row in expected] == [(row.task, row.score, row.calls) for row in rows]
@@ -91,8 +85,8 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
 
 def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:
     evolve = ("evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", "--test", "0", *SIZES)
-    assert call(tmp_path, *evolve).exit_code == 0
-    assert call(tmp_path, "clean", "--yes").exit_code == 0
+    call(tmp_path, *evolve)
+    call(tmp_path, "clean", "--yes")
     asked = EvaluationRequest(benchmark="archive", tasks=5, entries=(SystemSpec(name="mine", target="mine"),))
     [caution] = validate_request(asked, tmp_path).notices
     assert "is gone, so nobody knows" in caution
@@ -123,8 +117,7 @@ def test_names_words_config_fields_and_parts_of_contestants() -> None:
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
-    result = call(tmp_path / "home", *arguments)
-    assert result.exit_code == 2
+    result = call(tmp_path / "home", *arguments, code=2)
     assert told in result.stderr
     assert not (tmp_path / "home").exists()
 
@@ -165,8 +158,7 @@ def test_differences_that_are_all_equal_claim_no_more_than_so_few_tasks_can_excl
 @pytest.mark.parametrize("place", ["/proc/none/results.jsonl", "."])
 def test_results_that_cannot_be_written_are_refused_before_anything_is_paid_for(place: str, tmp_path: Path) -> None:
     out = place if place.startswith("/") else str(tmp_path)
-    refused = call(tmp_path, "compare", "single", "cot", "--benchmark", "archive", "--tasks", "2", "--out", out)
-    assert refused.exit_code == 2
+    refused = call(tmp_path, "compare", "single", "cot", "--benchmark", "archive", "--tasks", "2", "--out", out, code=2)
     assert "results cannot be written to" in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not (tmp_path / "runs").exists()
@@ -175,7 +167,6 @@ def test_results_that_cannot_be_written_are_refused_before_anything_is_paid_for(
 def test_the_table_fits_a_terminal_and_can_be_had_as_markdown(tmp_path: Path) -> None:
     given = ("tacomas", "single", "self-consistency", "--calls-per-task", "6", "--markdown", str(tmp_path / "table.md"))
     result = compared(tmp_path, *given)
-    assert result.exit_code == 0, result.output
     assert "paired by task, from single" in result.stdout
     head, *_ = [at for at, line in enumerate(result.stdout.splitlines()) if line.startswith("system")]
     rows = result.stdout.splitlines()[head + 1 : head + 5]
@@ -196,8 +187,7 @@ def test_results_that_cannot_be_written_at_a_stop_are_said_beside_it(
         raise ConfigError("the results cannot be written: disk full")
 
     monkeypatch.setattr(Evaluation, "write_results", refuse)
-    result = compared(tmp_path, "single", "cot", "--budget-calls", "2")
-    assert result.exit_code == STOPPED
+    result = compared(tmp_path, "single", "cot", "--budget-calls", "2", code=STOPPED)
     stopped, unwritten = result.stderr.splitlines()[:2]
     assert stopped.startswith("stopped: budget exhausted")
     assert unwritten == "the results cannot be written: disk full"

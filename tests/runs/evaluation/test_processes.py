@@ -28,7 +28,8 @@ from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 from tests import kills, processes
-from tests.runs.evaluation.test_evaluation import call, comparable, request
+from tests.commands import call
+from tests.runs.evaluation.test_evaluation import comparable, request
 
 EVOLVING = Evolving(names=("hiva",), train=6, gate=6, iterations=1, batch=3, gate_tasks=3)
 FOUR = ("hiva", "single", "cot", "self-refine")

@@ -11,8 +11,8 @@ import pytest
 from selfwire.evals.evaluation.rows import read_results
 from selfwire.runtime.models import make_chat_model
 from tests import kills, processes
+from tests.commands import call
 from tests.ray_cluster import ray_cluster
-from tests.runs.evaluation.test_evaluation import call
 from tests.runs.evaluation.test_workers import to_bytes, wait_until
 from tests.wire.server import WireServer, served
 
@@ -83,5 +83,5 @@ def test_kills_on_a_cluster_repeat_no_more_than_was_in_flight(tmp_path: Path, ad
 
 def test_without_a_cluster_the_command_says_how_to_start_one(tmp_path: Path) -> None:
     given = ("eval", "single", "--benchmark", "archive", "--tasks", "2", "--executor", "ray")
-    assert "start one with `ray start --head`" in call(tmp_path, *given).output
+    assert "start one with `ray start --head`" in call(tmp_path, *given, code=2).output
     assert not list(tmp_path.iterdir())

@@ -17,6 +17,8 @@ SCHEMA = 1
 MEMORY = ":memory:"
 PAGE = 2048
 """Bytes of a page: keys are hashes, so every row changes other pages, and a commit writes whole pages."""
+PATIENCE = 30.0
+"""Seconds for which a file is waited for that another program locks."""
 TABLES = f"""
 BEGIN;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -68,7 +70,9 @@ class JournalHeader(NamedTuple):
 def open_connection(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     """Open a file that exists, or memory, for use by one thread at a time; `mode` as in SQLite's URIs."""
     uri = f"{Path(path).resolve().as_uri()}?{mode}" if path != MEMORY else path
-    connection = sqlite3.connect(uri, uri=path != MEMORY, isolation_level=None, check_same_thread=False, timeout=30)
+    connection = sqlite3.connect(
+        uri, uri=path != MEMORY, isolation_level=None, check_same_thread=False, timeout=PATIENCE
+    )
     if mode == "mode=rw":
         connection.execute("PRAGMA synchronous = NORMAL")  # survives a kill of the process
     return connection
@@ -135,6 +139,8 @@ def read_header(path: Path) -> JournalHeader:
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
             raise JournalError(f"{path} is not a journal of selfwire ({error}); nothing was written to it") from None
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise JournalError(f"run file {path} is locked by another program; wait for it, and try again") from None
         state = str(error)
     if state != "ok":
         raise JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")

@@ -109,6 +109,10 @@ class Changes(NamedTuple):
     rates: Mapping[str, Rate]
 
 
+class AwayError(ConfigError):
+    """The pool cannot be reached now, and maybe soon."""
+
+
 class StaleError(Exception):
     """The pool was started anew by another process, or is gone."""
 
@@ -149,8 +153,8 @@ class PoolStore(ABC):
 
     def explain(self, fault: Exception) -> ConfigError:
         """Say why the pool cannot be opened."""
-        why = " ".join(str(fault).split())
-        return ConfigError(f"the shared budget at {self.address} cannot be used: {why}; {self.way_out}")
+        why, schema = " ".join(str(fault).split()), AwayError if self.may_pass(fault) else ConfigError
+        return schema(f"the shared budget at {self.address} cannot be used: {why}; {self.way_out}")
 
     def start(self, budget: Budget, spent: Usage, elapsed: float) -> None:
         """Begin anew: who has joined before is refused from now on."""

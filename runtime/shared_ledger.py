@@ -2,16 +2,18 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, OutageError
 from selfwire.core.usage import ZERO_USAGE, Usage
+from selfwire.runtime import shared_pool
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.pool_store import PoolStore, SqlitePoolStore
-from selfwire.runtime.shared_pool import SharedPool
+from selfwire.runtime.pool_store import AwayError, PoolStore, SqlitePoolStore
+from selfwire.runtime.shared_pool import RETRY, SharedPool
 
 FILE = "budget.sqlite"
 """Name of the file in a run's folder."""
@@ -41,18 +43,27 @@ def open_ledger(
 ) -> Ledger:
     """The ledger of this process: the budget shared at an address, or one of its own without an address.
 
+    Waits for a server that is away, as one that restarts.
+
     Args:
         budget: only used without an address, as are `spent` and `elapsed`.
 
     Raises:
         ConfigError: the address cannot be used, or nobody shares a budget there.
-        OutageError: the server went away.
+        OutageError: the server stays away.
     """
     if address is None:
         return Ledger(budget, spent=spent, elapsed=elapsed)
-    with _opening(address) as store:
-        shared = store.join()
-        return Ledger(shared, pool=SharedPool(store, shared))
+    end = time.monotonic() + shared_pool.PATIENCE
+    while True:
+        try:
+            with _opening(address) as store:
+                shared = store.join()
+                return Ledger(shared, pool=SharedPool(store, shared))
+        except AwayError as error:
+            if time.monotonic() > end:
+                raise OutageError(str(error)) from None
+            time.sleep(RETRY)
 
 
 @contextmanager

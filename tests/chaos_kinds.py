@@ -2,22 +2,25 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from selfwire.evals.evaluation.rows import read_results
 from selfwire.runs.evaluation.lifecycle import RESULTS
-from selfwire.runs.folders import JOURNAL, list_run_names
+from selfwire.runs.folders import JOURNAL, PARTS, list_run_names
 from selfwire.runtime.journal import Journal
-from tests import kills
+from tests import kills, machines
 
 Result = dict[str, Any]
 """What must be equal, by name."""
 ERRANDS = "errands.jsonl"
 TINY_TRAINING = ("--updates", "2", "--batch", "4", "--train", "4", "--test", "2", "--set", "stages=1")
+SMALL_EVALUATION = ("--benchmark", "archive", "--concurrency", "2", "--budget-calls", "9999")
 TINY_EVOLUTION = ("--iterations", "1", "--batch", "2", "--gate-tasks", "2", "--train", "4", "--gate-size", "4")
 
 
@@ -31,6 +34,8 @@ class Kind:
         resumes: whether `--resume` goes on with it; it is begun anew otherwise.
         wired: whether its model is behind a server, which counts requests; offline otherwise.
         weight: how often it is drawn.
+        machines: where its workers run and share their budget, if its workers are disturbed: processes with a file or
+            PostgreSQL, or a Ray cluster with PostgreSQL.
     """
 
     name: str
@@ -39,6 +44,7 @@ class Kind:
     resumes: bool = True
     wired: bool = True
     weight: int = 4
+    machines: Literal["", "file", "server", "ray"] = ""
 
     def begin(self, url: str, home: Path) -> tuple[str, ...]:
         """Arguments that begin a run with a server's model."""
@@ -58,8 +64,20 @@ def read_evolution(home: Path, printed: str) -> Result:
 
 def read_evaluation(home: Path, printed: str) -> Result:
     """What an evaluation leaves behind."""
-    _, rows = read_results(home / "runs" / list_run_names(home)[0] / RESULTS)
-    return {"rows": [row.replace(seconds=0, trajectory="") for row in rows], "spend": read_spend(home)}
+    folder = home / "runs" / list_run_names(home)[0]
+    header, rows = read_results(folder / RESULTS)
+    assert header.complete
+    assert len({(row.target, row.task) for row in rows}) == len(rows)
+    leftover = sorted(one.name for one in (*folder.glob(f"{PARTS}/*"), *folder.glob("budget*")))
+    calls = Counter(place for journal in journals(home) for place in read_places(journal))
+    plain = [row.replace(seconds=0, trajectory="") for row in rows]
+    return {"rows": plain, "spend": read_spend(home), "calls": calls, "leftover": leftover}
+
+
+def read_places(journal: Journal) -> list[tuple[str, ...]]:
+    """Where and how each call of a journal ended."""
+    rows = asyncio.run(journal.rows())
+    return [(row.kind, row.state, row.scope.phase, row.scope.task, row.scope.node) for row in rows]
 
 
 def read_study(home: Path, printed: str) -> Result:
@@ -88,7 +106,7 @@ def read_spend(home: Path) -> tuple[int, int]:
 
 def count_open_calls(home: Path) -> int:
     """Model calls that were reserved and neither settled nor failed."""
-    return sum(len(asyncio.run(journal.rows("model", "reserved"))) for journal in journals(home))
+    return machines.count_open_calls(home.rglob(JOURNAL))
 
 
 def make_evolution(method: str) -> Kind:
@@ -114,6 +132,27 @@ KINDS = (
         read_evaluation,
         wired=False,
         weight=1,
+    ),
+    Kind(
+        "eval on processes",
+        ("eval", "self-refine", *SMALL_EVALUATION, "--tasks", "24"),
+        read_evaluation,
+        weight=2,
+        machines="file",
+    ),
+    Kind(
+        "compare on processes",
+        ("compare", "hiva", "self-refine", *SMALL_EVALUATION, "--tasks", "6", *TINY_EVOLUTION),
+        read_evaluation,
+        weight=2,
+        machines="server",
+    ),
+    Kind(
+        "compare on Ray",
+        ("compare", "hiva", "self-refine", *SMALL_EVALUATION, "--tasks", "8", "--evolve", "none"),
+        read_evaluation,
+        weight=1 if find_spec("ray") else 0,
+        machines="ray",
     ),
     Kind(
         "train --workers",

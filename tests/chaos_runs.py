@@ -20,6 +20,8 @@ from selfwire.runtime.models import make_chat_model
 from tests import kills, processes
 from tests.chaos_kinds import KINDS, Kind, Result
 from tests.disturbances import DISTURBANCES, KILLS, LONG, Disturbed
+from tests.machine_kills import MACHINE_KILLS, start_on_machines
+from tests.machines import Machines
 from tests.wire.proxy import Proxy
 from tests.wire.server import WireServer, served
 
@@ -43,7 +45,7 @@ class Outcome(NamedTuple):
     seed: int
     kind: str
     disturbances: tuple[str, ...]
-    kills: int
+    kills: Counter[str]
     again: int
     in_flight: int
     faults: tuple[str, ...]
@@ -52,14 +54,15 @@ class Outcome(NamedTuple):
 class Chaos:
     """A server, and runs that are disturbed in homes of their own."""
 
-    def __init__(self, folder: Path, server: WireServer, proxy: Proxy) -> None:
-        self.folder, self.server, self.proxy = folder, server, proxy
+    def __init__(self, folder: Path, server: WireServer, proxy: Proxy, machines: Machines) -> None:
+        self.folder, self.server, self.proxy, self.machines = folder, server, proxy, machines
         self._whole: dict[str, Whole] = {}
 
     def whole(self, kind: Kind) -> Whole:
         """The run of a kind that nobody disturbs."""
         if kind.name not in self._whole:
-            one = Disturbed(self.folder / kind.name.replace(" ", ""), self.server, self.proxy, kind, random.Random(0))
+            home, rng = self.folder / kind.name.replace(" ", ""), random.Random(0)
+            one = Disturbed(home, self.server, self.proxy, self.machines, kind, rng)
             asked, began = len(self.server.asked), time.monotonic()
             printed, _ = processes.wait_for(one.start())
             seconds, requests = time.monotonic() - began, len(self.server.asked) - asked
@@ -69,11 +72,12 @@ class Chaos:
     def disturb(self, seed: int, kind: Kind, chosen: tuple[str, ...]) -> Outcome:
         """Disturb a run and resume it to its end; all follows from the seed, except when exactly it happens."""
         rng, whole, asked = random.Random(seed), self.whole(kind), len(self.server.asked)
-        one = Disturbed(self.folder / f"seed-{seed}", self.server, self.proxy, kind, rng, whole.seconds)
+        home, sizes = self.folder / f"seed-{seed}", (whole.seconds, whole.requests)
+        one = Disturbed(home, self.server, self.proxy, self.machines, kind, rng, *sizes)
         try:
             for name in chosen:
-                DISTURBANCES[name](one)
-            last = one.start()
+                {**DISTURBANCES, **MACHINE_KILLS}[name](one)
+            last = start_on_machines(one) if kind.machines else one.start()
             printed, errors = last.communicate(max(PATIENCE, 10 * whole.seconds))
         except TimeoutError as error:
             return Outcome(seed, kind.name, chosen, one.kills, 0, one.in_flight, (*one.faults, str(error)))
@@ -91,8 +95,8 @@ class Chaos:
 def open_chaos() -> Iterator[Chaos]:
     """A server for runs in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder, WireServer(served(make_chat_model("offline"))) as server:
-        with Proxy(server.port) as proxy:
-            yield Chaos(Path(folder), server, proxy)
+        with Proxy(server.port) as proxy, Machines() as machines:
+            yield Chaos(Path(folder), server, proxy, machines)
 
 
 def disturb_all(seeds: Iterable[int], kinds: Sequence[Kind] = KINDS, names: Sequence[str] = OFTEN) -> Iterator[Outcome]:
@@ -101,7 +105,8 @@ def disturb_all(seeds: Iterable[int], kinds: Sequence[Kind] = KINDS, names: Sequ
         for seed in seeds:
             rng = random.Random(seed)
             [kind] = rng.choices(kinds, [one.weight for one in kinds])
-            yield chaos.disturb(seed, kind, tuple(rng.choices(names, k=rng.randint(1, 4))))
+            among = [*MACHINE_KILLS] if kind.machines else names
+            yield chaos.disturb(seed, kind, tuple(rng.choices(among, k=rng.randint(1, 4))))
 
 
 def main() -> None:
@@ -132,8 +137,9 @@ def _seeds(first: int, is_enough: Callable[[], bool]) -> Iterator[int]:
 def format_outcome(one: Outcome) -> str:
     """A row of the table."""
     verdict = "; ".join(one.faults) or "equal"
-    again = f"again {one.again:3} of {one.in_flight:2} in flight"
-    return f"seed {one.seed:4}  {one.kind:17} {again}  {', '.join(one.disturbances)}: {verdict}"
+    killed = " ".join(f"{name}:{count}" for name, count in sorted(one.kills.items()) if count)
+    again = f"again {one.again:3} of {one.in_flight:2} in flight, killed {killed or 0}"
+    return f"seed {one.seed:4}  {one.kind:20} {again}  {', '.join(one.disturbances)}: {verdict}"
 
 
 def format_summary(found: Sequence[Outcome]) -> str:
@@ -141,9 +147,11 @@ def format_summary(found: Sequence[Outcome]) -> str:
     disturbed = Counter(name for one in found for name in one.disturbances)
     kinds = Counter(one.kind for one in found)
     equal = sum(not one.faults for one in found)
+    killed = sum((one.kills for one in found), Counter[str]())
     return "\n".join(
         [
-            f"{equal} of {len(found)} runs equal, after {sum(one.kills for one in found)} kills",
+            f"{equal} of {len(found)} runs equal, after {killed.total()} kills: "
+            + ", ".join(f"{count} {name}" for name, count in sorted(killed.items())),
             "disturbances: " + ", ".join(f"{count} {name}" for name, count in sorted(disturbed.items())),
             "runs: " + ", ".join(f"{count} {name}" for name, count in sorted(kinds.items())),
         ]

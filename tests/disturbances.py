@@ -6,7 +6,8 @@ import signal
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from selfwire.core.errors import SelfwireError
 from selfwire.runs.folders import JOURNAL, list_run_names
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.lease import is_held
-from tests import processes
+from tests import machines, processes
 from tests.chaos_child import CLOCK, COMMIT, DISK, READ_ONLY
 from tests.chaos_kinds import Kind, Result, count_open_calls
+from tests.machines import Machines
 from tests.wire.proxy import SPOILS, Proxy
 from tests.wire.server import Fault, WireServer, broken, cut_off, lying, rate_limited
 
@@ -36,13 +38,26 @@ class Disturbed:
         in_flight: calls without a recorded reply, at all kills.
         injected: requests that the server or the proxy did not answer well.
         lied: whether the provider gave wrong counts, so that the spend is another.
+        kills: by what was killed.
+        asked: requests before it began.
+        unsure: calls that workers held when they were killed, at most.
     """
 
     def __init__(
-        self, home: Path, server: WireServer, proxy: Proxy, kind: Kind, rng: random.Random, seconds: float = 0.0
+        self,
+        home: Path,
+        server: WireServer,
+        proxy: Proxy,
+        shared: Machines,
+        kind: Kind,
+        rng: random.Random,
+        seconds: float = 0.0,
+        requests: int = 0,
     ) -> None:
         self.home, self.server, self.proxy, self.kind, self.rng, self.seconds = home, server, proxy, kind, rng, seconds
-        self.in_flight = self.injected = self.kills = 0
+        self.shared, self.requests, self.asked = shared, requests, len(server.asked)
+        self.in_flight = self.injected = self.unsure = 0
+        self.kills = Counter[str]()
         self.faults: list[str] = []
         self.lied = False
 
@@ -62,7 +77,10 @@ class Disturbed:
 
     def start(self, **environment: str) -> processes.Process:
         """Begin the run, or resume it."""
-        arguments = self.arguments
+        return self.call(self.arguments, environment)
+
+    def call(self, arguments: Sequence[str], environment: Mapping[str, str]) -> processes.Process:
+        """Start the command line in the home."""
         env = {**os.environ, "SELFWIRE_HOME": str(self.home), **environment}
         return processes.start("tests.chaos_child:run_disturbed", *arguments, env=env)
 
@@ -74,7 +92,9 @@ class Disturbed:
     def end(self, process: processes.Process) -> str:
         """Wait for the end of a process, and count what was in flight if it was killed; what it said as errors."""
         _, errors = process.communicate()
-        self.kills += process.returncode == -signal.SIGKILL
+        self.kills["driver"] += process.returncode == -signal.SIGKILL
+        if left := machines.wait_for_workers(self.home, process.pid):
+            self.faults.append(f"workers {left} have not ended")
         self.in_flight += count_open_calls(self.home) if self.kind.wired else 0
         return errors
 

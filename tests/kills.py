@@ -79,9 +79,9 @@ def resumption(home: Path) -> tuple[str, ...]:
     return ("evolve", "--resume", run_of(home))
 
 
-def start(home: Path, *arguments: str) -> processes.Process:
+def start(home: Path, *arguments: str, **environment: str) -> processes.Process:
     """Start the command line in a new process."""
-    return processes.start_selfwire(*arguments, env={**os.environ, "SELFWIRE_HOME": str(home)})
+    return processes.start_selfwire(*arguments, env={**os.environ, "SELFWIRE_HOME": str(home), **environment})
 
 
 def call(home: Path, *arguments: str) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from selfwire.core.errors import BudgetError, JournalError, ModelError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
+from selfwire.runtime import journal_file
 from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.lease import Lease, is_held
 from tests.runtime.spoiled import make_foreign, make_newer, scribble, truncate
@@ -257,6 +259,16 @@ def test_a_second_opener_is_refused_and_told_who_holds_it(path: Path) -> None:
     assert f"held by process {os.getpid()}" in other.stderr  # still, after the attempts of this process
     journal.close()
     Journal.open(path).close()
+
+
+def test_a_file_that_another_program_locks_is_not_called_corrupt(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Journal.create(path, run="r").close()
+    monkeypatch.setattr(journal_file, "PATIENCE", 0.05)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(JournalError, match="is locked by another program; wait for it, and try again"):
+            Journal.open(path)
 
 
 def test_who_looks_whether_a_run_is_held_does_not_keep_others_from_it(path: Path) -> None:

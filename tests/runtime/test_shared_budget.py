@@ -114,6 +114,8 @@ async def test_a_server_that_stays_away_is_an_error_in_words(
         with pytest.raises(OutageError, match=r"budget at postgres://127.0.0.1/postgres cannot be used: .*try again"):
             await call(run, CALL)
         with pytest.raises(ConfigError, match="cannot be used"):
+            share_ledger(address, Budget(calls=3))
+        with pytest.raises(OutageError, match="cannot be used"):
             open_ledger(address)
     finally:
         server.start()

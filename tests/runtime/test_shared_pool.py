@@ -17,12 +17,12 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.runtime import pool_decisions, shared_pool
+from selfwire.runtime import pool_decisions, shared_ledger, shared_pool
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.ledger import Ledger, Reservation
 from selfwire.runtime.metered import CallSettings
 from selfwire.runtime.pool_decisions import PlaceAsk, Silence, choose_start
-from selfwire.runtime.pool_store import Holding, Places, Rate, SqlitePoolStore
+from selfwire.runtime.pool_store import AwayError, Holding, Places, PoolStore, Rate, SqlitePoolStore
 from selfwire.runtime.shared_ledger import open_ledger, open_store, share_ledger
 from selfwire.runtime.shared_pool import SharedPool
 from selfwire.runtime.throttle import get_throttle
@@ -71,6 +71,22 @@ def test_without_an_address_a_ledger_is_the_process_s_own() -> None:
     with pytest.raises(BudgetError, match="2 of 2 calls spent"):
         ledger.reserve(CALL, "a")
     ledger.close()
+
+
+def test_a_worker_waits_for_a_server_that_restarts(
+    address: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(share_ledger(address, Budget(calls=2)))
+    away = iter([True, True, False])
+
+    def open_store(address: str) -> PoolStore:
+        if next(away):
+            raise AwayError("the database system is starting up")
+        return SqlitePoolStore(Path(address))
+
+    monkeypatch.setattr(shared_ledger, "open_store", open_store)
+    opened(open_ledger(address)).reserve(CALL, "a").settle(CALL)
+    assert not any(away)
 
 
 def test_what_one_holds_binds_the_other_and_a_refusal_tells_spent_and_held_apart(address: str, opened: Opened) -> None:
@@ -305,7 +321,10 @@ async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, op
     while not get_pool(run)._places["somebody"]:  # noqa: ASYNC110 - another thread changes it
         await asyncio.sleep(0.01)
     throttle.pause(600)
-    other = get_throttle("somebody", CallSettings(concurrency=9), opened(open_ledger(address)).pool)
+    late = get_pool(opened(open_ledger(address)))
+    while not late._pauses.get("somebody"):  # noqa: ASYNC110 - another thread changes it
+        await asyncio.sleep(0.01)
+    other = get_throttle("somebody", CallSettings(concurrency=9), late)
     waiting = asyncio.create_task(other.__aenter__())
     await asyncio.sleep(2 * shared_pool.RETRY)
     for one in (running, waiting):

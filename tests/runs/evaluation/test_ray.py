@@ -8,23 +8,37 @@ from pathlib import Path
 
 import pytest
 
+from selfwire.cli.exit_codes import STOPPED
 from selfwire.evals.evaluation.rows import read_results
 from selfwire.runtime.models import make_chat_model
 from tests import kills, processes
+from tests.chaos_kinds import read_spend
 from tests.commands import call
+from tests.machines import wait_until
 from tests.ray_cluster import ray_cluster
-from tests.runs.evaluation.test_workers import to_bytes, wait_until
+from tests.runs.evaluation.test_workers import check_a_budget_that_stops, to_bytes
+from tests.runtime import postgres
+from tests.samples import SWEEP
 from tests.wire.server import WireServer, served
 
 pytest.importorskip("ray", exc_type=ImportError)
 
 pytestmark = pytest.mark.slow
+SIZES = ("--benchmark", "archive", "--evolve", "none")
+COUNTS = (1, 2, 4, 16) if SWEEP else (2,)
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with ray_cluster(1, 1, 1) as found:
+    with ray_cluster(*((6, 5, 5) if SWEEP else (1, 1, 1))) as found:  # processors by name only
         yield found
+
+
+@pytest.fixture(scope="module")
+def budget() -> Iterator[str]:
+    """Where a cluster shares budgets."""
+    with postgres.cluster() as found:
+        yield f"{found.address}/postgres"
 
 
 def find_tasks(address: str) -> list[int]:
@@ -46,15 +60,31 @@ def get_parent(cmdline: Path) -> str:
     return read(cmdline.with_name("stat")).rpartition(") ")[2].split(" ")[1]
 
 
-def test_all_methods_and_baselines_have_the_same_rows_on_a_cluster(tmp_path: Path, address: str) -> None:
-    given = ("compare", "all", "--benchmark", "archive", "--tasks", "2", "--evolve", "none")
-    kills.call(tmp_path / "one", *given, "--workers", "1")
-    cluster = kills.start(tmp_path / "ray", *given, "--executor", "ray", "--ray-address", address)
-    out, _ = processes.wait_for(cluster)
+def test_all_methods_and_baselines_have_the_same_rows_on_a_cluster_whose_budget_stops_them(
+    tmp_path: Path, address: str, budget: str
+) -> None:
+    given, one, home = ("compare", "all", *SIZES, "--tasks", "2"), tmp_path / "one", tmp_path / "ray"
+    kills.call(one, *given, "--workers", "1")
+    needed = read_spend(one)
+    on_ray = ("--executor", "ray", "--ray-address", address, "--budget-calls")
+    cluster = kills.start(home, *given, *on_ray, str(needed[0] // 2), SELFWIRE_BUDGET=budget)
+    processes.wait_for(cluster, STOPPED)
+    assert needed[0] // 4 < read_spend(home)[0] <= needed[0] // 2
+    resumed = ("compare", "--resume", kills.run_of(home), *on_ray, str(needed[0]))
+    out, _ = processes.wait_for(kills.start(home, *resumed, SELFWIRE_BUDGET=budget))
     assert "run compare-archive" in out
-    one, ray = (read_results(home / "runs" / kills.run_of(home) / "results.jsonl") for home in tmp_path.iterdir())
-    assert len(one[1]) == 2 * len(one[0].contestants)
-    assert to_bytes(ray[1]) == to_bytes(one[1])
+    assert read_spend(home) == needed
+    alone, ray = (read_results(folder / "runs" / kills.run_of(folder) / "results.jsonl") for folder in (one, home))
+    assert len(alone[1]) == 2 * len(alone[0].contestants)
+    assert to_bytes(ray[1]) == to_bytes(alone[1])
+
+
+@pytest.mark.parametrize("workers", COUNTS)
+def test_a_budget_stops_any_number_of_workers_of_a_cluster(
+    tmp_path: Path, address: str, budget: str, workers: int
+) -> None:
+    on_ray = ("--workers", str(workers), "--executor", "ray", "--ray-address", address)
+    check_a_budget_that_stops(tmp_path, *on_ray, SELFWIRE_BUDGET=budget)
 
 
 def test_kills_on_a_cluster_repeat_no_more_than_was_in_flight(tmp_path: Path, address: str) -> None:

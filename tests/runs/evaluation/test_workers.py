@@ -2,13 +2,13 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from selfwire.cli.exit_codes import STOPPED
 from selfwire.evals.evaluation.rows import TaskRow, read_results
 from selfwire.runs.evaluation import worker_processes
 from selfwire.runs.evaluation.lifecycle import start_evaluation
@@ -20,11 +20,12 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.sync import run_sync
 from tests import kills, processes
+from tests.machines import find_children, is_alive, wait_until
 from tests.runs.evaluation.test_evaluation import comparable, evaluated, request
 from tests.samples import SWEEP
 from tests.wire.server import WireServer, served
 
-COUNTS = (2, 4, 16) if SWEEP else (2,)
+COUNTS = (1, 2, 4, 16) if SWEEP else (2,)
 
 
 def on_workers(home: Path, asked: EvaluationRequest, options: WorkerOptions, run: str = "r") -> tuple[TaskRow, ...]:
@@ -99,22 +100,42 @@ def test_a_task_at_which_workers_die_becomes_an_error_and_the_others_are_done(
     assert to_bytes(others) == to_bytes([row for row in expected if (row.target, row.task) != ("single", deadly)])
 
 
-def children(pid: int) -> list[int]:
-    """Processes that a process has started and that still run."""
-    found = [int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()]
-    return [one for one in found if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", COUNTS)
+def test_a_budget_stops_any_number_of_workers_and_they_go_on_with_a_higher_one(tmp_path: Path, workers: int) -> None:
+    check_a_budget_that_stops(tmp_path, "--workers", str(workers))
 
 
-def is_alive(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and " Z " not in stat.read_text()
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def check_a_budget_that_stops(folder: Path, *on: str, **environment: str) -> None:
+    """Have a budget stop a run on some workers, and resume it with a higher one; a server counts the calls."""
+    with WireServer(served(make_chat_model("offline"))) as server:
+        model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
+        given = (
+            "compare",
+            "self-refine",
+            "cot",
+            "--benchmark",
+            "archive",
+            "--tasks",
+            "16",
+            "--concurrency",
+            "2",
+            *model,
+        )
+        kills.call(folder / "whole", *given)
+        needed, home = len(server.asked), folder / "stopped"
+        limit = needed // 2
+        on = ("--budget-calls", str(limit), *on)
+        _, errors = processes.wait_for(kills.start(home, *given, *on, **environment), STOPPED)
+        assert f"of {limit} calls" in errors
+        assert limit // 2 < len(server.asked) - needed <= limit
+        higher = ("--resume", kills.run_of(home), *on, "--budget-calls", str(needed))
+        processes.wait_for(kills.start(home, "compare", *higher, **environment))
+        assert len(server.asked) == 2 * needed
+    expected, found = (
+        read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (folder / "whole", home)
+    )
+    assert to_bytes(found[1]) == to_bytes(expected[1])
 
 
 @pytest.mark.slow
@@ -139,9 +160,9 @@ def test_kills_of_a_worker_and_of_the_driver_repeat_no_more_than_was_in_flight(t
         needed, before = len(server.asked), server.replied
         process = kills.start(home, *given, "--workers", str(workers))
         wait_until(lambda: server.replied >= before + needed // 4)
-        os.kill(children(process.pid)[0], signal.SIGKILL)
+        os.kill(find_children(process.pid)[0], signal.SIGKILL)
         wait_until(lambda: server.replied >= before + needed // 2)
-        left = children(process.pid)
+        left = find_children(process.pid)
         assert len(left) == workers
         process.kill()
         process.communicate()

@@ -1,5 +1,6 @@
 """The command that compares a method with its ablations and controls: ablate."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from selfwire.cli import option_groups, options, output
 from selfwire.cli.json_output import add_result
 from selfwire.cli.results_output import show_estimate
+from selfwire.cli.study_output import tell, write_page
 from selfwire.core.errors import ConfigError
 from selfwire.evals.own_data.hub import PREFIX, pin_commit
 from selfwire.evals.own_data.tasks import is_own_data, read_tasks
@@ -16,6 +18,8 @@ from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.files import keep_study
 from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.record import record_study
+from selfwire.runs.ablation.subjects import WorldStudy
 from selfwire.runs.ablation.table import build_table
 from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.result_pages import keep_world
@@ -27,7 +31,7 @@ DEFAULTS = Study()
 WORLD_SEEDS = 20
 WORKERS = 2
 """Processes by default."""
-OF_WORLDS = ("method", "world", "seeds", "workers", "executor", "ray_address", "out", "keep")
+OF_WORLDS = ("method", "world", "seeds", "workers", "executor", "ray_address", "out", "keep", "page", "home")
 """Parameters that go with a world."""
 
 
@@ -74,12 +78,13 @@ def ablate(
         Path | None, typer.Option(help="File for the rows that `selfwire results` computes tables from.")
     ] = None,
     page: Annotated[Path | None, typer.Option("--report", help="Write an HTML page of the comparison.")] = None,
+    home: options.Home = None,
 ) -> None:
     """Compare a method with its ablations and controls, over seeds; prints a table in Markdown."""
     if world is not None:
         idle = set(options.list_given_options(ctx)) - set(OF_WORLDS)
         options.refuse_unused(ctx, idle, f"the world {world!r} has tasks, sizes and systems of its own")
-        _run_world(method, world, seeds or WORLD_SEEDS, workers.options.with_usual(WORKERS), out, keep)
+        _run_world(method, world, seeds or WORLD_SEEDS, workers.options.with_usual(WORKERS), out, keep, page, home)
         return
     study = Study(
         method=method,
@@ -101,24 +106,33 @@ def ablate(
         show_estimate(estimate_ablation(study))
         return
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
-    rows = run_ablation(study, rows_file, workers.options.with_usual(WORKERS), lambda line: typer.echo(line, err=True))
+    record = partial(record_study, options.to_local_folder(home), rows_file)
+    rows = run_ablation(study, rows_file, workers.options.with_usual(WORKERS), tell, record)
     add_result(method=method, benchmark=benchmark, rows=rows, file=str(rows_file))
     output.make_console().print(build_table(study, rows, output.get_command_line()))
     if keep is not None:
         keep_study(study, rows, keep)
     typer.echo(f"results are in {rows_file}; `selfwire report {rows_file}` makes a page of them", err=True)
-    if page is not None:
-        from selfwire.report.ablation import write_study_page  # most comparisons need no page
-
-        typer.echo(f"its page is {write_study_page(rows_file, page).resolve()}", err=True)
+    write_page(study, rows, rows_file, page)
 
 
-def _run_world(method: str, name: str, seeds: int, workers: WorkerOptions, out: Path | None, keep: Path | None) -> None:
+def _run_world(
+    method: str,
+    name: str,
+    seeds: int,
+    workers: WorkerOptions,
+    out: Path | None,
+    keep: Path | None,
+    page: Path | None,
+    home: str | None,
+) -> None:
     found = load_world(method, name)
     if seeds < 2:
         raise ConfigError(f"an interval over seeds needs two of them, not {seeds}; give --seeds 2 or more")
-    results = run_world(method, name, seeds, workers, out, lambda line: typer.echo(line, err=True))
+    record = partial(record_study, options.to_local_folder(home), out)
+    results = run_world(method, name, seeds, workers, out, tell, record)
     if keep is not None:
         keep_world(results, keep)
     add_result(method=method, world=name, rows=results)
     output.make_console().print(f"{found.format_tables(results)}\n\n`{output.get_command_line()}`")
+    write_page(WorldStudy(method=method, world=name), results, out, page)

@@ -25,6 +25,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_diff import WorkflowDiff
 from selfwire.core.workflow_tool import WorkflowTool
 from selfwire.evals.evaluation.table import Table
+from selfwire.runs.folders import STUDIES
 from selfwire.runs.lifecycle import Run
 from selfwire.runtime.versions import Version
 
@@ -107,6 +108,8 @@ def print_summary(run: Run, home: str | Path | None, *, finished: bool) -> None:
 
 def format_resume_line(command: str, run: str, home: str | Path | None) -> str:
     """How a run is resumed."""
+    if command in STUDIES:
+        return f"go on with: the same `selfwire {command}` again"
     return f"go on with: selfwire {command} --resume {run}{format_home_option(home)}"
 
 

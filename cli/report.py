@@ -9,8 +9,7 @@ import typer
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
 from selfwire.cli.trajectories import is_run
-from selfwire.report.ablation import write_study_page
-from selfwire.report.page import FILE, write_report
+from selfwire.report.page import FILE, write_report, write_study_page
 from selfwire.report.reading import find_run
 from selfwire.runs.folders import get_run_folder
 from selfwire.runs.targets import require_saved
@@ -23,7 +22,8 @@ def report(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|NAME|FILE", help="A run, a saved team: the run that made it, or a file of `ablate` (.jsonl)."
+            metavar="RUN|NAME|FILE",
+            help="A run, a saved team: the run that made it, or the .jsonl of `ablate` or `train --family`.",
         ),
     ],
     out: Annotated[

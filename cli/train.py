@@ -22,6 +22,7 @@ from selfwire.cli.options import (
     to_option,
 )
 from selfwire.cli.results_output import show_estimate
+from selfwire.cli.study_output import tell, write_page
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, to_plain_json
 from selfwire.evals.evaluation.table import ERRORS, SOLVED, Column, SystemSummary, build_table
@@ -29,6 +30,8 @@ from selfwire.evals.studies.errands import ErrandStudy, SeedResult, summarise_re
 from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.ablation.record import record_study
+from selfwire.runs.ablation.subjects import LearningTest
 from selfwire.runs.estimates import estimate_training
 from selfwire.runs.learning_test import run_learning_test
 from selfwire.runs.report import STAMP
@@ -49,9 +52,9 @@ COLUMNS = (
 DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
-STUDY_ONLY = ("seeds", "sparse", "workers", "executor", "ray_address", "out")
+STUDY_ONLY = ("seeds", "sparse", "workers", "executor", "ray_address", "out", "page")
 """Parameters of the learning test only."""
-SHARED = ("method", "family", "updates", "batch", "embedder")
+SHARED = ("method", "family", "updates", "batch", "embedder", "home")
 """Parameters that the learning test and a training on a benchmark share."""
 
 
@@ -100,6 +103,7 @@ def train(
         Path | None,
         typer.Option(help="With --family: file of results (JSONL); seeds that are in it are not run again."),
     ] = None,
+    page: Annotated[Path | None, typer.Option("--report", help="With --family: write an HTML page of it.")] = None,
     home: Home = None,
 ) -> None:
     """Train a router by the rewards of its runs; --resume continues a training that stopped."""
@@ -232,12 +236,12 @@ def _run_learning_test(given: dict[str, Any], workers: WorkerOptions) -> None:
         batch=given["batch"],
     )
 
-    def tell(line: str) -> None:
-        typer.echo(line, err=True)
-
-    results = run_learning_test(study, given["seeds"], workers, given["out"], tell)
+    about, out = LearningTest(method=given["method"], errands=study), given["out"]
+    record = partial(record_study, to_local_folder(given["home"]), out)
+    results = run_learning_test(about, given["seeds"], workers, out, tell, record)
     add_result(results=results)
     output.make_console().print(format_learning_test(study, results, output.get_command_line()))
+    write_page(about, results, out, given["page"])
 
 
 def format_learning_test(study: ErrandStudy, results: Sequence[SeedResult], command: str) -> str:

@@ -1,39 +1,23 @@
 """Reads a study: a method beside itself with parts switched off, and beside controls, over seeds."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from selfwire.core.values import format_count
-from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_student_interval
+from selfwire.evals.statistics import IntervalEstimate, compute_mean
 from selfwire.graphs.variants import FULL, RANDOM
 from selfwire.report.data import RunReport, SystemLine
-from selfwire.report.page import save_page
-from selfwire.report.verdicts import format_gain
-from selfwire.runs.ablation.files import read_study
+from selfwire.report.verdicts import estimate_scores, name_gains
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import OUTCOMES, EvolutionRow, Row
 from selfwire.runs.ablation.table import UNDECIDED, VariantRows, describe_sizes, list_variants
 from selfwire.runs.report import STAMP
-
-_NAMED = 3
-"""Most variants that a verdict names."""
-
-
-def write_study_page(rows: Path, file: Path) -> Path:
-    """Write the page of a study's file and return its path.
-
-    Raises:
-        ConfigError: the file is no study's, the extra is missing, or the page cannot be written.
-    """
-    study, found = read_study(rows)
-    return save_page(describe_study(study, found, rows.name), file)
 
 
 def describe_study(study: Study, rows: Sequence[Row], name: str) -> RunReport:
     """What the page of a study shows.
 
     Args:
-        name: of its file.
+        name: of its file or run.
     """
     known = [one for one in study.known if any(row.variant == one for row in rows)]
     study = study.replace(variants=tuple(known))
@@ -70,9 +54,9 @@ def describe_parts(variants: Mapping[str, VariantRows], lines: Mapping[str, Syst
     many = format_count(len(compared), "variant")
     told = []
     if worse:
-        told.append(f"{len(worse)} of {many} of {method} {_agree(worse, 'scores', 'score')} lower: {_name(worse)}")
+        told.append(f"{len(worse)} of {many} of {method} {_agree(worse, 'scores', 'score')} lower: {name_gains(worse)}")
     if better:
-        told.append(f"{len(better)} of {many} {_agree(better, 'scores', 'score')} higher: {_name(better)}")
+        told.append(f"{len(better)} of {many} {_agree(better, 'scores', 'score')} higher: {name_gains(better)}")
     if not told:
         return f"No effect shown: none of {many} of {method} differs from what it is compared with."
     return f"{'; '.join(told)}."
@@ -80,11 +64,6 @@ def describe_parts(variants: Mapping[str, VariantRows], lines: Mapping[str, Syst
 
 def _agree(lines: Sequence[SystemLine], one: str, several: str) -> str:
     return one if len(lines) == 1 else several
-
-
-def _name(lines: Sequence[SystemLine]) -> str:
-    named = ", ".join(f"{one.name} {format_gain(one.gain)}" for one in lines[:_NAMED] if one.gain)
-    return f"{named} and {len(lines) - _NAMED} more" if len(lines) > _NAMED else named
 
 
 def _get_gain(line: SystemLine) -> float:
@@ -103,7 +82,7 @@ def _make_line(key: str, one: VariantRows, study: Study) -> SystemLine:
     beside = f"from {against}" if against else ""
     return SystemLine(
         name="random edits" if key == RANDOM else one.title,
-        score=_estimate(one.scores),
+        score=estimate_scores(one.scores),
         calls=compute_mean([row.calls for row in rows]),
         tokens=compute_mean([row.tokens for row in rows]),
         tasks=len(rows),
@@ -134,7 +113,12 @@ def _make_seed_line(rows: Iterable[Row]) -> tuple[SystemLine, ...]:
     scores = [row.before for row in first.values()]
     calls = compute_mean([row.calls_before for row in first.values()])
     line = SystemLine(
-        name="seed team", score=_estimate(scores), calls=calls, tokens=None, tasks=len(first), samples=tuple(scores)
+        name="seed team",
+        score=estimate_scores(scores),
+        calls=calls,
+        tokens=None,
+        tasks=len(first),
+        samples=tuple(scores),
     )
     return (line,)
 
@@ -147,13 +131,6 @@ def _list_spend(rows: Iterable[Row]) -> list[tuple[str, str]]:
     spent = sum(priced)
     dollars = f", ${spent:,.2f}" if len(priced) == len(evolved) and spent else ""
     return [("evolutions", f"{sum(row.evolution_calls for row in evolved):,} calls{dollars}")]
-
-
-def _estimate(scores: Sequence[float]) -> IntervalEstimate:
-    """Mean with Student's interval; no width for a single seed."""
-    if len(scores) < 2:
-        return IntervalEstimate(value=scores[0], low=scores[0], high=scores[0], n=1)
-    return compute_student_interval(scores).clip(0, 1)
 
 
 def _negate(one: IntervalEstimate) -> IntervalEstimate:

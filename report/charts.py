@@ -17,6 +17,8 @@ LOOKS = {"seed team": "seed", "single agent with votes": "single", "trivial base
 TRIED = "Large: on test tasks, with 95 % interval. Small: every proposal on gate tasks; hollow if rejected."
 LETTER, LINE = 6.2, 13.0
 """Width of a letter and height of a line of labels."""
+FAR = 3 * LINE
+"""How far from its point a label may stand."""
 
 
 class Mark(FrozenModel):
@@ -207,6 +209,8 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
     if not tested and not tried:
         return None
     calls = [0.0, *(line.calls for line, _ in tested), *(line.calls for _, line in tried)]
+    if not any(calls):
+        return None  # nobody asked a model
     x, y = Scale([*calls, max(calls) * 1.08], LEFT, WIDTH - RIGHT), Scale([0.0, 1.0], HEIGHT - BOTTOM, TOP)
     marks = draw_axes(x, y, "model calls per task", lambda tick: f"{tick:.2g}", whole=False)
     for place, line in tried:
@@ -223,7 +227,7 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
         name="front",
         title=f"Score against cost{' on test tasks, and of proposals on gate tasks' if tried else ''}",
         summary="; ".join(f"{line.name} {score} at {line.calls:.1f} calls per task" for line, score in tested) + ".",
-        note=TRIED if tried else "With 95 % intervals; calls are model calls.",
+        note=TRIED if tried else "With 95 % intervals; calls are model calls. Point at a dot for its name.",
         marks=tuple(marks),
     )
 
@@ -236,7 +240,9 @@ def _label_systems(points: Sequence[tuple[str, float, float]]) -> Iterator[Mark]
         wide = LETTER * len(name) + 9
         wanted.append((x - wide, x - 7, y - 6) if left else (x + 7, x + wide, y - 6))
     heights = spread_labels(wanted, [(x - 6, x + 6, y + 4) for _, x, y in points], LINE)
-    for (name, x, _), left, height in zip(points, sides, heights, strict=True):
+    for (name, x, y), left, height in zip(points, sides, heights, strict=True):
+        if abs(height - y) > FAR:
+            continue  # it would seem to name another point
         across, look = x + (-9 if left else 9), f"label {'end' if left else 'start'}"
         yield Mark(kind="text", x=across, y=round(height, 1), text=name, look=look)
 

@@ -1,13 +1,41 @@
 """Charts of systems side by side: their differences from one of them, and the score of every seed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from selfwire.evals.statistics import IntervalEstimate
 from selfwire.report.charts import TOP, WIDTH, Chart, Mark, Scale
-from selfwire.report.data import SystemLine
+from selfwire.report.data import MechanismLine, SystemLine
 from selfwire.report.verdicts import format_gain
 
-_NAMES, _ROW, _FOOT = 150.0, 26.0, 38.0
+_NAMES, _ROW, _FOOT = 172.0, 26.0, 38.0
 """Width of the names on the left, and heights of a row and of the axis."""
+
+
+def draw_mechanisms(lines: Sequence[MechanismLine]) -> Chart | None:
+    """What each mechanism is worth: the gain of every seed, their mean with its interval, and what could be gained."""
+    gains = [(line, line.gain) for line in lines if line.gain]
+    if not gains:
+        return None
+    ends = [value for line, gain in gains for value in (gain.low, gain.high, line.possible, *line.samples)]
+    x = Scale([0.0, *ends], _NAMES, WIDTH - 14)
+    bottom = TOP + _ROW * len(gains)
+    marks = [*_draw_axis(x, bottom, "+g"), _draw_zero(x, bottom)]
+    for row, (line, gain) in enumerate(gains):
+        y = TOP + _ROW * (row + 0.5)
+        marks += [_write_name(line.name, y), *_draw_points(line.name, line.samples, x, y, "+.2f")]
+        marks += _draw_gain(line.name, gain, x, y)
+        said = f"{line.name}: possible gain {line.possible:.2f}"
+        marks.append(Mark(kind="cross", x=x(line.possible), y=y, look="possible", title=said))
+    told = "; ".join(f"{line.name} {format_gain(gain)} of {line.possible:.2f}" for line, gain in gains)
+    return Chart(
+        name="gains",
+        title="Gain by each mechanism, seed by seed",
+        summary=f"{told}.",
+        note="Gain in score on the control, paired by seed. Ring: a seed. Dot and line: their mean with 95 % interval, "
+        "hollow where no effect is shown. Grey cross: the possible gain.",
+        marks=tuple(marks),
+        height=bottom + _FOOT,
+    )
 
 
 def draw_differences(systems: Iterable[SystemLine]) -> Chart | None:
@@ -18,24 +46,16 @@ def draw_differences(systems: Iterable[SystemLine]) -> Chart | None:
         return None
     x = Scale([0.0, *(value for _, gain in gains for value in (gain.low, gain.high))], _NAMES, WIDTH - 14)
     bottom = TOP + _ROW * len(shown)
-    marks = _draw_axis(x, bottom, "+g")
-    marks.append(Mark(kind="line", x=x(0.0), y=TOP, x2=x(0.0), y2=bottom, look="zero"))
+    marks = [*_draw_axis(x, bottom, "+g"), _draw_zero(x, bottom)]
     for row, line in enumerate(shown):
         y = TOP + _ROW * (row + 0.5)
         marks.append(_write_name(line.name, y))
-        if line.gain is None:
-            right = x(0.0) < WIDTH * 0.6
-            across, look = x(0.0) + (8 if right else -8), f"tick {'start' if right else 'end'}"
-            marks.append(
-                Mark(kind="text", x=across, y=y + 4, text=line.note.partition(":")[0], look=look, title=line.note)
-            )
+        if line.gain:
+            marks += _draw_gain(line.name, line.gain, x, y, line.note)
             continue
-        look = "kept" if line.gain.low > 0 else "rejected" if line.gain.high < 0 else "open"
-        said = " ".join(filter(None, (f"{line.name}: {format_gain(line.gain)}", line.note)))
-        marks.append(Mark(kind="line", x=x(line.gain.low), y=y, x2=x(line.gain.high), y2=y, look=f"interval {look}"))
-        marks.append(
-            Mark(kind="cross" if look == "rejected" else "dot", x=x(line.gain.value), y=y, look=look, title=said)
-        )
+        right = x(0.0) < WIDTH * 0.6
+        across, look = x(0.0) + (8 if right else -8), f"tick {'start' if right else 'end'}"
+        marks.append(Mark(kind="text", x=across, y=y + 4, text=line.note.partition(":")[0], look=look, title=line.note))
     told = "; ".join(f"{name} {format_gain(gain)}" for name, gain in gains)
     return Chart(
         name="differences",
@@ -46,6 +66,19 @@ def draw_differences(systems: Iterable[SystemLine]) -> Chart | None:
         marks=tuple(marks),
         height=bottom + _FOOT,
     )
+
+
+def _draw_zero(x: Scale, bottom: float) -> Mark:
+    return Mark(kind="line", x=x(0.0), y=TOP, x2=x(0.0), y2=bottom, look="zero")
+
+
+def _draw_gain(name: str, gain: IntervalEstimate, x: Scale, y: float, note: str = "") -> list[Mark]:
+    look = "kept" if gain.low > 0 else "rejected" if gain.high < 0 else "open"
+    said = " ".join(filter(None, (f"{name}: {format_gain(gain)}", note)))
+    return [
+        Mark(kind="line", x=x(gain.low), y=y, x2=x(gain.high), y2=y, look=f"interval {look}"),
+        Mark(kind="cross" if look == "rejected" else "dot", x=x(gain.value), y=y, look=look, title=said),
+    ]
 
 
 def draw_seeds(systems: Iterable[SystemLine]) -> Chart | None:
@@ -70,14 +103,21 @@ def draw_seeds(systems: Iterable[SystemLine]) -> Chart | None:
 
 
 def _draw_samples(line: SystemLine, x: Scale, y: float) -> list[Mark]:
+    mean = x(line.score.value) if line.score else 0.0
+    return [
+        *_draw_points(line.name, line.samples, x, y),
+        Mark(kind="line", x=mean, y=y - 10, x2=mean, y2=y + 10, look="mean"),
+    ]
+
+
+def _draw_points(name: str, samples: Sequence[float], x: Scale, y: float, form: str = ".2f") -> list[Mark]:
+    """A ring per seed; equal values stand side by side, up and down."""
     seen: dict[float, int] = {}
     marks = []
-    for score in line.samples:
-        high = seen[score] = seen.get(score, -1) + 1  # equal scores stand side by side, up and down
+    for value in samples:
+        high = seen[value] = seen.get(value, -1) + 1
         shift = min((high + 1) // 2 * 3.0, 9.0) * (-1 if high % 2 else 1)
-        marks.append(Mark(kind="dot", x=x(score), y=y + shift, look="seed", title=f"{line.name}: {score:.2f}"))
-    mean = x(line.score.value) if line.score else 0.0
-    marks.append(Mark(kind="line", x=mean, y=y - 10, x2=mean, y2=y + 10, look="mean"))
+        marks.append(Mark(kind="dot", x=x(value), y=y + shift, look="seed", title=f"{name}: {value:{form}}"))
     return marks
 
 

@@ -168,6 +168,26 @@ class SystemLine(FrozenModel):
     details: dict[str, str] = Field(default_factory=dict)
 
 
+class MechanismLine(FrozenModel):
+    """What a mechanism is worth: a system that has it less one that lacks only it.
+
+    Args:
+        main, control: the systems with it and without it.
+        possible: how much more than the control the best possible system scores.
+        gain: None for fewer than two seeds.
+        samples: the gain of each seed.
+        decisions: free decisions among all; "" where none are made.
+    """
+
+    name: str
+    main: str
+    control: str
+    possible: float
+    gain: IntervalEstimate | None
+    samples: tuple[float, ...]
+    decisions: str = ""
+
+
 class LearnedInsight(FrozenModel):
     """An insight that a team has learned, and the runs that it came from."""
 
@@ -259,6 +279,7 @@ class RunReport(FrozenModel):
     facts: tuple[tuple[str, str], ...]
     warning: str = ""
     versions: tuple[TeamVersion, ...] = ()
+    mechanisms: tuple[MechanismLine, ...] = ()
     systems: tuple[SystemLine, ...] = ()
     systems_title: str = "On held-out tasks"
     counted: str = "tasks"

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from selfwire.core.errors import ConfigError
 from selfwire.report.charts import Chart, draw_costs, draw_front, draw_gate, draw_scores
-from selfwire.report.comparison_charts import draw_differences, draw_seeds
+from selfwire.report.comparison_charts import draw_differences, draw_mechanisms, draw_seeds
 from selfwire.report.data import RunReport
 from selfwire.report.layout import lay_out_team
 from selfwire.report.pack import cut_text, pack_panels_of_versions, pack_runs, pack_team, to_json
 from selfwire.report.reading import read_report
+from selfwire.report.studies import read_study_file
 from selfwire.report.training_charts import draw_training
+from selfwire.report.verdicts import format_gain
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,6 +34,11 @@ def write_report(home: str | Path | None, run: str, file: Path) -> Path:
         ConfigError: the extra is missing, the run has no page, or the file cannot be written.
     """
     return save_page(read_report(home, run), file)
+
+
+def write_study_page(rows: Path, file: Path) -> Path:
+    """Write the page of a study's file and return its path; raises as `write_report`."""
+    return save_page(read_study_file(rows), file)
 
 
 def save_page(report: RunReport, file: Path) -> Path:
@@ -85,7 +92,7 @@ def make_environment() -> "Environment":
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise _explain_missing(error) from None
-    return Environment(
+    found = Environment(
         loader=PackageLoader("selfwire.report"),
         autoescape=True,
         finalize=_make_visible,
@@ -93,6 +100,8 @@ def make_environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.globals["format_gain"] = format_gain
+    return found
 
 
 def sign(styles: tuple[str, ...], scripts: tuple[str, ...]) -> dict[str, str]:
@@ -113,6 +122,7 @@ def _make_visible(value: object) -> object:
 def _draw_charts(report: RunReport) -> list[Chart]:
     drawn = (
         *draw_training(report.learning),
+        draw_mechanisms(report.mechanisms),
         draw_differences(report.systems),
         draw_seeds(report.systems),
         draw_gate(report.versions),

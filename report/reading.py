@@ -11,6 +11,7 @@ from selfwire.graphs.rollouts import JUDGE_NODE
 from selfwire.report.data import Place, RunReport, SpendLine
 from selfwire.report.evaluation import compare_systems, describe_comparison, read_systems_on_tasks, sum_spend
 from selfwire.report.evolution import Saved, read_insights, read_places, read_systems, read_versions, to_summary
+from selfwire.report.studies import describe_recorded
 from selfwire.report.training import (
     compare_ways,
     describe_training,
@@ -19,6 +20,7 @@ from selfwire.report.training import (
     summarise_training,
 )
 from selfwire.report.verdicts import describe_verdict, make_standfirst
+from selfwire.runs.ablation.record import STUDY
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.folders import JOURNAL, SUMMARY, get_run_folder, list_run_names
 from selfwire.runs.report import STAMP
@@ -66,6 +68,8 @@ def read_report(home: str | Path | None, run: str, *, snapshot: bool = False) ->
     path = get_run_folder(home, run) / JOURNAL
     with JournalReader(path) as journal:
         summary = journal.notes(SUMMARY)[SUMMARY]
+        if study := journal.notes(STUDY):
+            return describe_recorded(study, study[STUDY], journal.run)
         if summary["command"] == "evolve":
             with open_library(home, create=False, snapshot=snapshot) as library:
                 return _read_evolution(library, journal, load_request(path, EvolveRequest), summary)

@@ -1,11 +1,15 @@
 """The result of a run in a sentence."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from selfwire.core.values import format_count
-from selfwire.evals.statistics import IntervalEstimate
+from selfwire.evals.statistics import IntervalEstimate, compute_student_interval
 from selfwire.report.data import Place, SystemLine, TeamVersion
+
+_NAMED = 3
+"""Most gains that a verdict names."""
 
 
 def describe_verdict(method: str, systems: Iterable[SystemLine], gain: IntervalEstimate | None, status: str) -> str:
@@ -28,7 +32,32 @@ def describe_gain(what: str, gain: IntervalEstimate) -> str:
 
 def format_gain(gain: IntervalEstimate) -> str:
     """A difference with its interval and signs, such as `+0.73 [+0.66, +0.81]`."""
-    return f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]"
+    return f"{gain.value:+z.2f} [{gain.low:+z.2f}, {gain.high:+z.2f}]"
+
+
+class NamedGain(Protocol):
+    """Something with a gain, such as a system beside another."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def gain(self) -> IntervalEstimate | None:
+        """None where nothing was compared."""
+
+
+def name_gains(lines: Sequence[NamedGain]) -> str:
+    """The first gains by name, and how many there are more."""
+    named = ", ".join(f"{one.name} {format_gain(one.gain)}" for one in lines[:_NAMED] if one.gain)
+    return f"{named} and {len(lines) - _NAMED} more" if len(lines) > _NAMED else named
+
+
+def estimate_scores(scores: Sequence[float]) -> IntervalEstimate:
+    """Mean of one score per seed with Student's interval; no width for a single seed."""
+    if len(scores) < 2:
+        return IntervalEstimate(value=scores[0], low=scores[0], high=scores[0], n=1)
+    return compute_student_interval(scores).clip(0, 1)
 
 
 def _compare_cost(before: SystemLine, after: SystemLine) -> str:

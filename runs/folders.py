@@ -26,6 +26,10 @@ INTERRUPTED = "interrupted"
 ENDED = ("finished", "stopped")
 """First words of the statuses that a run notes at its end."""
 
+ABLATION, WORLD, LEARNING = "ablate", "ablate --world", "train --family"
+STUDIES = (ABLATION, WORLD, LEARNING)
+"""Commands of studies, which go on when they are given again."""
+
 
 class RunSummary(FrozenModel):
     """One run as a list shows it.

@@ -8,7 +8,10 @@ from typing import Any, Generic, TypeVar
 from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.evals.studies.gains import SeedOutcome, WorldResult
 from selfwire.evals.studies.worlds import load_world
+from selfwire.runs.ablation.files import begin_study
+from selfwire.runs.ablation.record import Record, RecordedStudy, skip_record
 from selfwire.runs.ablation.rows import StudyRow, append_row, read_rows
+from selfwire.runs.ablation.subjects import Subject, WorldStudy
 from selfwire.runs.run_record import compute_code_hash
 from selfwire.runtime.executors import WorkerOptions, open_executor
 from selfwire.runtime.jobs import Job, Report, run_jobs
@@ -31,6 +34,8 @@ def run_kept_seeds(
     out: Path | None,
     tell: Callable[[str], None],
     describe: Callable[[Result], str],
+    about: Subject,
+    record: Record,
 ) -> list[Result]:
     """Run a study for the seeds that have no row yet.
 
@@ -40,27 +45,40 @@ def run_kept_seeds(
         out: JSONL of the rows; rows in it are not run again. Nothing is kept if None.
         tell: gets a line before the first seed and after each.
         describe: a result in a few words.
+        about: what the study is about.
+        record: puts the study on record.
 
     Raises:
         ConfigError: the file cannot be used, or holds another study.
     """
     key = fingerprint({**parameters.model_dump(mode="json"), "code": compute_code_hash()})
     kept = read_rows(out, key, schema) if out else []
+    if out:
+        begin_study(about, out)
     found = {row.result.seed: row.result for row in kept if row.result.seed < seeds}
     left = [seed for seed in range(seeds) if seed not in found]
     tell(f"{seeds} seeds, {len(found)} of them done")
-    with open_executor(workers) as executor:
+    with record(RecordedStudy(head=about, total=seeds), key) as note, open_executor(workers) as executor:
+        for row in kept:
+            note(f"{row.result.seed:04}", row)
         for ended in run_jobs(deque(map(make_job, left)), executor):
             row = schema.model_validate({"study": key, "result": ended.result})
             found[row.result.seed] = row.result
             if out:
                 append_row(out, row)
+            note(f"{row.result.seed:04}", row)
             tell(f"seed {row.result.seed}: {describe(row.result)}; {seeds - len(found)} seeds left")
     return [found[seed] for seed in range(seeds)]
 
 
 def run_world(
-    method: str, name: str, seeds: int, workers: WorkerOptions, out: Path | None, tell: Callable[[str], None]
+    method: str,
+    name: str,
+    seeds: int,
+    workers: WorkerOptions,
+    out: Path | None,
+    tell: Callable[[str], None],
+    record: Record = skip_record,
 ) -> list[WorldResult]:
     """Run a method's world for the seeds that have no row yet; as `run_kept_seeds`."""
 
@@ -76,6 +94,8 @@ def run_world(
         out,
         tell,
         lambda result: f"{len(result.figures)} systems",
+        WorldStudy(method=method, world=name),
+        record,
     )
 
 

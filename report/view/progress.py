@@ -7,15 +7,17 @@ from pydantic import Field, ValidationError
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, format_count
 from selfwire.graphs.trained_router.training import UPDATE
+from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.record import STUDY, STUDY_ROWS, RecordedStudy
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.evaluation.run import ROWS
-from selfwire.runs.folders import INTERRUPTED, SUMMARY, has_ended
+from selfwire.runs.folders import INTERRUPTED, STUDIES, SUMMARY, has_ended
 from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import REQUEST
 from selfwire.runtime.journal_follower import JournalLook
 
-NOTES = (SUMMARY, REQUEST)
-PREFIXES = (f"{ROWS}/", f"{UPDATE}/")
+NOTES = (SUMMARY, REQUEST, STUDY)
+PREFIXES = (f"{ROWS}/", f"{UPDATE}/", STUDY_ROWS)
 RESUMED = ("evolve", "train", "eval", "compare")
 """Commands whose runs can be resumed by name."""
 _PHASES = {"rollout": "train tasks", "gate": "gate tasks", "test": "test tasks", "baseline": "baseline on test tasks"}
@@ -51,9 +53,11 @@ class RunProgress(FrozenModel):
     def resume_line(self) -> str:
         """How a run that stopped early is resumed; "" for others."""
         command = self.summary.get("command")
-        if command not in RESUMED or self.fault or self.is_going_on or self.status.startswith("finished"):
+        if self.fault or self.is_going_on or self.status.startswith("finished"):
             return ""
-        return f"`selfwire {command} --resume {self.run}` goes on with it"
+        if command in STUDIES:
+            return "the same command again goes on with it"
+        return f"`selfwire {command} --resume {self.run}` goes on with it" if command in RESUMED else ""
 
     @property
     def system(self) -> str:
@@ -84,6 +88,8 @@ def _find_place(command: str, look: JournalLook) -> tuple[str, int, int]:
     """What a run is at, and how many of how many tasks are done there; a request that cannot be read says nothing."""
     request = look.notes.get(REQUEST)
     try:
+        if study := look.notes.get(STUDY):
+            return _name_rows(RecordedStudy.model_validate(study), look)
         if command == "evolve":
             return _find_phase(EvolveRequest.model_validate(request), look)
         if command in ("eval", "compare"):
@@ -98,6 +104,11 @@ def _find_place(command: str, look: JournalLook) -> tuple[str, int, int]:
         return "", 0, 0
     updates = look.counts[f"{UPDATE}/"]
     return (f"{format_count(updates, 'update')} of the router" if updates else ""), 0, 0
+
+
+def _name_rows(study: RecordedStudy, look: JournalLook) -> tuple[str, int, int]:
+    what = "runs of variants and seeds" if isinstance(study.head, Study) else "seeds"
+    return what, look.counts[STUDY_ROWS], study.total
 
 
 def _find_phase(request: EvolveRequest, look: JournalLook) -> tuple[str, int, int]:

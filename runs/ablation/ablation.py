@@ -12,6 +12,7 @@ from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.files import begin_study
 from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.record import Record, RecordedStudy, skip_record
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
 from selfwire.runtime.executors import WorkerOptions, open_executor
@@ -19,13 +20,18 @@ from selfwire.runtime.jobs import Job, Report, run_jobs
 
 
 def run_ablation(
-    study: Study, out: Path, workers: WorkerOptions, tell: Callable[[str], None] = lambda line: None
+    study: Study,
+    out: Path,
+    workers: WorkerOptions,
+    tell: Callable[[str], None] = lambda line: None,
+    record: Record = skip_record,
 ) -> tuple[Row, ...]:
     """Run the runs of a study that have no row yet, on workers.
 
     Args:
         out: JSONL of the rows; rows in it are not run again.
         tell: gets a line when a run ends.
+        record: puts the study on record.
 
     Returns:
         The rows of the chosen variants and seeds, variant by variant.
@@ -47,15 +53,23 @@ def run_ablation(
     what = "evolutions" if study.evolves else "evaluations"
     tell(f"{len(wanted)} {what}, {len(wanted) - len(todo)} of them done{at_once}")
     since = time.monotonic()
+    with record(RecordedStudy(head=study, total=len(wanted)), key) as note:
 
-    def keep(row: Row) -> None:
-        append_row(out, row)
-        rows[row.key] = row
-        made = sum(one in rows for one in todo)
-        tell(format_progress(row, made, len(todo), time.monotonic() - since))
+        def keep(row: Row) -> None:
+            append_row(out, row)
+            rows[row.key] = row
+            note(_name_row(row), row)
+            made = sum(one in rows for one in todo)
+            tell(format_progress(row, made, len(todo), time.monotonic() - since))
 
-    _run(study, key, todo, rows, workers, keep)
+        for row in rows.values():
+            note(_name_row(row), row)
+        _run(study, key, todo, rows, workers, keep)
     return tuple(rows[one] for one in wanted)
+
+
+def _name_row(row: Row) -> str:
+    return f"{row.seed:04}-{row.variant}"
 
 
 def format_progress(row: Row, made: int, total: int, seconds: float) -> str:

@@ -1,22 +1,18 @@
 """Files of studies: what was compared, and a row per run; a run that is stopped leaves a file that can be read."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row
+from selfwire.runs.ablation.subjects import StudyHead, Subject
 
 
-class StudyHead(FrozenModel):
-    """The first line of a study's rows: what was compared."""
-
-    head: Study
-
-
-def begin_study(study: Study, out: Path) -> None:
-    """Write what is compared, if the file is new.
+def begin_study(study: Subject, out: Path) -> None:
+    """Write what it is about, if the file is new.
 
     Raises:
         ConfigError: it cannot be written.
@@ -38,15 +34,35 @@ def read_study(path: Path) -> tuple[Study, list[Row]]:
     """What was compared, and the rows.
 
     Raises:
+        ConfigError: the file is no ablation's.
+    """
+    head, rows = read_subject(path)
+    try:
+        if isinstance(head, Study):
+            return head, parse_study_rows(head, rows)
+        why = "it is of a world or of a learning test"
+    except ValueError as error:
+        why = str(error)
+    raise ConfigError(f"{path} holds no variants of a method: {why}; `selfwire ablate --keep` writes such files")
+
+
+def parse_study_rows(study: Study, rows: Iterable[object]) -> list[Row]:
+    """The rows of a method's variants; raises ValueError for others."""
+    schema: type[Row] = EvolutionRow if study.evolves else EvaluationRow
+    return [schema.model_validate(row) for row in rows]
+
+
+def read_subject(path: Path) -> tuple[Subject, list[object]]:
+    """What a study is about, and its rows as JSON.
+
+    Raises:
         ConfigError: the file is no study's.
     """
     try:
         first, *rest = path.read_text(encoding="utf-8").splitlines()
-        study = StudyHead.model_validate_json(first).head
-        schema: type[Row] = EvolutionRow if study.evolves else EvaluationRow
-        return study, [schema.model_validate_json(line) for line in rest]
+        return StudyHead.model_validate_json(first).head, [json.loads(line) for line in rest]
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} holds no study: {error}; `selfwire ablate --keep` writes such files") from None
+        raise ConfigError(f"{path} holds no study: {error}; `selfwire ablate --out` writes such files") from None
 
 
 def write_lines(lines: Sequence[FrozenModel], out: Path) -> None:

@@ -140,7 +140,7 @@ def test_the_command_runs_a_world_keeps_its_rows_and_refuses_what_it_would_not_u
     ablate = partial(call, tmp_path, "ablate", "hiva", "--world")
     wanted = ("kabb", "--seeds", "2", "--workers", "1", "--out", str(out))
     assert "| KABB w/o knowledge distance |" in ablate(*wanted).stdout
-    assert len(out.read_text().splitlines()) == 2
+    assert len(out.read_text().splitlines()) == 3  # what it is of, and two seeds
     assert "2 seeds, 2 of them done" in ablate(*wanted).stderr
     for wrong, said in (
         (("nowhere",), "has no world 'nowhere'; it has kabb"),

@@ -121,7 +121,7 @@ def test_an_ablation_keeps_what_it_compares_beside_its_rows_and_writes_its_page(
             "--report",
             str(page),
         )
-        result = call("ablate", "hiva", *given)
+        result = call("ablate", "hiva", *given, "--home", str(tmp_path))
         assert result.exit_code == 0, result.output
     assert [line.startswith('{"head":') for line in rows.read_text().splitlines()] == [True, False, False, False, False]
     assert "2 seeds per variant" in page.read_text()

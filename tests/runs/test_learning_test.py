@@ -7,10 +7,15 @@ import pytest
 from selfwire.core.errors import ConfigError
 from selfwire.evals.studies.errands import Curve, ErrandStudy, SeedResult
 from selfwire.runs import learning_test
+from selfwire.runs.ablation.subjects import LearningTest
 from selfwire.runs.learning_test import run_learning_test
 from selfwire.runtime.executors import WorkerOptions
 
 ONE = WorkerOptions(workers=1)
+
+
+def make_test(**changes: int) -> LearningTest:
+    return LearningTest(method="evomas", errands=ErrandStudy(**changes))
 
 
 def test_seeds_that_are_done_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,9 +33,9 @@ def test_seeds_that_are_done_are_not_run_again(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(learning_test, "run_seed", fake)
     out = tmp_path / "rows.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        run_learning_test(ErrandStudy(), 3, ONE, out)
-    found = run_learning_test(ErrandStudy(), 3, ONE, out)
+        run_learning_test(make_test(), 3, ONE, out)
+    found = run_learning_test(make_test(), 3, ONE, out)
     assert [one.seed for one in found] == [0, 1, 2]
     assert ran == [0, -1, 1, 2]
     with pytest.raises(ConfigError, match="another --out"):
-        run_learning_test(ErrandStudy(updates=7), 3, ONE, out)
+        run_learning_test(make_test(updates=7), 3, ONE, out)

@@ -1,5 +1,6 @@
 """A model that answers by the schema that is asked for, as a test's script says."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -47,6 +48,12 @@ class ScriptedModel:
     def shown(self, schema: str) -> list[str]:
         """The user messages of the asks for a schema."""
         return [text for name, text, *_ in self.asked if name == schema]
+
+
+def section(text: str, name: str) -> str:
+    """A section of a prompt; empty if there is none."""
+    found = re.search(rf"<{name}>\n(.*)\n</{name}>", text, re.DOTALL)
+    return found[1] if found else ""
 
 
 def prompts(method: str) -> Prompts:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -121,8 +120,3 @@ class SpokenChat(BaseChatModel):
 def said_by(script: Script, name: str, visit: int) -> dict[str, Any] | str:
     lines = script[name]
     return lines[min(visit, len(lines) - 1)]
-
-
-def section(text: str, name: str) -> str:
-    found = re.search(rf"<{name}>\n(.*)\n</{name}>", text, re.DOTALL)
-    return found[1] if found else ""

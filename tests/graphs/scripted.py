@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -116,6 +117,16 @@ def built(model: ScriptedChat, **options: Any) -> Graph:
 
 def on(thread: str) -> Any:
     return {"configurable": {"thread_id": thread}}
+
+
+async def run(form: str, graph: Any, given: Any, config: Any = None, **options: Any) -> Any:
+    """Invoke a graph in one of the `FORMS`."""
+    if form == "sync":
+        return graph.invoke(given, config, **options)
+    return await graph.ainvoke(given, config, **options)
+
+
+FORMS = pytest.mark.parametrize("form", ["sync", "async"])
 
 
 ASKED = {"question": "What am I?"}

@@ -24,9 +24,8 @@ from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.workflow_library import open_library
+from tests.graphs.scripted import ASKED, FORMS, on, run
 
-ASKED: Any = {"question": "What am I?"}
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 SHORT: dict[str, dict[str, Any]] = {
     "tacomas": {"rounds": 3},
     "dytopo": {"rounds": 2},
@@ -88,12 +87,6 @@ def saver(tmp_path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
     opened.conn.close()
 
 
-async def run(form: str, graph: Any, given: Any, config: Any = None, **options: Any) -> Any:
-    if form == "sync":
-        return graph.invoke(given, config, **options)
-    return await graph.ainvoke(given, config, **options)
-
-
 @pytest.mark.parametrize("question", [{"question": ""}, {"question": "  "}, {"question": None}, {"question": 3}, {}])
 def test_a_question_is_a_text_that_is_not_blank(name: str, question: Any) -> None:
     chat = Chat()
@@ -141,7 +134,7 @@ async def test_calls_end_with_the_seconds_of_a_budget(name: str, delay: float) -
     assert one_after_another <= 2
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
+@FORMS
 @pytest.mark.parametrize("share", [0.3, 0.9])
 async def test_a_run_that_a_budget_stopped_goes_on_and_asks_no_agent_twice(
     name: str, form: str, share: float, saver: BaseCheckpointSaver[Any]
@@ -150,8 +143,8 @@ async def test_a_run_that_a_budget_stopped_goes_on_and_asks_no_agent_twice(
     expected = await run(form, built(name, whole).compile(), ASKED)
     graph = built(name, chat).compile(checkpointer=saver)
     with pytest.raises(BudgetError):
-        await run(form, graph, ASKED, THREAD, context={"calls": max(1, int(share * len(whole._heard)))})
-    result = await run(form, graph, None, THREAD)
+        await run(form, graph, ASKED, on("1"), context={"calls": max(1, int(share * len(whole._heard)))})
+    result = await run(form, graph, None, on("1"))
     assert result["answer"] == expected["answer"]
     prompts = [agent.prompt for agent in seed(name).agents if agent.prompt]
     spoken = [[text for text in one._heard if any(prompt in text for prompt in prompts)] for one in (chat, whole)]
@@ -164,10 +157,10 @@ def test_edited_prompts_hold_for_their_run_only(name: str) -> None:
     fields = graph.get_context_jsonschema()["properties"]
     edits = {field: "You brainstorm." for field in fields if field.startswith("prompt_")}
     assert edits.keys() >= {f"prompt_{agent}" for agent in seed(name).agents_by_id}
-    graph.invoke(ASKED, THREAD, context=edits)
+    graph.invoke(ASKED, on("1"), context=edits)
     assert any("You brainstorm." in text for text in chat._heard)
     chat._heard.clear()
-    graph.invoke(ASKED, THREAD, context=dict.fromkeys(edits, ""))  # an empty prompt is no edit
+    graph.invoke(ASKED, on("1"), context=dict.fromkeys(edits, ""))  # an empty prompt is no edit
     assert not any("You brainstorm." in text for text in chat._heard)
 
 

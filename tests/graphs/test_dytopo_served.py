@@ -20,6 +20,7 @@ from selfwire.graphs.dytopo import Report
 from selfwire.runtime.models import make_chat_model
 from tests.asks import answer
 from tests.graphs.rounds import MATH, SpokenChat, said_by
+from tests.graphs.scripted import FORMS
 from tests.processes import kill_when, start
 from tests.wire.server import Body, Fault, WireServer
 
@@ -119,7 +120,7 @@ class Meeting:
         return AIMessage(json.dumps({"public": "here", "query": "", "key": "", "private": [], "answer": "here"}))
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
+@FORMS
 async def test_workers_of_a_round_ask_at_the_same_moment(form: str, wire_server: WireServer) -> None:
     wire_server.answer = Meeting(24)
     agents = [Agent(id=f"w{at}", prompt="You work.") for at in range(24)]

@@ -3,7 +3,7 @@
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.graphs import dytopo
 from tests.asks import local
-from tests.graphs.rounds import section
+from tests.scripted import section
 from tests.wire.server import Body, WireServer, asked_kind, by_kind
 
 PASSAGE = "The Rald Bridge, opened in 1902, is 310 metres long."

@@ -17,9 +17,8 @@ from selfwire.evolvers.evomas.evaluator import NOT_JUDGED
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import WHOLE_TASK
 from selfwire.graphs import evomas
-from tests.graphs.scripted import TurnsChat
+from tests.graphs.scripted import FORMS, TurnsChat, on, run
 from tests.graphs.test_evomas_wire import IO, MEMBER, SEARCH
-from tests.graphs.test_hiva_state_graph import run
 
 ASKED = {"question": "Which bridge is longer?"}
 
@@ -85,7 +84,7 @@ def nodes(result: Mapping[str, Any]) -> list[tuple[int, str]]:
     return [(step.get("visit", 0), step["node"]) for step in result["steps"]]
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
+@FORMS
 async def test_a_stage_per_subtask_and_the_answer_of_the_last_one(form: str) -> None:
     result = await run(form, built(scripted()), ASKED)
     first, second = stages(result)
@@ -314,9 +313,8 @@ def test_the_number_of_stages_can_be_chosen_per_run() -> None:
 
 def test_a_new_question_of_a_thread_begins_anew() -> None:
     graph = evomas.build(scripted(plans=(TWO, SAME, TWO, SAME)), config=config()).compile(checkpointer=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    graph.invoke(ASKED, thread)
-    second = graph.invoke({"question": "And the next one?"}, thread)
+    graph.invoke(ASKED, on("1"))
+    second = graph.invoke({"question": "And the next one?"}, on("1"))
     assert len(second["stages"]) == 2
     assert second["usage"]["calls"] == 9
     assert "And the next one?" in second["stages"][0]["rows"][1]

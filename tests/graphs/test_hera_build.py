@@ -8,8 +8,7 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from selfwire.core.budget import Budget
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskError
+from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.workflow import Workflow
@@ -20,7 +19,7 @@ from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.runtime.workflow_library import open_library
 from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample, order
-from tests.graphs.scripted import ASKED, EVOLVE, on, trio
+from tests.graphs.scripted import ASKED, EVOLVE, on
 
 LEARNS = ["rank", "reflect", "consolidate_experience", "identify_failed_agent", "rope", "consolidate_prompt", "keep"]
 FIRST = ["begin", "characterize", "retrieve_insights", "sample_topologies", "rollout"]
@@ -151,10 +150,6 @@ def test_what_cannot_be_used_is_refused_before_anything_is_paid() -> None:
         built(model).compile().invoke(ASKED, context=EVOLVE)
     with pytest.raises(ConfigError, match="edited for this run only"):
         built(model, grader=assess).compile().invoke(ASKED, context={**EVOLVE, "prompt_retriever": "x"})
-    with pytest.raises(ConfigError, match="not blank"):
-        built(model).compile().invoke({"question": " "})
-    with pytest.raises(ConfigError, match="belongs to 'hiva'"):
-        built(model, initial=trio())
     assert model.objects == []
 
 
@@ -165,10 +160,7 @@ def test_an_edited_prompt_holds_for_one_run() -> None:
     assert graph.get_context_jsonschema()["properties"]["prompt_calculator"]["langgraph_nodes"] == ["rollout"]
 
 
-def test_a_budget_binds_and_a_group_without_an_answer_says_why() -> None:
-    with pytest.raises(BudgetError, match="calls"):
-        built(budget=Budget(calls=2)).compile().invoke(ASKED)
-
+def test_a_group_without_an_answer_says_why() -> None:
     class Down(OrchestraChat):
         def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
             if "Reply with one JSON object" not in messages[-1].text:

@@ -12,6 +12,7 @@ from selfwire.graphs import hera
 from tests.asks import local
 from tests.graphs.orchestra import SCRIPT, order
 from tests.graphs.scripted import EVOLVE
+from tests.scripted import section
 from tests.wire.server import Body, WireServer
 
 DECISIVE = "The glass bridge\nThe glass bridge of Tarn was built by Mira Holt. Work began in 1931. It has four arches."
@@ -56,10 +57,6 @@ async def learn() -> list[dict[str, str]]:
 
 def shown(messages: list[dict[str, str]], beginning: str) -> list[str]:
     return [one["user"] for one in messages if one["system"].startswith(beginning)]
-
-
-def section(text: str, name: str) -> str:
-    return text.partition(f"<{name}>\n")[2].partition(f"\n</{name}>")[0]
 
 
 async def test_mutation_names_the_cause_and_replays_show_the_decisive_passage_whole() -> None:

@@ -30,9 +30,20 @@ from selfwire.graphs.single_run import SingleRunNodes
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel
 from tests.graphs.grading import no_grade
-from tests.graphs.scripted import AGGREGATOR, ASKED, EVOLVE, SCRIPT, SOURCE, ScriptedChat, built, fork, on, trio
-
-FORMS = pytest.mark.parametrize("form", ["sync", "async"])
+from tests.graphs.scripted import (
+    AGGREGATOR,
+    ASKED,
+    EVOLVE,
+    FORMS,
+    SCRIPT,
+    SOURCE,
+    ScriptedChat,
+    built,
+    fork,
+    on,
+    run,
+    trio,
+)  # fmt: skip
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -43,12 +54,6 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseCheckp
         opened = sqlite_saver(tmp_path / "threads.sqlite")
         yield opened
         opened.conn.close()
-
-
-async def run(form: str, graph: Any, given: Any, config: Any = None, **options: Any) -> Any:
-    if form == "sync":
-        return graph.invoke(given, config, **options)
-    return await graph.ainvoke(given, config, **options)
 
 
 class Judge:

@@ -26,13 +26,10 @@ from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
-from tests.evolvers.tacomas.doubles import section
 from tests.graphs.grading import no_grade
-from tests.graphs.scripted import TurnsChat
-from tests.graphs.test_hiva_state_graph import run
+from tests.graphs.scripted import ASKED, FORMS, TurnsChat, on, run
+from tests.scripted import section
 
-ASKED = {"question": "What am I?"}
-FORMS = pytest.mark.parametrize("form", ["sync", "async"])
 CRITERIA = ("It answers.", "It is proven.", "It has the right form.", "It is a guess.")
 NAMES = ("planner", "searcher", "calculator", "verifier", "reflector")
 NOTHING: dict[str, Any] = {
@@ -188,8 +185,7 @@ def test_d1_weights_order_the_messages_of_the_next_round() -> None:
 def test_refinements_reach_the_next_round_and_no_other_question() -> None:
     model = scripted()
     graph = tacomas.build(model, config=TacomasConfig(rounds=2)).compile(checkpointer=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    graph.invoke(ASKED, thread)
+    graph.invoke(ASKED, on("1"))
     coached = [said for said in model.spoken if "After round 1. Fault: sloppy Next: be exact Rule: prove it" in said]
     assert len(model.spoken) == 10
     assert [said.split(" of ")[0].split(".")[0] for said in model.spoken[5:] if said not in coached] == [
@@ -197,7 +193,7 @@ def test_refinements_reach_the_next_round_and_no_other_question() -> None:
     ]
     assert len(coached) == 4
     model.spoken.clear()
-    second = graph.invoke({"question": "And you?"}, thread)
+    second = graph.invoke({"question": "And you?"}, on("1"))
     assert not any("After round 1" in said for said in model.spoken[:5])
     assert len(second["rounds"]) == 2
     assert "And you?" in model.sent[-1]
@@ -291,11 +287,10 @@ async def test_it_resumes_after_a_round_that_was_interrupted() -> None:
     graph = tacomas.build(model, config=TacomasConfig(rounds=2)).compile(
         checkpointer=InMemorySaver(), interrupt_before=["judge"]
     )
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    await graph.ainvoke(ASKED, thread)
+    await graph.ainvoke(ASKED, on("1"))
     assert len(model.spoken) == 5
-    while (await graph.aget_state(thread)).next:
-        result = await graph.ainvoke(None, thread)
+    while (await graph.aget_state(on("1"))).next:
+        result = await graph.ainvoke(None, on("1"))
     assert len(model.spoken) == 10
     assert result["figures"]["stop"] == "rounds"
 

@@ -9,7 +9,7 @@ from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
 from selfwire.runtime.models import make_chat_model
 from tests.asks import local, speaks
-from tests.evolvers.tacomas.doubles import section
+from tests.scripted import section
 from tests.wire.server import Body, WireServer, asked_kind, by_kind, refused, served
 
 CALCULATOR = "You are the calculator"

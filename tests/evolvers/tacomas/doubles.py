@@ -1,6 +1,5 @@
 """Doubles for TacoMAS's tests: a scripted model, rounds and teams by hand."""
 
-import re
 from collections.abc import Callable
 
 from selfwire.core.scope import Scope
@@ -28,11 +27,6 @@ def step(node: str, output: str = "found it", *, error: str | None = None, tool_
     tools = (ToolUse(name="search", arguments={}, result="boom", error=True),) if tool_fails else ()
     inbox = (Message(source="planner", target=node, text="please"),)
     return Step(node=node, agent=node, output="" if error else output, error=error, tools=tools, inbox=inbox)
-
-
-def section(text: str, name: str) -> str:
-    found = re.search(rf"<{name}>\n(.*)\n</{name}>", text, re.DOTALL)
-    return found[1] if found else ""
 
 
 def done(*steps: Step, answer: str | None = "the red one") -> Trajectory:

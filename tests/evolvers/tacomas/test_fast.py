@@ -23,8 +23,8 @@ from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.messages import share_budget, weigh_messages
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
 from selfwire.evolvers.tacomas.work import Notes
-from tests.evolvers.tacomas.doubles import done, meta_model, section, step, team
-from tests.scripted import ScriptedModel
+from tests.evolvers.tacomas.doubles import done, meta_model, step, team
+from tests.scripted import ScriptedModel, section
 
 UPDATE = AgentRefinement(
     agent="searcher", errors="one search", plan="search twice", kind="tool", update="one name at a time"

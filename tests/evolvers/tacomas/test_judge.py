@@ -17,7 +17,8 @@ from selfwire.evolvers.tacomas.judge import (
 )
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
 from selfwire.evolvers.tacomas.work import cut_task
-from tests.evolvers.tacomas.doubles import QUESTION, done, meta_model, section, step
+from tests.evolvers.tacomas.doubles import QUESTION, done, meta_model, step
+from tests.scripted import section
 
 ITEMS = (Item(criterion="first"), Item(criterion="second"), Item(criterion="guessed", operator="contradiction"))
 AVOID = "Make sure that this is not so: guessed"

@@ -19,7 +19,8 @@ from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, enforce_budgets, render_graph
 from selfwire.evolvers.tacomas.work import render_work
-from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, done, meta_model, section, step, team
+from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, done, meta_model, step, team
+from tests.scripted import section
 
 TOOLS = ("calculator", "search")
 CRITIC = NewAgent(role="Critic", goal="You look for mistakes.", tools=["search", "teleport"])

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from selfwire.core.agent import Agent
 from selfwire.core.topology import TopologyDiff
 from selfwire.core.values import FrozenJson, FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import WorkflowTool
 
 
 class Change(FrozenModel):
@@ -60,29 +58,23 @@ class WorkflowDiff(FrozenModel):
 def diff_workflows(before: Workflow, after: Workflow) -> WorkflowDiff:
     """Compare two workflows, without their lineages."""
     keys = before.memory.keys() | after.memory.keys()
-    both = [agent for agent in before.agents if agent.id in after.agents_by_id]
-    kept = [tool for tool in before.tools if tool.name in after.tools_by_name]
+    both = [(one, after.agents_by_id[one.id]) for one in before.agents if one.id in after.agents_by_id]
+    kept = [(one, after.tools_by_name[one.name]) for one in before.tools if one.name in after.tools_by_name]
     return WorkflowDiff(
         topology=before.topology.diff(after.topology),
         entry=_diff(before.topology.entry, after.topology.entry),
         sink=_diff(before.topology.sink, after.topology.sink),
         added_agents=tuple(a.id for a in after.agents if a.id not in before.agents_by_id),
         removed_agents=tuple(a.id for a in before.agents if a.id not in after.agents_by_id),
-        agents=tuple(change for agent in both for change in _diff_agents(agent, after.agents_by_id[agent.id])),
+        agents=tuple(Change(agent=old.id, **change) for old, new in both for change in _diff_fields(old, new)),
         added_tools=tuple(one.name for one in after.tools if one.name not in before.tools_by_name),
         removed_tools=tuple(one.name for one in before.tools if one.name not in after.tools_by_name),
-        tools=tuple(change for tool in kept for change in _diff_tools(tool, after.tools_by_name[tool.name])),
+        tools=tuple(
+            ToolChange(tool=old.name, **change) for old, new in kept for change in _diff_fields(old, new, "record")
+        ),
         memory=tuple(sorted(k for k in keys if before.memory.get(k) != after.memory.get(k))),
         method=_diff(before.method, after.method),
     )
-
-
-def _diff_agents(before: Agent, after: Agent) -> list[Change]:
-    return [Change(agent=before.id, **change) for change in _diff_fields(before, after)]
-
-
-def _diff_tools(before: WorkflowTool, after: WorkflowTool) -> list[ToolChange]:
-    return [ToolChange(tool=before.name, **change) for change in _diff_fields(before, after, "record")]
 
 
 def _diff_fields(before: FrozenModel, after: FrozenModel, *hidden: str) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from selfwire.core.protocols import TimedTool, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_tool import ToolOutcome, WorkflowTool
-from selfwire.runtime.journalled_tools import JournalledTimedTool, JournalledTools, add_journal
+from selfwire.runtime.journalled_tools import JournalledTimedTool, JournalledTools
 from selfwire.runtime.sandbox import find_sandbox
 from selfwire.tools.sandboxed import SandboxedTool
 
@@ -26,7 +26,7 @@ def add_own_tools(toolbox: Toolbox, workflow: Workflow) -> Toolbox:
     refuse_unusable_tools(workflow, toolbox)
     sandbox = find_sandbox()
     own: dict[str, Tool] = {tool.name: SandboxedTool(tool, sandbox) for tool in workflow.tools}
-    return {**toolbox, **(add_journal(own, toolbox.journal) if isinstance(toolbox, JournalledTools) else own)}
+    return {**toolbox, **(JournalledTools(own, toolbox.journal) if isinstance(toolbox, JournalledTools) else own)}
 
 
 @dataclass(frozen=True)

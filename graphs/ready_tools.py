@@ -69,14 +69,11 @@ def _load(name: str, several: bool) -> list[Any]:
     if name in READY:
         return [READY[name]()]
     if kind == "sql" and place:
-        return [SqlTool(place, f"sql_{_make_plain(Path(place).stem)}" if several else "sql")]
+        plain = re.sub(r"[^A-Za-z0-9_-]", "_", Path(place).stem)[:60]
+        return [SqlTool(place, f"sql_{plain}" if several else "sql")]
     if not colon or name == "sql:":
         raise ConfigError(f"there is no tool {name!r}; name {FORMS}")
     return _import(name, BENCHMARK_TOOLS if kind == BENCHMARK else kind, place)
-
-
-def _make_plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
 
 
 def _import(listed: str, module: str, name: str) -> list[Any]:

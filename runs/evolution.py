@@ -31,7 +31,7 @@ from selfwire.runs.run_record import load_request, with_changes
 from selfwire.runs.targets import describe_clashes, require_saved
 from selfwire.runs.workflow_checks import make_seed, refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import add_journal
+from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.structured_modes import Structured
@@ -135,7 +135,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
         )
         model = models.with_labels(method=request.method)
         bench = _benchmark(request).with_model(model)
-        toolbox = add_journal(bench.toolbox, journal)
+        toolbox = JournalledTools(bench.toolbox, journal)
         method = make_method(
             request.method, model=model, toolbox=toolbox, embedder=self.embedder, config=request.config
         )

@@ -32,7 +32,7 @@ from selfwire.runs.evaluation.systems import SolverFactory, System, make_system
 from selfwire.runs.models import make_metered_model
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import add_journal
+from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 
@@ -116,7 +116,7 @@ def make_system_under_test(
     wired = make_metered_model(evaluation.models, journal=journal, ledger=ledger, home=home)
     labelled = wired.with_labels(method=workflow.workflow.method, workflow=workflow.workflow.fingerprint)
     bench = plan.benchmark.with_model(wired)
-    factory = SolverFactory(labelled, add_journal(bench.toolbox, journal), plan.embedder, evaluation.calls_per_task)
+    factory = SolverFactory(labelled, JournalledTools(bench.toolbox, journal), plan.embedder, evaluation.calls_per_task)
     context = RolloutContext(
         environment=bench.environment,
         journal=journal,

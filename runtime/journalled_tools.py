@@ -73,16 +73,11 @@ class JournalledTimedTool:
 
 
 class JournalledTools(dict[str, Tool]):
-    """Tools whose calls are recorded in a journal."""
+    """Tools whose calls are recorded in a journal, except those that rebuild their state when they run again."""
 
     def __init__(self, tools: Toolbox, journal: Journal) -> None:
         super().__init__((name, _add_journal(tool, journal)) for name, tool in tools.items())
         self.journal = journal
-
-
-def add_journal(toolbox: Toolbox, journal: Journal) -> JournalledTools:
-    """Journal all tools of a toolbox except those that rebuild their state when they run again."""
-    return JournalledTools(toolbox, journal)
 
 
 def _add_journal(tool: Tool, journal: Journal) -> Tool:

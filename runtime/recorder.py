@@ -1,6 +1,6 @@
 """The protocol for recorders of calls, such as the journal, and one that records nothing."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
@@ -43,23 +43,13 @@ class NullRecorder:
 
     can_resume = False
 
-    async def call_once(
-        self,
-        kind: Kind,
-        scope: Scope,
-        request: object,
-        call: Call,
-        at_most: Usage = ZERO_USAGE,
-        *,
-        attempt: int = 0,
-        anywhere: bool = False,
-    ) -> CallResult:
+    async def call_once(self, kind: Kind, scope: Scope, request: object, call: Call, *_: Any, **__: Any) -> CallResult:
         """Make the call."""
         return await call()
 
     async def put_note(self, name: str, value: object) -> None:
         """Note nothing."""
 
-    async def reopen(self, kind: Kind, scope: Scope, request: object, *, anywhere: bool = False) -> bool:
+    async def reopen(self, *_: Any, **__: Any) -> bool:
         """Nothing is recorded."""
         return False

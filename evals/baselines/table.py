@@ -5,12 +5,14 @@ from typing import Any, Protocol, TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Model, Toolbox
+from selfwire.core.scope import Scope
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines import single, teams
 from selfwire.evals.baselines.config import RandomConfig, RefineConfig, SamplingConfig, TeamConfig
 from selfwire.evals.baselines.single import SingleAgent
 from selfwire.evals.baselines.teams import FixedTeam
+from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.graphs.configs import parse_config
 from selfwire.graphs.method_protocol import Solver
 from selfwire.nodes.agent import make_agent_runner
@@ -50,10 +52,14 @@ def _fixed(name: str, schema: type[Config], team: Callable[[Config], Workflow], 
 
 
 def _random(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
+    """The control for evolved teams: the pair worker -> summary after random legal rewirings."""
     chosen = parse_config("random", RandomConfig, config)
     instructions = tuple(text for texts in paraphrases().values() for text in texts)
     act = make_agent_runner(model, toolbox, temperature=chosen.temperature)
-    return FixedTeam("random", act, lambda tools: teams.make_random_team(chosen, tools, instructions))
+    scope = Scope(seed=chosen.seed)
+    return FixedTeam(
+        "random", act, lambda tools: edit_at_random(teams.make_pair(tools), chosen.edits, instructions, scope=scope)[0]
+    )
 
 
 SAMPLED: Mapping[str, int | None] = {"direct": None, "cot": None, "self-consistency": 5, "single": None}

@@ -16,9 +16,8 @@ from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evals.baselines.config import RandomConfig, RefineConfig, TeamConfig
+from selfwire.evals.baselines.config import RefineConfig, TeamConfig
 from selfwire.evals.baselines.single import choose_by_vote, load_prompt
-from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.team import run_team
@@ -114,14 +113,6 @@ def centralised(config: TeamConfig) -> Workflow:
 def hybrid(config: TeamConfig) -> Workflow:
     """A leader as in `centralised`, and members who also hear each other within a round."""
     return _led("hybrid", config, peers=True)
-
-
-def make_random_team(config: RandomConfig, tools: Sequence[str], instructions: Sequence[str]) -> Workflow:
-    """The control for evolved teams: the pair worker -> summary after random legal rewirings.
-
-    `instructions` is the pool for the prompts of new agents and for rewrites.
-    """
-    return edit_at_random(make_pair(tools), config.edits, instructions, scope=Scope(seed=config.seed))[0]
 
 
 def make_pair(tools: Sequence[str]) -> Workflow:

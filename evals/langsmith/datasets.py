@@ -30,7 +30,8 @@ class TaskSet(FrozenModel):
     @property
     def content(self) -> str:
         """Fingerprint of the upload; equal tasks make one dataset, however they were chosen."""
-        return fingerprint([_select_content(task, self.references) for task in self.tasks])
+        fields = {"id", "input", "kind", *(("reference",) if self.references else ())}
+        return fingerprint([task.model_dump(mode="json", include=fields) for task in self.tasks])
 
     @property
     def name(self) -> str:
@@ -94,7 +95,3 @@ def _format_example(task: Task, example: Example, tasks: TaskSet) -> dict[str, A
 
 def _metadata(task: Task, tasks: TaskSet) -> dict[str, Any]:
     return {"task": task.id, "kind": task.kind, "split": tasks.split, "seed": tasks.seed}
-
-
-def _select_content(task: Task, references: bool) -> dict[str, Any]:
-    return task.model_dump(mode="json", include={"id", "input", "kind", *(("reference",) if references else ())})

@@ -245,14 +245,10 @@ def list_spare_tools(workflow: Workflow) -> list[str]:
 
 def _describe_tool(tool: WorkflowTool) -> str:
     record = tool.record
-    parameters = ", ".join(f"{name}: {_format_type(schema)}" for name, schema in tool.parameters["properties"].items())
+    parameters = ", ".join(f"{name}: {one.get('type', 'any')}" for name, one in tool.parameters["properties"].items())
     calls = f"{record.calls} calls, {record.failures} of them failed" if record.calls else "not called yet"
     known = f"\nknown calls:\n{render_examples(tool.examples)}" if tool.examples else ""
     return f"{tool.name}({parameters}), version {tool.version}, {calls}\n{tool.description}{known}"
-
-
-def _format_type(schema: dict[str, str]) -> str:
-    return str(schema.get("type", "any"))
 
 
 def _find_objection(

@@ -10,7 +10,6 @@ from selfwire.core.topology import Topology
 from selfwire.core.values import format_count
 from selfwire.evolvers.tacomas.judge import Item, to_goal
 from selfwire.evolvers.tacomas.rounds import Figures, Round
-from selfwire.evolvers.tacomas.slow import Refusal
 from selfwire.evolvers.trace_text import shorten
 
 ANSWER_LENGTH = 300
@@ -192,7 +191,7 @@ def _draw_changes(one: Round) -> Panel | None:
         edits = "; ".join(map(format_edit, rewiring.edits))
         name = rewiring.operation.replace("_", " ").lower() or "edit"
         entries.append(Entry(head=name, text=edits, look=_LOOKS.get(rewiring.operation, "")))
-    entries += [_draw_refusal(refused) for refused in one.refused]
+    entries += [Entry(head="refused", text=f"{no.change}: {no.reason}", look="bad") for no in one.refused]
     return TextList(
         title="How the team changed after this round",
         note=" ".join(filter(None, (_count_changes(one), one.rationale and f"Why: {one.rationale}"))),
@@ -204,10 +203,6 @@ def _count_changes(one: Round) -> str:
     born, died = (", ".join(names) or "none" for names in (one.births, one.deaths))
     then = {"continue": "", "slow_again": " The team will be changed again after the next round.", "stop": " Stop."}
     return f"Births: {born}. Deaths: {died}.{then[one.control]}"
-
-
-def _draw_refusal(refused: Refusal) -> Entry:
-    return Entry(head="refused", text=f"{refused.change}: {refused.reason}", look="bad")
 
 
 def _draw_coaching(one: Round) -> Panel | None:

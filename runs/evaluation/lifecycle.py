@@ -32,7 +32,7 @@ from selfwire.runs.run_record import load_request, with_changes
 from selfwire.runs.targets import describe_clashes
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import add_journal
+from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.shared_ledger import open_ledger
 from selfwire.runtime.structured_modes import Structured
@@ -102,7 +102,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
         )
         judge = Ledger(parent=ledger) if isinstance(self.benchmark.environment, NeedsModel) else None
         bench = self.benchmark.with_model(model.with_ledger(judge)) if judge else self.benchmark
-        toolbox = add_journal(bench.toolbox, journal)
+        toolbox = JournalledTools(bench.toolbox, journal)
 
         def build_system(entry: SystemSpec, one: LoadedWorkflow) -> System:
             labelled = model.with_labels(method=one.workflow.method, workflow=one.workflow.fingerprint)

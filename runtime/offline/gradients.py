@@ -70,7 +70,8 @@ def agent_gradient(brief: CriticInput) -> dict[str, Any]:
     wanted = [skill for skill in find_skills(brief["successor_feedback"]) if skill not in has][:PLACES]
     if wanted and brief.errs("blame"):
         wanted[0] = brief.any_skill("blame")
-    useless = [skill for skill in has if skill in _foreign(brief)]
+    foreign = frozenset(find_skills(brief["role"])) - brief.family.abilities.keys() if brief["task"] else USELESS
+    useless = [skill for skill in has if skill in foreign]
     prompt, team = [], []
     for skill in wanted:
         free = len(has) - len(useless) < PLACES
@@ -166,10 +167,6 @@ def read_score(feedback: str) -> float:
 
 def _after(advice: str, cue: str) -> str:
     return "\n".join(line.split(cue, 1)[1] for line in advice.split("\n") if cue in line)
-
-
-def _foreign(brief: CriticInput) -> frozenset[str]:
-    return USELESS if not brief["task"] else frozenset(find_skills(brief["role"])) - brief.family.abilities.keys()
 
 
 def _without(prompt: str, skill: str) -> str:

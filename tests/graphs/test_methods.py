@@ -30,7 +30,7 @@ from selfwire.graphs.rollouts import collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import add_journal
+from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings, MeteredModel
 from selfwire.runtime.model_request import RoleModel
@@ -110,7 +110,7 @@ class Bench:
     def method(self) -> Method:
         ledger = Ledger(self.budget, spent=self.journal.spend())
         model = MeteredModel(self.chat, journal=self.journal, ledger=ledger, policy=CallSettings(retries=0))
-        tools = add_journal(ARCHIVE.toolbox, self.journal)
+        tools = JournalledTools(ARCHIVE.toolbox, self.journal)
         return make_method(
             self.name,
             model=model,

@@ -20,7 +20,7 @@ from selfwire.graphs.method_names import method_names
 from selfwire.graphs.own_tools import add_own_tools, find_missing_tools
 from selfwire.runs.workflow_checks import refuse_missing_tools
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import add_journal
+from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.runtime.offline.wire import requested_schema
 from selfwire.tools.calculator import CalculatorTool
 from tests.core.generators import SOURCES, make_tool, seed_workflow
@@ -135,7 +135,7 @@ async def test_a_graph_from_python_runs_tools_of_its_workflow() -> None:
 
 @needs_sandbox
 async def test_a_tool_in_the_journal_that_is_simply_run_fails_with_a_tool_error() -> None:
-    tool = add_own_tools(add_journal({}, Journal.memory()), with_tool(seed_workflow()))["add"]
+    tool = add_own_tools(JournalledTools({}, Journal.memory()), with_tool(seed_workflow()))["add"]
     assert (await tool.run({"n": 41}, scope=Scope())).startswith("1")
     with pytest.raises(ToolError, match="ZeroDivisionError"):
         await tool.run({"n": 40}, scope=Scope())

@@ -13,7 +13,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import add_journal
+from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.tools.workbench.calls import make_call
 from selfwire.tools.workbench.desk import DESKS, Desks, make_desk_tools
 from selfwire.tools.workbench.tables import Row, Tables
@@ -124,10 +124,10 @@ class Scripted:
 async def test_a_run_that_goes_on_after_a_stop_finds_the_same_tables(stop: int) -> None:
     agent = Agent(id="solve", role="works", prompt="Work.", tools=tuple(TOOLS))
     journal = Journal.memory()
-    act = make_agent_runner(Scripted(stop), add_journal(make_desk_tools(office), journal))
+    act = make_agent_runner(Scripted(stop), JournalledTools(make_desk_tools(office), journal))
     with pytest.raises(KeyboardInterrupt):
         await act(agent, Question(id="t", input="?"), (), scope=AT)
-    resumed = make_agent_runner(Scripted(99), add_journal(make_desk_tools(office), journal))  # as in a new process
+    resumed = make_agent_runner(Scripted(99), JournalledTools(make_desk_tools(office), journal))  # as in a new process
     step = await resumed(agent, Question(id="t", input="?"), (), scope=AT)
     journal.close()
     assert step.output == "Nothing was found."

@@ -3,7 +3,6 @@
 import sys
 import time
 from textwrap import shorten
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
@@ -36,9 +35,7 @@ class Bar:
             self.bars.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop drawing."""
         if self.bars:
             self.bars.stop()

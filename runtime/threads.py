@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -153,9 +152,7 @@ class _Delivery:
     def __enter__(self) -> "_Delivery":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if error is not None:
             fault = error if isinstance(error, Exception) else RuntimeError(repr(error))  # or a SystemExit
             self.call_on_loop(lambda: self._done.set_exception(fault))

@@ -37,13 +37,11 @@ def _answers(row: Mapping[str, Any]) -> Iterator[str]:
             yield from reading["answer"]
 
 
-def ambignq() -> Benchmark:
-    """The benchmark."""
-    return Benchmark(
-        name="ambignq",
-        description="Open questions, many of them ambiguous, answered without a corpus; the best F1 over all answers.",
-        load=make_disjoint_loader(load_tasks),
-        environment=MultihopEnvironment("ambignq"),
-        baseline=TrivialRule("always yes", lambda question: "Answer: yes"),
-        figures=("em", "f1", "accuracy"),
-    )
+AMBIGNQ = Benchmark(
+    name="ambignq",
+    description="Open questions, many of them ambiguous, answered without a corpus; the best F1 over all answers.",
+    load=make_disjoint_loader(load_tasks),
+    environment=MultihopEnvironment("ambignq"),
+    baseline=TrivialRule("always yes", lambda question: "Answer: yes"),
+    figures=("em", "f1", "accuracy"),
+)

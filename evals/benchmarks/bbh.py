@@ -82,14 +82,12 @@ def choose_first_option(question: str) -> str:
     return "Answer: True" if re.search(r"\b(?:True|False)\b", question) else "Answer: 0"
 
 
-def bbh() -> Benchmark:
-    """The benchmark."""
-    return Benchmark(
-        name="bbh",
-        description="27 tasks of reasoning, each answer compared in the normal form of its kind.",
-        load=make_disjoint_loader(load_tasks),
-        environment=ENVIRONMENT,
-        toolbox={"calculator": CalculatorTool()},
-        tools=("calculator",),
-        baseline=TrivialRule("first option", choose_first_option),
-    )
+BBH = Benchmark(
+    name="bbh",
+    description="27 tasks of reasoning, each answer compared in the normal form of its kind.",
+    load=make_disjoint_loader(load_tasks),
+    environment=ENVIRONMENT,
+    toolbox={"calculator": CalculatorTool()},
+    tools=("calculator",),
+    baseline=TrivialRule("first option", choose_first_option),
+)

@@ -74,8 +74,8 @@ def load_benchmark(
         from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 
         return PLANCRAFT
-    if name in (published := _published()):
-        return published[name]()
+    if (published := _load_published(name)) is not None:
+        return published
     if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
         from selfwire.evals.benchmarks.multihop import multihop
 
@@ -115,35 +115,27 @@ def _generated() -> Mapping[str, Callable[..., Benchmark]]:
     return {"archive": archive, "tariffs": tariffs, "shelfmarks": shelfmarks}
 
 
-def _published() -> Mapping[str, Callable[[], Benchmark]]:
-    from selfwire.evals.benchmarks import (
-        ambignq,
-        apps,
-        bbh,
-        deepresearcher,
-        gsm8k,
-        hover,
-        humaneval,
-        math500,
-        mbpp,
-        mmlu,
-        workbench,
-    )
+def _load_published(name: str) -> Benchmark | None:
+    from selfwire.evals.benchmarks.ambignq import AMBIGNQ
+    from selfwire.evals.benchmarks.apps import apps
+    from selfwire.evals.benchmarks.bbh import BBH
+    from selfwire.evals.benchmarks.deepresearcher import DEEPRESEARCHER
+    from selfwire.evals.benchmarks.gsm8k import GSM8K
+    from selfwire.evals.benchmarks.hover import HOVER
+    from selfwire.evals.benchmarks.humaneval import humaneval
+    from selfwire.evals.benchmarks.math500 import MATH500
+    from selfwire.evals.benchmarks.mbpp import mbpp
+    from selfwire.evals.benchmarks.mmlu import MMLU
+    from selfwire.evals.benchmarks.workbench import workbench
     from selfwire.runtime.sandbox import find_sandbox
 
-    return {
-        "humaneval": lambda: humaneval.humaneval(find_sandbox(full=True)),
-        "mbpp": lambda: mbpp.mbpp(find_sandbox(full=True)),
-        "apps": lambda: apps.apps(find_sandbox(full=True)),
-        "math500": math500.math500,
-        "gsm8k": gsm8k.gsm8k,
-        "bbh": bbh.bbh,
-        "deepresearcher": deepresearcher.deepresearcher,
-        "workbench": workbench.workbench,
-        "mmlu": mmlu.mmlu,
-        "ambignq": ambignq.ambignq,
-        "hover": hover.hover,
-    }
+    programs = {"humaneval": humaneval, "mbpp": mbpp, "apps": apps}
+    if name in programs:
+        return programs[name](find_sandbox(full=True))
+    if name == "workbench":
+        return workbench()
+    found = (MATH500, GSM8K, BBH, DEEPRESEARCHER, MMLU, AMBIGNQ, HOVER)
+    return {one.name: one for one in found}.get(name)
 
 
 def load_own_tasks(

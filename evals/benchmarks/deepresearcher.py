@@ -55,14 +55,10 @@ def grade(task: Task, answer: str) -> Feedback:
 
 
 ENVIRONMENT = RuleEnvironment("deepresearcher", grade, "final_f1")
-
-
-def deepresearcher() -> Benchmark:
-    """The benchmark."""
-    return Benchmark(
-        name="deepresearcher",
-        description="Open questions of six sets, answered without a corpus, scored by a set F1 over alternatives.",
-        load=make_disjoint_loader(load_tasks),
-        environment=ENVIRONMENT,
-        baseline=TrivialRule("always yes", lambda question: "Answer: yes"),
-    )
+DEEPRESEARCHER = Benchmark(
+    name="deepresearcher",
+    description="Open questions of six sets, answered without a corpus, scored by a set F1 over alternatives.",
+    load=make_disjoint_loader(load_tasks),
+    environment=ENVIRONMENT,
+    baseline=TrivialRule("always yes", lambda question: "Answer: yes"),
+)

@@ -43,16 +43,12 @@ def grade(task: Task, answer: str) -> Feedback:
 
 
 ENVIRONMENT = RuleEnvironment("gsm8k", grade, "marked_number")
-
-
-def gsm8k() -> Benchmark:
-    """The benchmark."""
-    return Benchmark(
-        name="gsm8k",
-        description="School arithmetic in words; the number behind '####' is compared.",
-        load=make_disjoint_loader(load_tasks),
-        environment=ENVIRONMENT,
-        toolbox={"calculator": CalculatorTool()},
-        tools=("calculator",),
-        baseline=TrivialRule("always 5", lambda question: "#### 5"),
-    )
+GSM8K = Benchmark(
+    name="gsm8k",
+    description="School arithmetic in words; the number behind '####' is compared.",
+    load=make_disjoint_loader(load_tasks),
+    environment=ENVIRONMENT,
+    toolbox={"calculator": CalculatorTool()},
+    tools=("calculator",),
+    baseline=TrivialRule("always 5", lambda question: "#### 5"),
+)

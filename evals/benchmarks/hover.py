@@ -42,14 +42,10 @@ def grade(task: Task, answer: str) -> Feedback:
 
 
 ENVIRONMENT = RuleEnvironment("hover", grade, "normal_form")
-
-
-def hover() -> Benchmark:
-    """The benchmark."""
-    return Benchmark(
-        name="hover",
-        description="Claims that two to four articles support or not, judged without a corpus.",
-        load=make_disjoint_loader(load_tasks),
-        environment=ENVIRONMENT,
-        baseline=TrivialRule("always supported", lambda question: "Answer: supported"),
-    )
+HOVER = Benchmark(
+    name="hover",
+    description="Claims that two to four articles support or not, judged without a corpus.",
+    load=make_disjoint_loader(load_tasks),
+    environment=ENVIRONMENT,
+    baseline=TrivialRule("always supported", lambda question: "Answer: supported"),
+)

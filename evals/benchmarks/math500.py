@@ -88,14 +88,12 @@ def make_environment(compare: Callable[[str, str], Comparison]) -> RuleEnvironme
     return RuleEnvironment("math500", grade, "mathematics")
 
 
-def math500() -> Benchmark:
-    """The benchmark."""
-    return Benchmark(
-        name="math500",
-        description="Competition mathematics; the boxed answer is compared as mathematics.",
-        load=make_disjoint_loader(load_tasks),
-        environment=make_environment(lambda gold, answer: get_comparer().compare(gold, answer)),
-        toolbox={"calculator": CalculatorTool()},
-        tools=("calculator",),
-        baseline=TrivialRule("always 3", lambda question: "\\boxed{3}"),
-    )
+MATH500 = Benchmark(
+    name="math500",
+    description="Competition mathematics; the boxed answer is compared as mathematics.",
+    load=make_disjoint_loader(load_tasks),
+    environment=make_environment(lambda gold, answer: get_comparer().compare(gold, answer)),
+    toolbox={"calculator": CalculatorTool()},
+    tools=("calculator",),
+    baseline=TrivialRule("always 3", lambda question: "\\boxed{3}"),
+)

@@ -29,14 +29,10 @@ def _questions(name: str) -> Iterator[Task]:
 
 
 ENVIRONMENT = RuleEnvironment("mmlu", bbh.grade, "normal_form")
-
-
-def mmlu() -> Benchmark:
-    """The benchmark."""
-    return Benchmark(
-        name="mmlu",
-        description="Questions of 57 subjects with four options; the letter is compared.",
-        load=make_disjoint_loader(load_tasks),
-        environment=ENVIRONMENT,
-        baseline=TrivialRule("always (A)", lambda question: "Answer: (A)"),
-    )
+MMLU = Benchmark(
+    name="mmlu",
+    description="Questions of 57 subjects with four options; the letter is compared.",
+    load=make_disjoint_loader(load_tasks),
+    environment=ENVIRONMENT,
+    baseline=TrivialRule("always (A)", lambda question: "Answer: (A)"),
+)

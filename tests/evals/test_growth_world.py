@@ -1,6 +1,5 @@
 """The world of HiVA's growth, small: what its figures mean, and that HiVA's own code runs in it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.studies.crafts import ANSWERER, PARTIAL, Reading, ScriptedModel, describe_check, describe_skill
-from selfwire.evals.studies.gains import WorldResult
 from selfwire.evals.studies.hiva import growth
 from selfwire.evals.studies.hiva.critics import SCRIPT
 from selfwire.evals.studies.hiva.growth import (
@@ -20,7 +18,6 @@ from selfwire.evals.studies.hiva.growth import (
     ORACLE,
     START,
     SYSTEMS,
-    WORLD,
     GrowthStudy,
     GrowthWorld,
     Team,
@@ -124,11 +121,3 @@ def test_a_seed_repeats_itself_and_every_system_is_below_the_oracle(monkeypatch:
     assert run_seed(SMALL, 0) == first
     assert {*first.figures} == {*chosen, START, ORACLE}
     assert all(one["score"] <= first.figures[ORACLE]["score"] for one in first.figures.values())
-
-
-def test_the_printed_table_is_that_of_the_rows_that_are_kept() -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    rows = (docs / "rows" / "hiva-growth.jsonl").read_text().splitlines()
-    results = [WorldResult.model_validate_json(row) for row in rows]
-    assert len(results) == 12
-    assert WORLD.format_tables(results) in (docs / "results.md").read_text()

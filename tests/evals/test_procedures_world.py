@@ -1,7 +1,5 @@
 """The world of HERA's procedures, small: what its figures mean, and that HERA's own code runs in it."""
 
-from pathlib import Path
-
 import pytest
 
 from selfwire.core.scope import Scope
@@ -9,7 +7,6 @@ from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.studies.crafts import CHECKS, PARTIAL, SKILLS, ScriptedModel, describe_check, grade, work
-from selfwire.evals.studies.gains import WorldResult
 from selfwire.evals.studies.hera import procedures
 from selfwire.evals.studies.hera.orchestrator import SCRIPT
 from selfwire.evals.studies.hera.procedures import (
@@ -19,7 +16,6 @@ from selfwire.evals.studies.hera.procedures import (
     POOL,
     START,
     SYSTEMS,
-    WORLD,
     Procedures,
     ProceduresStudy,
     Team,
@@ -121,11 +117,3 @@ def test_a_question_names_its_type_and_half_of_the_procedures_need_a_newcomer() 
     assert set(world.procedures) == set(KINDS)
     assert sum(not set(parts) <= set(POOL) for parts in world.procedures.values()) == len(KINDS) // 2
     assert world.test[0].input.split()[1] in KINDS
-
-
-def test_the_printed_table_is_that_of_the_rows_that_are_kept() -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    rows = (docs / "rows" / "hera-procedures.jsonl").read_text().splitlines()
-    results = [WorldResult.model_validate_json(row) for row in rows]
-    assert len(results) == 18
-    assert WORLD.format_tables(results) in (docs / "results.md").read_text()

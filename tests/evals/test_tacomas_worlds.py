@@ -2,14 +2,12 @@
 
 import asyncio
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Message
-from selfwire.evals.studies.gains import WorldResult
 from selfwire.evals.studies.tacomas import roles, votes
 from selfwire.evals.studies.tacomas.roles import FIXED, MAIN, ORACLE, run_task
 from selfwire.evals.studies.tacomas.survey import (
@@ -34,10 +32,8 @@ from selfwire.evals.studies.tacomas.votes import (
     sum_up,
     write_evidence,
 )
-from selfwire.evals.studies.worlds import list_worlds, load_world
 from selfwire.evolvers.tacomas.messages import weigh_messages
 
-DOCS = Path(__file__).parents[2] / "docs"
 SCOPE = Scope(seed=1, task="t0", phase="test")
 SMALL = SurveyParameters(rounds=5, tasks=1)
 FEW = VotesParameters(counts=(1, 2), lines=9, inbox=120, rounds=4, tasks=1)
@@ -123,12 +119,3 @@ def test_the_best_vote_goes_by_the_odds() -> None:
     assert result.figures[UNIFORM]["right"] < result.figures[BEST]["right"]
     majority = compute_value(FEW.draw(0, 0), dict.fromkeys(("v0", "v1", "v2"), 1 / 3), FEW.replace(inbox=12_000))
     assert result.figures[ROOMY]["right"] == majority, "weights cut nothing where there is room"
-
-
-@pytest.mark.parametrize("name", ["roles", "votes"])
-def test_the_printed_tables_are_those_of_the_rows_that_are_kept(name: str) -> None:
-    rows = (DOCS / "rows" / f"tacomas-{name}.jsonl").read_text().splitlines()
-    assert len(rows) == 20
-    tables = load_world("tacomas", name).format_tables([WorldResult.model_validate_json(row) for row in rows])
-    assert tables in (DOCS / "results.md").read_text()
-    assert name in list_worlds()["tacomas"]

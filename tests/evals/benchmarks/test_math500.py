@@ -24,7 +24,7 @@ for line in sys.stdin:
 @pytest.mark.sweep
 @needs_data
 async def test_gold_answers_have_full_marks_and_others_none() -> None:
-    everything, environment = math500.load_tasks(), math500.math500().environment
+    everything, environment = math500.load_tasks(), math500.MATH500.environment
     assert len(everything) == 500
     tasks = sample(everything)
     gold = await graded(environment, tasks, lambda task: f"Thus the answer is $\\boxed{{{task.reference}}}$.")
@@ -33,9 +33,7 @@ async def test_gold_answers_have_full_marks_and_others_none() -> None:
     assert solved(await graded(environment, tasks, lambda task: "\\boxed{\\frac{17}{31}}")) == 0
     threes = sum(task.reference == "3" for task in tasks)
     assert sum(task.reference == "3" for task in everything) == 19
-    assert (
-        solved(await graded(environment, tasks, lambda task: math500.math500().baseline.answer(task.input))) == threes
-    )
+    assert solved(await graded(environment, tasks, lambda task: math500.MATH500.baseline.answer(task.input))) == threes
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,7 @@ async def test_gold_answers_have_full_marks_and_others_none() -> None:
     ],
 )
 async def test_answers_are_compared_as_mathematics(answer: str, gold: str, right: bool) -> None:
-    environment = math500.math500().environment
+    environment = math500.MATH500.environment
     feedback = await environment.grade(Task(id="t", input="?", reference=gold), answer, scope=Scope())
     assert feedback.solved is right
 

@@ -37,7 +37,7 @@ async def test_gsm8k_gold_answers_have_full_marks_and_others_none() -> None:
     assert await count(lambda task: f"#### {task.reference}1") == 0
     assert await count(lambda task: f"#### -{task.reference}") == sum(task.reference == "0" for task in tasks)
     assert await count(lambda task: str(task.reference)) == 0  # the rule wants the mark
-    assert await count(lambda task: gsm8k.gsm8k().baseline.answer(task.input)) == 40
+    assert await count(lambda task: gsm8k.GSM8K.baseline.answer(task.input)) == 40
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_two_f1s_differ_where_their_rules_do() -> None:
         (gsm8k.ENVIRONMENT, None, "no number as reference"),
         (bbh.ENVIRONMENT, None, "no text as reference"),
         (archive.ENVIRONMENT, None, "no text as reference"),
-        (math500.math500().environment, None, "no text as reference"),
+        (math500.MATH500.environment, None, "no text as reference"),
         (MultihopEnvironment("hotpotqa"), None, "no answer as its reference"),
         (deepresearcher.ENVIRONMENT, [], "no list of texts as reference"),
         (deepresearcher.ENVIRONMENT, "a text", "no list of texts as reference"),

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 
+CONFIDENCE = 0.95
 RESAMPLES = 2000
 """Resamples of a bootstrap."""
 DRAWS = 1_000_000
@@ -42,53 +43,45 @@ def compute_sd(values: Sequence[float]) -> float:
     return float(array.std(ddof=1)) if len(array) > 1 else 0.0
 
 
-def compute_student_interval(values: Sequence[float], *, confidence: float = 0.95) -> IntervalEstimate:
+def compute_student_interval(values: Sequence[float]) -> IntervalEstimate:
     """Student's t interval of the mean; unlike a bootstrap, it keeps its confidence with about 10 values.
 
     Raises:
-        ValueError: as `compute_mean`, fewer than two values, or the confidence is not in (0, 1).
+        ValueError: as `compute_mean`, or fewer than two values.
     """
     from scipy.stats import sem, t
 
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence lies between 0 and 1, not at {confidence}")
     array = _array(values)
     if len(array) < 2:
         raise ValueError("an interval needs at least two values")
     middle = float(array.mean())
     if np.ptp(array) == 0:
         return IntervalEstimate(value=middle, low=middle, high=middle, n=len(array))
-    low, high = t.interval(confidence, len(array) - 1, loc=middle, scale=sem(array))
+    low, high = t.interval(CONFIDENCE, len(array) - 1, loc=middle, scale=sem(array))
     return IntervalEstimate(value=middle, low=float(low), high=float(high), n=len(array))
 
 
-def compute_paired_interval(
-    before: Sequence[float], after: Sequence[float], *, confidence: float = 0.95
-) -> IntervalEstimate:
+def compute_paired_interval(before: Sequence[float], after: Sequence[float]) -> IntervalEstimate:
     """Student's t interval of the mean of `after - before` over pairs, such as the same tasks or seeds.
 
     Raises ValueError as `compute_student_interval`, or if the lengths differ.
     """
     if len(before) != len(after):
         raise ValueError(f"pairs need equal lengths, not {len(before)} and {len(after)}")
-    return compute_student_interval((_array(after) - _array(before)).tolist(), confidence=confidence)
+    return compute_student_interval((_array(after) - _array(before)).tolist())
 
 
-def compute_wilson_interval(successes: int, n: int, *, confidence: float = 0.95) -> IntervalEstimate:
-    """Wilson's score interval of a share (Wilson, 1927).
-
-    Raises:
-        ValueError: not 0 <= successes <= n with n >= 1, or the confidence is out of range.
-    """
+def compute_wilson_interval(successes: int, n: int) -> IntervalEstimate:
+    """Wilson's score interval of a share (Wilson, 1927); ValueError if not 0 <= successes <= n with n >= 1."""
     from scipy.stats import binomtest
 
-    if not (n >= 1 and 0 <= successes <= n and 0 < confidence < 1):
-        raise ValueError(f"no share: {successes} of {n} at confidence {confidence}")
-    low, high = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    if not (n >= 1 and 0 <= successes <= n):
+        raise ValueError(f"no share: {successes} of {n}")
+    low, high = binomtest(successes, n).proportion_ci(CONFIDENCE, method="wilson")
     return IntervalEstimate(value=successes / n, low=float(low), high=float(high), n=n)
 
 
-def compute_score_interval(scores: Sequence[float], *, confidence: float = 0.95) -> IntervalEstimate:
+def compute_score_interval(scores: Sequence[float]) -> IntervalEstimate:
     """The mean of scores in [0, 1]: Wilson's interval where all are 0 or 1, else the BCa bootstrap (Efron, 1987).
 
     The bootstrap is seeded; equal scores have an interval of no width.
@@ -100,12 +93,12 @@ def compute_score_interval(scores: Sequence[float], *, confidence: float = 0.95)
 
     array = _array(scores)
     if np.isin(array, (0.0, 1.0)).all():
-        return compute_wilson_interval(int(array.sum()), len(array), confidence=confidence)
+        return compute_wilson_interval(int(array.sum()), len(array))
     middle = float(array.mean())
     if len(array) < 2 or np.ptp(array) == 0:
         return IntervalEstimate(value=middle, low=middle, high=middle, n=len(array))
     found = bootstrap(
-        (array,), np.mean, confidence_level=confidence, n_resamples=RESAMPLES, batch=max(1, DRAWS // len(array)),
+        (array,), np.mean, confidence_level=CONFIDENCE, n_resamples=RESAMPLES, batch=max(1, DRAWS // len(array)),
         method="BCa", random_state=np.random.default_rng(0),
     ).confidence_interval  # fmt: skip
     return IntervalEstimate(value=middle, low=float(found.low), high=float(found.high), n=len(array))

@@ -205,18 +205,17 @@ def to_layered_workflow(
     pool: Sequence[Agent],
     masked: frozenset[Id],
     masked_first: frozenset[Id] = frozenset(),
-    index: int = 0,
 ) -> LayeredWorkflow:
-    """One decision of a batch by the agents' ids."""
+    """The first decision of a batch by the agents' ids."""
     ids = [agent.id for agent in pool]
-    barred = [masked | masked_first if layer == 0 else masked for layer in range(len(drawn.order[index]))]
+    barred = [masked | masked_first if layer == 0 else masked for layer in range(len(drawn.order[0]))]
     return LayeredWorkflow(
-        layers=tuple(tuple(ids[one] for one in layer if one >= 0) for layer in drawn.order[index]),
+        layers=tuple(tuple(ids[one] for one in layer if one >= 0) for layer in drawn.order[0]),
         probabilities=tuple(
             {name: float(p) for name, p in zip(ids, layer, strict=True) if name not in hidden}
-            for layer, hidden in zip(drawn.probabilities[index], barred, strict=True)
+            for layer, hidden in zip(drawn.probabilities[0], barred, strict=True)
         ),
-        log_probability=float(drawn.log_probability[index]),
+        log_probability=float(drawn.log_probability[0]),
         **_name_masked(ids, masked, masked_first),
     )
 

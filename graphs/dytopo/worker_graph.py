@@ -90,16 +90,14 @@ def compile_workers(names: tuple[Id, ...]) -> Workers:
     return graph.compile(name="workers")
 
 
-async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> list[dict[str, Any]]:
+async def run_workers(run: RoundRun) -> list[dict[str, Any]]:
     """Run one turn of every worker, all at the same time: each `WorkerTurn` in agent order, as JSON.
 
     Raises:
         BudgetError, OutageError: the run must stop; a resume repeats no finished turn.
     """
     names = tuple(agent.id for agent in get_members(run.workflow))
-    state = await compile_workers(names).ainvoke(
-        {"_said": {}}, config, context=run, **({} if config else get_interrupts())
-    )
+    state = await compile_workers(names).ainvoke({"_said": {}}, context=run, **get_interrupts())
     return [state["_said"][name] for name in names]
 
 

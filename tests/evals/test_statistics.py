@@ -75,8 +75,6 @@ def test_what_makes_no_sense_is_refused() -> None:
         compute_paired_interval([1], [1, 2])
     with pytest.raises(ValueError, match="no share: 3 of 2"):
         compute_wilson_interval(3, 2)
-    with pytest.raises(ValueError, match="confidence"):
-        compute_student_interval([1, 2], confidence=1)
 
 
 def test_scores_of_zero_and_one_are_a_share_and_others_are_bootstrapped_by_their_seed() -> None:

@@ -17,7 +17,6 @@ from selfwire.cli.option_groups import Grading, Models, Results, Workers, select
 from selfwire.cli.options import ConfigFields, Home, load_from_anywhere, parse_config_fields, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_estimate, show_standings, write_markdown
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, is_id
 from selfwire.evals.evaluation.table import SystemSummary, Table, choose_comparison, compute_difference
@@ -36,9 +35,9 @@ from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evaluation
 from selfwire.runs.targets import require_saved
 from selfwire.runs.training import describe_router
+from selfwire.runs.worker_budgets import refuse_unshared_budget
 from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.executors import WorkerOptions
-from selfwire.runtime.shared_ledger import SERVER, find_budget_server
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -231,10 +230,7 @@ def _choose_workers(request: EvaluationRequest, given: Mapping[str, Any]) -> Wor
     asked = select_group(Workers, given).options
     if asked.executor == "ray":
         choose_worker_count(request, asked.workers or MANY)
-        if request.budget != Budget() and not find_budget_server():
-            raise ConfigError(
-                f"a cluster shares a budget in PostgreSQL; set {SERVER}=postgresql://..., or leave out --executor ray"
-            )
+        refuse_unshared_budget(request.budget, asked)
         return asked
     return asked.replace(workers=choose_worker_count(request, asked.workers))
 

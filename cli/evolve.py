@@ -43,11 +43,13 @@ from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evaluation.standings import describe_trivial_baseline
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
+from selfwire.runs.evolution_workers import choose_place
 from selfwire.runs.report import EVOLVED, SINGLE, STAMP, Report, make_report
 from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evolution
 from selfwire.runs.targets import to_team_reference
+from selfwire.runs.worker_budgets import refuse_unshared_budget
 from selfwire.runtime.addresses import ADDRESS
 from selfwire.runtime.model_names import is_offline
 from selfwire.runtime.sync import run_sync
@@ -88,6 +90,7 @@ def evolve(
     test: options.TestSize = None,
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
+    workers: option_groups.Workers,
     seed_team: Annotated[str | None, typer.Option(help="Saved team or .json file to start from.")] = None,
     grading: option_groups.Grading,
     config: options.ConfigFields = None,
@@ -102,7 +105,8 @@ def evolve(
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
     folder = to_local_folder(home)
     if resume is not None:
-        with resume_evolution(resume, folder, **parse_changes(ctx)) as run:
+        place = choose_place(workers.options, retry_failed=retry_failed)
+        with resume_evolution(resume, folder, place=place, **parse_changes(ctx)) as run:
             _run_and_report(run, home)
         return
     refuse_without_resume(ctx)
@@ -112,7 +116,8 @@ def evolve(
     if dry_run:
         show_estimate(estimate_evolution(request, folder))
         return
-    with start_evolution(request, folder) as run:
+    refuse_unshared_budget(request.budget, workers.options)
+    with start_evolution(request, folder, place=choose_place(workers.options)) as run:
         _run_and_report(run, home)
 
 

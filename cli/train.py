@@ -33,12 +33,14 @@ from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.ablation.record import record_study
 from selfwire.runs.ablation.subjects import LearningTest
 from selfwire.runs.estimates import estimate_training
+from selfwire.runs.evolution_workers import choose_place
 from selfwire.runs.learning_test import run_learning_test
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evolution
 from selfwire.runs.training import OpenTraining, describe_router, resume_training, start_training
+from selfwire.runs.worker_budgets import refuse_unshared_budget
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.sync import run_sync
 
@@ -52,9 +54,9 @@ COLUMNS = (
 DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
-STUDY_ONLY = ("seeds", "sparse", "workers", "executor", "ray_address", "out", "page")
+STUDY_ONLY = ("seeds", "sparse", "out", "page")
 """Parameters of the learning test only."""
-SHARED = ("method", "family", "updates", "batch", "embedder", "home")
+SHARED = ("method", "family", "updates", "batch", "embedder", "workers", "executor", "ray_address", "home")
 """Parameters that the learning test and a training on a benchmark share."""
 
 
@@ -115,7 +117,8 @@ def train(
         return
     folder = to_local_folder(home)
     if resume is not None:
-        with resume_training(resume, folder, **parse_changes(ctx)) as training:
+        place = choose_place(workers.options, retry_failed=retry_failed)
+        with resume_training(resume, folder, place=place, **parse_changes(ctx)) as training:
             _run_and_report(training, home)
         return
     refuse_without_resume(ctx)
@@ -123,7 +126,8 @@ def train(
     if dry_run:
         show_estimate(estimate_training(request, TrainConfig.model_validate(request.config["train"]), folder))
         return
-    with start_training(request, folder) as training:
+    refuse_unshared_budget(request.budget, workers.options)
+    with start_training(request, folder, place=choose_place(workers.options)) as training:
         _run_and_report(training, home)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -27,10 +28,10 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.method_protocol import Solver
+from selfwire.graphs.method_protocol import Method, Solver
 from selfwire.graphs.rollout_context import RolloutContext, TaskReservations
 from selfwire.graphs.trajectory_notes import keep_trajectories
-from selfwire.runtime.journal import CallResult
+from selfwire.runtime.journal_rows import CallResult
 from selfwire.runtime.ledger import SHARE_USED_UP
 from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config, trace_step, untraced
 
@@ -50,13 +51,26 @@ RolloutRunner = Callable[[RolloutContext, RolloutFn, Workflow, Sequence[Task], S
 """`stream_rollouts`, or a replacement."""
 
 
-def to_rollout_fn(solver: Solver) -> RolloutFn:
+@dataclass(frozen=True)
+class SolverRollouts:
     """Rollouts with one answer per question."""
 
-    async def rollout_fn(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-        return [await solver.solve(workflow, question, scope=scope)]
+    solver: Solver
 
-    return rollout_fn
+    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        """Put the question once."""
+        return [await self.solver.solve(workflow, question, scope=scope)]
+
+
+@dataclass(frozen=True)
+class TrainRollouts:
+    """Rollouts to learn from: as many answers per question as the method wants."""
+
+    method: Method
+
+    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        """Put the question, once or several times."""
+        return await self.method.explore(workflow, question, scope=scope)
 
 
 async def collect_rollouts(
@@ -67,10 +81,12 @@ async def collect_rollouts(
     scope: Scope,
     progress: Progress,
     earlier: Mapping[str, Trajectory] = FrozenMap(),
+    runner: RolloutRunner | None = None,
 ) -> list[Trajectory]:
     """Graded trajectories, in the order of the tasks; they are kept in the journal too, even if the phase stops.
 
     Args:
+        runner: runs the tasks; None for `stream_rollouts`.
         earlier: finished trajectories by task, which is not run again then.
 
     Raises:
@@ -91,7 +107,7 @@ async def collect_rollouts(
 
     left = [task for task in tasks if task.id not in earlier]
     try:
-        await stream_rollouts(rollout_context, rollout_fn, workflow, left, scope, keep)
+        await (runner or stream_rollouts)(rollout_context, rollout_fn, workflow, left, scope, keep)
     except StoppedError:
         await keep_in_journal()
         raise

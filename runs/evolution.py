@@ -1,7 +1,7 @@
 """Validates, starts, resumes and executes evolutions."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,14 @@ from selfwire.graphs.evolution.nodes import ELAPSED, EvolutionState
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.ready_tools import BENCHMARK
+from selfwire.graphs.rollouts import RolloutRunner, stream_rollouts
 from selfwire.runs.controls import with_random_edits
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_status
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import load_request, with_changes
+from selfwire.runs.shards import merge_leftover_shards
 from selfwire.runs.targets import describe_clashes, require_saved
 from selfwire.runs.workflow_checks import make_seed, refuse_missing_tools, refuse_other_method, refuse_unreadable_memory
 from selfwire.runtime.journal import Journal
@@ -106,6 +108,32 @@ class EvolutionRun:
         await note_status(self, "finished", iteration=final["iteration"], score=_score(final))
 
 
+class Place:
+    """Where an evolution runs its tasks: in this process."""
+
+    def load_tasks(self, request: EvolveRequest) -> tuple[Benchmark, Splits]:
+        """The benchmark and the tasks of all splits."""
+        benchmark = _benchmark(request)
+        return benchmark, _split(benchmark, request)
+
+    async def load_seed(self, seed: Workflow, library: WorkflowLibrary) -> None:
+        """Load the bytes of the workflow of the start, and keep them: a file that they came from may be gone later."""
+        await library.keep(await library.fetch(seed))
+
+    def open_ledger(self, plan: "EvolutionPlan", journal: Journal, elapsed: float) -> Ledger:
+        """What pays for calls."""
+        return Ledger(plan.request.budget, plan.parent, journal.spend(), elapsed=elapsed)
+
+    def open_runner(
+        self, plan: "EvolutionPlan", method: Method, journal: Journal, ledger: Ledger
+    ) -> AbstractContextManager[RolloutRunner]:
+        """What runs tasks."""
+        return nullcontext(stream_rollouts)
+
+
+HERE = Place()
+
+
 @dataclass(frozen=True)
 class EvolutionPlan(RunPlan[EvolutionRun]):
     """What an evolution executes.
@@ -113,51 +141,61 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
     Attributes:
         command: the command that starts and resumes it.
         parent: the ledger of the run that this one is a part of.
+        place: where its tasks are run.
     """
 
     request: EvolveRequest
     command: str = field(default="evolve", kw_only=True)
     parent: Ledger | None = field(default=None, kw_only=True)
+    place: Place = field(default=HERE, kw_only=True)
 
     @property
     def corpus(self) -> Splits:
         """The tasks of all splits."""
-        return splits(self.request)
+        return self.place.load_tasks(self.request)[1]
 
     @contextmanager
     def open(self, journal: Journal) -> Iterator[EvolutionRun]:
         """The run on its journal."""
         request, elapsed = self.request, run_sync(journal.get_note(ELAPSED)) or 0.0
-        ledger = Ledger(request.budget, self.parent, journal.spend(), elapsed=elapsed)
-        at_once = request.evolution.concurrency
-        models = make_metered_model(
-            request.models, journal=journal, ledger=ledger, at_once=at_once, probe=True, home=self.home
-        )
-        model = models.with_labels(method=request.method)
-        bench = _benchmark(request).with_model(model)
-        toolbox = JournalledTools(bench.toolbox, journal)
-        method = make_method(
-            request.method, model=model, toolbox=toolbox, embedder=self.embedder, config=request.config
-        )
-        seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
-        with open_library(self.home) as library:
-            run_sync(library.keep(run_sync(library.fetch(seed))))  # a file that it came from may be gone at the resume
-            context = EvolutionContext(
-                run=journal.run,
-                config=request.evolution,
-                method=with_random_edits(method, request.random_edits) if request.random_edits is not None else method,
-                environment=bench.environment,
-                splits=splits(request) if request.tested else splits(request).replace(test=()),
-                seed_workflow=seed,  # a name in the library may mean another by now
-                library=library,
+        with closing(self.place.open_ledger(self, journal, elapsed)) as ledger, open_library(self.home) as library:
+            models = make_metered_model(
+                request.models,
                 journal=journal,
                 ledger=ledger,
-                tools=request.tools or (f"{BENCHMARK}:{request.benchmark}" if bench.toolbox else ""),
-                model=request.models.agent,
+                at_once=request.evolution.concurrency,
+                probe=True,
+                home=self.home,
             )
+            model = models.with_labels(method=request.method)
+            bench, tasks = self.place.load_tasks(request)
+            bench = bench.with_model(model)
+            toolbox = JournalledTools(bench.toolbox, journal)
+            method = make_method(
+                request.method, model=model, toolbox=toolbox, embedder=self.embedder, config=request.config
+            )
+            if request.random_edits is not None:
+                method = with_random_edits(method, request.random_edits)
+            seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
+            run_sync(self.place.load_seed(seed, library))
             saver = sqlite_saver(get_runs_folder(self.home) / journal.run / CHECKPOINTS)
             try:
-                yield EvolutionRun(request, bench, context, model, toolbox, saver, self.notices, self.command)
+                with self.place.open_runner(self, method, journal, ledger) as runner:
+                    context = EvolutionContext(
+                        run=journal.run,
+                        config=request.evolution,
+                        method=method,
+                        environment=bench.environment,
+                        splits=tasks if request.tested else tasks.replace(test=()),
+                        seed_workflow=seed,  # a name in the library may mean another by now
+                        library=library,
+                        journal=journal,
+                        ledger=ledger,
+                        tools=request.tools or (f"{BENCHMARK}:{request.benchmark}" if bench.toolbox else ""),
+                        model=request.models.agent,
+                        runner=runner,
+                    )
+                    yield EvolutionRun(request, bench, context, model, toolbox, saver, self.notices, self.command)
             finally:
                 run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
                 saver.close()
@@ -176,17 +214,23 @@ class ValidatedEvolution(EvolutionPlan):
 
 
 def start_evolution(
-    request: EvolveRequest, home: Path | None = None, *, run: str | None = None, parent: Ledger | None = None
+    request: EvolveRequest,
+    home: Path | None = None,
+    *,
+    run: str | None = None,
+    parent: Ledger | None = None,
+    place: Place = HERE,
 ) -> AbstractContextManager[EvolutionRun]:
     """A new run; nothing is written unless every part of the request can be used.
 
     Args:
         parent: the ledger of the run that this one is a part of.
+        place: where tasks are run.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    plan = replace(validate_request(request, home), parent=parent)
+    plan = replace(validate_request(request, home), parent=parent, place=place)
     return plan.start(run or make_run_name(request.method, benchmark=request.benchmark))
 
 
@@ -199,6 +243,7 @@ def resume_evolution(
     retry_failed: bool = False,
     command: str = "evolve",
     parent: Ledger | None = None,
+    place: Place = HERE,
 ) -> AbstractContextManager[EvolutionRun]:
     """A run that stopped early, with everything that it has paid for.
 
@@ -207,14 +252,17 @@ def resume_evolution(
         limits: of the budget, by name, in place of those of the run; kept for the next time.
         structured: how objects are asked for from now on; kept for the next time. None leaves it as it is.
         retry_failed: whether replies on record that were of no use are asked for again.
+        place: where tasks are run.
 
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
         JournalError: another command started it, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
+    merge_leftover_shards(run, home)
     request = with_changes(load_request(path, EvolveRequest, command), limits, structured)
-    plan = EvolutionPlan(request, home, *load_models_embedder(request.models), command=command, parent=parent)
+    loaded = load_models_embedder(request.models)
+    plan = EvolutionPlan(request, home, *loaded, command=command, parent=parent, place=place)
     return plan.resume(path, retry_failed=retry_failed)
 
 
@@ -226,8 +274,7 @@ def validate_request(request: EvolveRequest, home: Path | None) -> ValidatedEvol
     """
     with closing(Journal.memory()) as journal:
         model = make_metered_model(request.models, journal=journal, ledger=Ledger(request.budget), home=home)
-        bench = _benchmark(request)
-        splits(request)
+        bench, _ = HERE.load_tasks(request)
         embedder, notices = load_models_embedder(request.models)
         method = make_method(
             request.method, model=model, toolbox=bench.toolbox, embedder=embedder, config=request.config
@@ -258,10 +305,14 @@ def splits(request: EvolveRequest) -> Splits:
     Raises:
         ConfigError: there are not enough, or the gate has none.
     """
+    return HERE.load_tasks(request)[1]
+
+
+def _split(benchmark: Benchmark, request: EvolveRequest) -> Splits:
     sizes = request.sizes
     if request.evolution.gate == "paired" and not sizes.gate and request.evolution.iterations:
         raise ConfigError("the paired gate needs gate tasks; give --gate-size above 0, or --gate off")
-    return _benchmark(request).splits(request.evolution.seed, train=sizes.train, gate=sizes.gate, test=sizes.test)
+    return benchmark.splits(request.evolution.seed, train=sizes.train, gate=sizes.gate, test=sizes.test)
 
 
 def _seed(method: Method, request: EvolveRequest, bench: Benchmark, library: WorkflowLibrary) -> Workflow:

@@ -16,7 +16,7 @@ from selfwire.evals.evaluation.table import SystemSummary, compute_difference, s
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.graphs.evolution.nodes import EvolutionState
 from selfwire.graphs.own_tools import add_own_tools
-from selfwire.graphs.rollouts import collect_rollouts, grade_answer, to_rollout_fn
+from selfwire.graphs.rollouts import SolverRollouts, collect_rollouts, grade_answer
 from selfwire.graphs.trajectory_notes import get_trajectories_note
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.runs.evolution import EvolutionRun
@@ -89,7 +89,7 @@ async def run_single_agent(run: EvolutionRun, tasks: Sequence[Task], calls: floa
     seed = run.context.seed_workflow
     act = make_agent_runner(run.model, add_own_tools(run.toolbox, seed), temperature=1.0)
     tools = sorted({tool for agent in seed.agents for tool in agent.tools})
-    rollout_fn = to_rollout_fn(SingleAgent(act, calls=max(calls, 1.0)))
+    rollout_fn = SolverRollouts(SingleAgent(act, calls=max(calls, 1.0)))
     scope = Scope(run=f"{run.context.run}/single", seed=run.context.config.seed, phase="baseline")
     return await collect_rollouts(
         run.context.rollout_context, rollout_fn, make_single_workflow(tools), tasks, scope, lambda trajectory: None

@@ -16,9 +16,9 @@ from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.descriptor import RouterPlan, RouterTraining
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import describe_method, installed_methods
-from selfwire.graphs.rollouts import collect_rollouts, to_rollout_fn
+from selfwire.graphs.rollouts import SolverRollouts, TrainRollouts, collect_rollouts
 from selfwire.graphs.trained_router.training import Training, batch_tasks
-from selfwire.runs.evolution import EvolutionRun, resume_evolution, validate_request
+from selfwire.runs.evolution import HERE, EvolutionRun, Place, resume_evolution, validate_request
 from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import make_run_name, note_status, track_status
 from selfwire.runs.requests import EvolveRequest
@@ -66,7 +66,8 @@ class OpenTraining:
             run=context.run,
             seed=context.config.seed,
             rollout_context=context.rollout_context,
-            rollout_fn=lambda workflow, question, scope: context.method.explore(workflow, question, scope=scope),
+            rollout_fn=TrainRollouts(context.method),
+            runner=context.runner,
             tasks=context.splits.train,
             config=self.plan.config,
             train=self.plan.train,
@@ -93,8 +94,9 @@ class OpenTraining:
         async with track_status(self.run):
             for name, method, routed in self._ways(workflow):
                 scope = Scope(run=context.run, seed=context.config.seed, phase=f"test-{name}")
+                rollout_fn, tasks = SolverRollouts(method), context.splits.test
                 done = await collect_rollouts(
-                    context.rollout_context, to_rollout_fn(method), routed, context.splits.test, scope, lambda one: None
+                    context.rollout_context, rollout_fn, routed, tasks, scope, lambda one: None, runner=context.runner
                 )
                 found.append(summarise_trajectories(name, done))
         await self._note_end(score=found[0].score)
@@ -120,18 +122,19 @@ class OpenTraining:
 
 @contextmanager
 def start_training(
-    request: EvolveRequest, home: Path | None = None, *, run: str | None = None
+    request: EvolveRequest, home: Path | None = None, *, run: str | None = None, place: Place = HERE
 ) -> Iterator[OpenTraining]:
     """A new training run.
 
     Args:
         request: as for an evolution; `train` of the method's config says how to train.
+        place: where episodes are run.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
     router = describe_router(request.method)
-    plan = replace(validate_request(request, home), command="train")
+    plan = replace(validate_request(request, home), command="train", place=place)
     router.plan(plan.method, plan.seed)  # refuses before anything is written
     name = run or make_run_name("train", request.method, benchmark=request.benchmark)
     with plan.start(name) as opened:
@@ -146,10 +149,11 @@ def resume_training(
     limits: Mapping[str, float] | None = None,
     structured: Structured | None = None,
     retry_failed: bool = False,
+    place: Place = HERE,
 ) -> Iterator[OpenTraining]:
     """A training that stopped; arguments and errors as for `evolution.resume_evolution`."""
     with resume_evolution(
-        run, home, limits=limits, structured=structured, retry_failed=retry_failed, command="train"
+        run, home, limits=limits, structured=structured, retry_failed=retry_failed, command="train", place=place
     ) as opened:
         yield _open_training(opened, home)
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from selfwire.core.errors import BudgetError, CallError, JournalError, SelfwireError
 from selfwire.core.scope import Scope
@@ -33,25 +33,13 @@ from selfwire.runtime.journal_file import (
     refuse_other_facts,
 )
 from selfwire.runtime.journal_keys import Kind, hash_body, make_key
-from selfwire.runtime.journal_rows import Row, State, parse_stored
+from selfwire.runtime.journal_rows import CallResult, Row, State, parse_stored
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.sqlite_writer import PAUSE, Writer
 
 T = TypeVar("T")
 SOON = 0.05
 """Seconds within which rows are committed that can be computed again from committed calls."""
-
-
-class CallResult(NamedTuple):
-    """The reply to a call as JSON text, its cost, and whether it was replayed from the journal."""
-
-    text: str
-    usage: Usage = ZERO_USAGE
-    replayed: bool = False
-
-    def parse(self, read: Callable[[str], T]) -> T:
-        """The reply as `read` makes it; raises JournalError if the text has been damaged."""
-        return parse_stored("a reply of the journal", read, self.text)
 
 
 Call = Callable[[], Awaitable[CallResult]]
@@ -260,6 +248,17 @@ class Journal:
         await self._write((sql.FAIL, (0, "its reply was of no use", key)))
         self._settled.discard(key)
         return True
+
+    def take_in(self, path: Path, spent: Usage) -> None:
+        """Know the calls of another journal, which were copied into this one's file.
+
+        Args:
+            spent: their cost, without that of calls which this one knew.
+        """
+        with closing(type(self).open_read_only(path)) as other:
+            self._settled |= other._settled
+            self._open |= other._open | dict.fromkeys(other._settled, 0)  # what is settled costs no more
+        self._count(spent)
 
     def spend(self) -> Usage:
         """The sum of all rows, billed failures included; only its seconds depend on the order of calls."""

@@ -151,7 +151,7 @@ def copy_rows(
     source: Path,
     into: Path,
     *,
-    runs: Sequence[str],
+    runs: Sequence[str] | None,
     notes: Sequence[str] = (),
     tasks: Sequence[str] | None = None,
     bodies: bool = False,
@@ -161,20 +161,21 @@ def copy_rows(
     A journal that is open finds the notes and bodies at once, and the calls when it is opened again.
 
     Args:
-        runs: runs whose calls are copied.
+        runs: runs whose calls are copied; None for all.
         notes: beginnings of the names of the notes that are copied.
         tasks: whose calls are copied; None for all.
     """
     read_header(source)
     read_header(into)
     named = " OR ".join("substr(name, 1, length(?)) = ?" for _ in notes) or "FALSE"
-    among = "" if tasks is None else "AND task IN (SELECT value FROM json_each(?)) "
+    columns = {"json_extract(scope, '$.run')": runs, "task": tasks}
+    among = [f"{name} IN (SELECT value FROM json_each(?))" for name, some in columns.items() if some is not None]
     with closing(open_connection(str(into))) as connection:
         connection.execute("ATTACH DATABASE ? AS source", (f"{source.resolve().as_uri()}?mode=rw",))
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
             "INSERT OR REPLACE INTO main.calls SELECT * FROM source.calls "
-            f"WHERE json_extract(scope, '$.run') IN (SELECT value FROM json_each(?)) {among}ORDER BY rowid",
+            f"WHERE {' AND '.join(among) or 'TRUE'} ORDER BY rowid",
             [json.dumps(list(some)) for some in (runs, tasks) if some is not None],
         )
         copy_notes = f"INSERT OR REPLACE INTO main.notes SELECT * FROM source.notes WHERE {named}"

@@ -6,11 +6,23 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage
+from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.runtime import journal_sql as sql
 
 T = TypeVar("T")
 State = Literal["reserved", "settled", "failed"]
+
+
+class CallResult(NamedTuple):
+    """The reply to a call as JSON text, its cost, and whether it was replayed from the journal."""
+
+    text: str
+    usage: Usage = ZERO_USAGE
+    replayed: bool = False
+
+    def parse(self, read: Callable[[str], T]) -> T:
+        """The reply as `read` makes it; raises JournalError if the text has been damaged."""
+        return parse_stored("a reply of the journal", read, self.text)
 
 
 class Row(NamedTuple):

@@ -11,7 +11,8 @@ from selfwire.core.protocols import TimedTool, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.values import to_plain_json
 from selfwire.core.workflow_tool import ToolOutcome
-from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_rows import CallResult
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, replace_surrogates
 from selfwire.runtime.context_window import estimate_tokens, truncate_messages
 from selfwire.runtime.direct_calls import invoke_without_callbacks
-from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_rows import CallResult
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.messages import salvage_calls, to_langchain, to_reply
 from selfwire.runtime.model_request import ModelRequest, RoleModel, advise_on_refusal, make_options, make_request_key

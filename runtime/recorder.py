@@ -4,8 +4,9 @@ from typing import Any, Protocol
 
 from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
-from selfwire.runtime.journal import Call, CallResult
+from selfwire.runtime.journal import Call
 from selfwire.runtime.journal_keys import Kind
+from selfwire.runtime.journal_rows import CallResult
 
 
 class Recorder(Protocol):

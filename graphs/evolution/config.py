@@ -11,6 +11,7 @@ from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.rollout_context import RolloutContext
+from selfwire.graphs.rollouts import RolloutRunner, stream_rollouts
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
@@ -51,6 +52,7 @@ class EvolutionContext:
     Attributes:
         tools: what it lends, as a list of tools names it.
         model: name of the agents' model.
+        runner: runs tasks, here or on workers.
     """
 
     run: str
@@ -64,6 +66,7 @@ class EvolutionContext:
     ledger: Ledger
     tools: str = ""
     model: str = ""
+    runner: RolloutRunner = stream_rollouts
 
     @property
     def rollout_context(self) -> RolloutContext:

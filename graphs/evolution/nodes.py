@@ -10,7 +10,7 @@ from langgraph.config import get_stream_writer
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.scope import Scope
-from selfwire.core.task import Question, Task
+from selfwire.core.task import Task
 from selfwire.core.tool_calls import record_tool_calls
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
@@ -18,7 +18,7 @@ from selfwire.core.values import FrozenMap, format_count
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.gate import GateDecision, decide, name_outcome
 from selfwire.graphs.evolution.config import EvolutionContext
-from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, grade_trajectory, to_rollout_fn
+from selfwire.graphs.rollouts import RolloutFn, SolverRollouts, TrainRollouts, collect_rollouts, grade_trajectory
 from selfwire.graphs.trajectory_notes import get_sample_name, get_trajectories_note, load_trajectories
 from selfwire.runtime.structured_counts import count_invalid_replies
 
@@ -75,10 +75,7 @@ class EvolutionNodes:
         """Run the incumbent on the next train batch."""
         workflow = await self._workflow(state["incumbent"])
         tasks = self.train_batch(state["iteration"])
-
-        async def explore(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-            return await self.context.method.explore(workflow, question, scope=scope)
-
+        explore = TrainRollouts(self.context.method)
         found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), explore)
         kept = await self.context.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
         errors = _sum_errors(found)
@@ -267,9 +264,12 @@ class EvolutionNodes:
             event = {"side": side, "done": asked, "total": len(tasks), "score": compute_mean_score(done)}
             self._report(scope.phase, scope.iteration, **event, **_sum_errors(done))
 
-        rollout_fn = rollout_fn or to_rollout_fn(self.context.method)
+        rollout_fn = rollout_fn or SolverRollouts(self.context.method)
         try:
-            return await collect_rollouts(rollout_context, rollout_fn, workflow, tasks, scope, progress, earlier)
+            runner = self.context.runner
+            return await collect_rollouts(
+                rollout_context, rollout_fn, workflow, tasks, scope, progress, earlier, runner
+            )
         finally:
             await self.context.journal.put_note(ELAPSED, self.context.ledger.spent.seconds)  # for a budget after a kill
 

@@ -16,7 +16,7 @@ from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import read_weights, write_atomically
 from selfwire.graphs.rollout_context import RolloutContext
-from selfwire.graphs.rollouts import RolloutFn, collect_rollouts
+from selfwire.graphs.rollouts import RolloutFn, RolloutRunner, collect_rollouts, stream_rollouts
 from selfwire.graphs.trained_router.heads import load_weights, with_weights
 from selfwire.graphs.trained_router.learning import to_router_episode, update_router
 
@@ -36,6 +36,7 @@ class Training:
         seed: of everything drawn.
         rollout_context: runs and grades episodes, through the journal.
         rollout_fn: runs a question several times; its trajectories note the router's decisions.
+        runner: runs the questions, here or on workers.
         state: file of the weights after the last update, optimiser and all.
         save: called after every `checkpoint_every` updates and after the last.
     """
@@ -50,6 +51,7 @@ class Training:
     embedder: Embedder
     state: Path
     save: Save
+    runner: RolloutRunner = stream_rollouts
 
     async def execute(
         self,
@@ -97,7 +99,9 @@ class Training:
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         rollout_context = replace(self.rollout_context, samples=self.config.samples)
-        found = await collect_rollouts(rollout_context, self.rollout_fn, workflow, tasks, scope, on_episode)
+        found = await collect_rollouts(
+            rollout_context, self.rollout_fn, workflow, tasks, scope, on_episode, runner=self.runner
+        )
         partial = self.train.partial
         episodes = [episode for one in found if (episode := to_router_episode(one, partial=partial)) is not None]
         if not episodes and any(one.error is None for one in found):

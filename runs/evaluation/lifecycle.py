@@ -17,7 +17,7 @@ from selfwire.runs.evaluation.noted_workflows import load_noted_workflows, note_
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest, Slice, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
-from selfwire.runs.evaluation.shards import merge_leftover_shards
+from selfwire.runs.evaluation.shards import SystemShard
 from selfwire.runs.evaluation.systems import (
     LoadedWorkflow,
     SolverFactory,
@@ -29,6 +29,7 @@ from selfwire.runs.folders import JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.run_record import load_request, with_changes
+from selfwire.runs.shards import merge_leftover_shards
 from selfwire.runs.targets import describe_clashes
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.runtime.journal import Journal
@@ -170,7 +171,7 @@ def resume_evaluation(
         JournalError: it is not an evaluation, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
-    merge_leftover_shards(run, home)
+    merge_leftover_shards(run, home, SystemShard)
     plan = replace(_load_plan(path, home, limits, structured), retry_failed=retry_failed)
     return plan.resume(path, retry_failed=retry_failed)
 

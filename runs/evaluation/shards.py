@@ -1,100 +1,21 @@
-"""Some tasks of one system of a run, in their own journal, which is merged into the run's when they are done."""
+"""Some tasks of one system of an evaluation."""
 
-import shutil
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
 
-from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.rows import TRIVIAL
 from selfwire.runs.evaluation.run import ROWS
-from selfwire.runs.folders import JOURNAL, PARTS, get_runs_folder
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.journal_file import copy_rows, read_header
-from selfwire.runtime.lease import Lease
-
-PATIENCE = 10.0
-"""Seconds for which the end of a worker is waited for that has lost its parent or its node."""
+from selfwire.runs.shards import Shard
 
 
-@dataclass(frozen=True)
-class Shard:
-    """Some tasks of one system of a run.
-
-    Attributes:
-        number: counts the shards of a system.
-    """
-
-    run: str
-    name: str
-    number: int
-    home: Path | None
+class SystemShard(Shard):
+    """Some tasks of one system of an evaluation; `name` is the system's."""
 
     @property
-    def whole(self) -> Path:
-        """The journal of the run."""
-        return get_runs_folder(self.home) / self.run / JOURNAL
-
-    @property
-    def own(self) -> Path:
-        """The journal of the shard."""
-        return self.whole.parent / PARTS / f"{self.number}-{self.name}" / JOURNAL
-
-    def copy_from_run(self, tasks: Sequence[str]) -> Usage:
-        """Copy the calls that the run has made for these tasks into the shard's journal, which must not be open.
-
-        Returns:
-            Their cost.
-        """
-        copy_rows(self.whole, self.own, runs=self._runs, tasks=tasks)
-        return self._compute_spend()
-
-    def merge_into_run(self, before: Usage | None = None) -> Usage:
-        """Copy the shard's rows into the run's journal, and remove the shard.
-
-        Args:
-            before: what `copy_from_run` has returned.
-
-        Returns:
-            The cost of what the shard has done since then.
-
-        Raises:
-            JournalError: a process is at work on it.
-        """
-        lease = Lease(self.own, patience=PATIENCE)
-        try:
-            spent = self._compute_spend().subtract(before or Usage())
-            copy_rows(self.own, self.whole, runs=self._runs, notes=[f"{ROWS}/"], bodies=True)
-            shutil.rmtree(self.own.parent)
-        finally:
-            lease.release()
-        return spent
-
-    def _compute_spend(self) -> Usage:
-        with closing(Journal.open_read_only(self.own)) as journal:
-            return journal.spend()
-
-    @property
-    def _runs(self) -> list[str]:
+    def scopes(self) -> Sequence[str]:
+        """The system, and the rule that is measured beside the first."""
         return [f"{self.run}/{name}" for name in (self.name, TRIVIAL)]
 
-
-def merge_leftover_shards(run: str, home: Path | None) -> None:
-    """Merge the shards that a stopped run has left, before its journal is opened.
-
-    Raises:
-        JournalError: the run or one of them is at work.
-    """
-    folder = get_runs_folder(home) / run
-    paths = sorted((folder / PARTS).glob(f"*/{JOURNAL}"))
-    if not paths:
-        return
-    whole = folder / JOURNAL
-    lease = Lease(whole, holder=read_header(whole).holder)  # a run that is at work may be about to open them
-    try:
-        for path in paths:
-            number, _, name = path.parent.name.partition("-")
-            Shard(run, name, int(number), home).merge_into_run()
-    finally:
-        lease.release()
+    @property
+    def notes(self) -> Sequence[str]:
+        """The rows of results, and what all shards have."""
+        return (f"{ROWS}/", *super().notes)

@@ -5,9 +5,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from platform import node
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import Benchmark
@@ -15,15 +13,16 @@ from selfwire.runs.evaluation.contamination import ContaminatedTasks
 from selfwire.runs.evaluation.lifecycle import RESULTS, SLICE, EvaluationPlan, load_request_tasks, make_plan
 from selfwire.runs.evaluation.request import EvaluationRequest, Slice
 from selfwire.runs.evaluation.run import Evaluation
-from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.evaluation.shards import SystemShard
 from selfwire.runs.evaluation.systems import LoadedWorkflow
 from selfwire.runs.run_record import load_request
+from selfwire.runs.shards import refuse_missing_shard
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 
 
 def create_shard(
-    whole: EvaluationPlan, shard: Shard, workflow: LoadedWorkflow, tasks: Sequence[Task], *, with_rule: bool
+    whole: EvaluationPlan, shard: SystemShard, workflow: LoadedWorkflow, tasks: Sequence[Task], *, with_rule: bool
 ) -> Usage:
     """Make the journal of a shard, with what the run has done for its tasks already; returns the cost of that.
 
@@ -60,8 +59,7 @@ def open_shard(
         ConfigError: there is no such file.
         JournalError: it cannot be used.
     """
-    if not path.exists():
-        raise ConfigError(f"{path} is not there on {node()}; name a folder with --home that all machines share")
+    refuse_missing_shard(path)
     with closing(Journal.open_read_only(path)) as journal:
         part = Slice.model_validate(run_sync(journal.get_note(SLICE)))
     whole, own = make_plan(part.whole, path, home, partial(_load_tasks, path.parent.parent)), set(part.tasks)

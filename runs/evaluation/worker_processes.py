@@ -23,15 +23,16 @@ from selfwire.runs.evaluation.noted_workflows import note_workflows
 from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.evaluation.run import Evaluation, Event
-from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.evaluation.shards import SystemShard
 from selfwire.runs.evaluation.slices import create_shard
 from selfwire.runs.evaluation.worker_jobs import evolve_system, measure_slice
 from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import note_status, to_stop_status
+from selfwire.runs.worker_budgets import choose_budget_address
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.executors import WorkerOptions, open_executor
 from selfwire.runtime.jobs import DEATHS, Ended, Job, run_jobs, try_again
-from selfwire.runtime.shared_ledger import find_budget_server, make_budget_address, share_ledger
+from selfwire.runtime.shared_ledger import share_ledger
 from selfwire.runtime.sync import run_sync
 
 MANY = 4
@@ -73,7 +74,8 @@ def run_on_workers(
         OutageError, ModelError: a system stopped; what all have done is kept, and the run can be resumed.
         WorkerError: workers have died at an evolution again and again.
     """
-    work = _Work(run, home, load_plan(run.run, home), on_event, _choose_budget_address(run, home, options))
+    address = choose_budget_address(run.request, get_runs_folder(home) / run.run, options)
+    work = _Work(run, home, load_plan(run.run, home), on_event, address)
     run_sync(note_status(run, "running"))
     try:
         with _share_budget(run, work.budget_address), open_executor(options) as executor:
@@ -86,14 +88,6 @@ def run_on_workers(
         run_sync(note_status(run, to_stop_status(error)))
         raise
     return run_sync(run.finish())
-
-
-def _choose_budget_address(run: Evaluation, home: Path | None, options: WorkerOptions) -> str | None:
-    """Where workers share a budget and what a provider allows; None where they need not, or have no server for it."""
-    request, is_far = run.request, options.executor == "ray" and not find_budget_server()
-    if is_far or (request.budget == Budget() and request.models.calls_no_server):
-        return None
-    return make_budget_address(get_runs_folder(home) / run.run)
 
 
 def _share_budget(run: Evaluation, address: str | None) -> AbstractContextManager[object]:
@@ -112,7 +106,7 @@ class _Slice:
         done: number of those that have a row.
     """
 
-    shard: Shard
+    shard: SystemShard
     tasks: Sequence[Task]
     before: Usage
     done: int = 0
@@ -211,7 +205,7 @@ class _Work:
     def _make_slice(self, name: str, tasks: Sequence[Task], deaths: int = 0) -> Job:
         run, number = self.run, self.made[name]
         self.made[name] += 1
-        shard, with_rule = Shard(run.run, name, number, self.home), name == run.request.entries[0].name
+        shard, with_rule = SystemShard(run.run, name, number, self.home), name == run.request.entries[0].name
         before = create_shard(self.plan, shard, run.workflows[name], tasks, with_rule=with_rule)
         job = f"{name}/{number}"
         self.slices[job] = _Slice(shard, tasks, before)

@@ -33,7 +33,8 @@ from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_tool import ToolExample, ToolRecord
 from selfwire.runs.folders import JOURNAL, SUMMARY
-from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_rows import CallResult
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.commands import call

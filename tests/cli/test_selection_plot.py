@@ -93,7 +93,6 @@ def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
         (["train", "evomas", "--family", "errands", "--workflow", "w", "--paper", "--name", "n"], "--name, --paper,"),
         (["train", "evomas", "--family", "errands", "--train", "9", "--seed", "1"], "--seed, --train would change no"),
         (["train", "evomas", "--benchmark", "archive", "--sparse", "--seeds", "3"], "--seeds, --sparse belong to --fa"),
-        (["train", "evomas", "--benchmark", "archive", "--workers", "2"], "--workers belong to --family errands"),
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=0"], "mass"),
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=1.5"], "mass"),
     ):

@@ -27,7 +27,8 @@ from selfwire.graphs.evolution.nodes import EvolutionNodes
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader, explore_samples
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.trajectory_notes import get_trajectories_note, load_trajectories
-from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_rows import CallResult
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import open_library
 

@@ -26,8 +26,9 @@ from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.folders import JOURNAL, SUMMARY, get_runs_folder, list_run_names, remove_run
 from selfwire.runs.lifecycle import make_summary
 from selfwire.runs.run_record import REQUEST
-from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.journal import Journal
 from selfwire.runtime.journal_follower import GradedPhase, JournalFollower
+from selfwire.runtime.journal_rows import CallResult
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import LIBRARY_FILE, open_library
 

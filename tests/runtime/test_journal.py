@@ -15,7 +15,8 @@ from selfwire.core.errors import BudgetError, JournalError, ModelError, ToolErro
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import journal_file
-from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_rows import CallResult
 from selfwire.runtime.lease import Lease, is_held
 from tests.runtime.spoiled import make_foreign, make_newer, scribble, truncate
 

@@ -8,8 +8,9 @@ import pytest
 from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.journal import Journal
 from selfwire.runtime.journal_file import copy_rows, read_header
+from selfwire.runtime.journal_rows import CallResult
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
 

@@ -5,7 +5,7 @@ from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.runtime.journal import CallResult
+from selfwire.runtime.journal_rows import CallResult
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import make_chat_model

@@ -15,8 +15,9 @@ from selfwire.core.errors import JournalError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import sqlite_writer
-from selfwire.runtime.journal import SOON, CallResult, Journal
+from selfwire.runtime.journal import SOON, Journal
 from selfwire.runtime.journal_keys import hash_body
+from selfwire.runtime.journal_rows import CallResult
 
 COST = Usage(calls=1, input_tokens=10)
 

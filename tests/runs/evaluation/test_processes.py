@@ -16,7 +16,7 @@ from selfwire.runs.evaluation import worker_jobs
 from selfwire.runs.evaluation.lifecycle import load_plan, resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.noted_workflows import BLOBS, load_noted_workflows, note_workflows
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
-from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.evaluation.shards import SystemShard
 from selfwire.runs.evaluation.slices import create_shard, open_shard
 from selfwire.runs.evaluation.systems import LoadedWorkflow
 from selfwire.runs.evaluation.worker_jobs import PAUSE, report_seldom
@@ -106,7 +106,7 @@ def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(
     plain = request("single", "cot", tasks=4, command="compare", calls_per_task=4)
     with start_evaluation(plain, tmp_path, run="r"):
         pass
-    part, plan = Shard("r", "single", 0, tmp_path), load_plan("r", tmp_path)
+    part, plan = SystemShard("r", "single", 0, tmp_path), load_plan("r", tmp_path)
     create_shard(plan, part, plan.workflows["single"], plan.tasks[:3], with_rule=True)
     with open_shard(part.own, tmp_path, retry_failed=False) as alone:  # its parent is gone: nobody joins it
         run_sync(alone.measure())
@@ -129,7 +129,7 @@ def test_a_part_knows_what_its_run_has_done(tmp_path: Path) -> None:
     with start_evaluation(plain, tmp_path, run="r") as run:
         run_sync(run.execute())
         spent = run.ledger.spent.calls
-    part, plan = Shard("r", "cot", 0, tmp_path), load_plan("r", tmp_path)
+    part, plan = SystemShard("r", "cot", 0, tmp_path), load_plan("r", tmp_path)
     before = create_shard(plan, part, plan.workflows["cot"], plan.tasks, with_rule=False)
     assert 0 < before.calls < spent
     with open_shard(part.own, tmp_path, retry_failed=False) as alone:

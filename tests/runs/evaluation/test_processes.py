@@ -14,13 +14,14 @@ from selfwire.evals.baselines.single import make_single_workflow
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation import worker_jobs
 from selfwire.runs.evaluation.lifecycle import load_plan, resume_evaluation, start_evaluation
-from selfwire.runs.evaluation.noted_workflows import BLOBS, load_noted_workflows, note_workflows
+from selfwire.runs.evaluation.noted_workflows import load_noted_workflows, note_workflows
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
 from selfwire.runs.evaluation.shards import SystemShard
 from selfwire.runs.evaluation.slices import create_shard, open_shard
 from selfwire.runs.evaluation.systems import LoadedWorkflow
 from selfwire.runs.evaluation.worker_jobs import PAUSE, report_seldom
 from selfwire.runs.evaluation.worker_processes import WORKERS, choose_worker_count, run_on_workers
+from selfwire.runs.noted_blobs import BLOBS
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime import blobs
 from selfwire.runtime.blobs import put_blob

@@ -263,14 +263,15 @@ def _format_world(page: Path, given: Mapping[str, str]) -> str:
 def _format_claims(page: Path, given: Mapping[str, str]) -> str:
     head: tuple[str, ...] = ()
     cells: list[tuple[str, ...]] = []
-    for match in _TABLE.finditer(_drop_code(_read(page))):
-        if match[2] == "world":
-            options = dict(part.split("=", 1) for part in match[3].split())
-            world, rows = _read_world(page, options)
-            columns: tuple[Column[Claim], ...] = list_claim_columns(rows, world.scale)
-            head = ("world", *(one.name for one in columns))
-            name = f"{options['method']}, {options['name']}"
-            cells += [(name, *(one.format(claim) for one in columns)) for claim in world.claims]
+    listed = [match[3] for match in _TABLE.finditer(_drop_code(_read(page))) if match[2] == "world"]
+    worlds = [dict(part.split("=", 1) for part in options.split()) for options in listed]
+    comparisons = sum(len(load_world(one["method"], one["name"]).claims) for one in worlds)
+    for options in worlds:
+        world, rows = _read_world(page, options)
+        columns: tuple[Column[Claim], ...] = list_claim_columns(rows, world.scale, comparisons)
+        head = ("world", *(one.name for one in columns))
+        name = f"{options['method']}, {options['name']}"
+        cells += [(name, *(one.format(claim) for one in columns)) for claim in world.claims]
     kept = [at for at in range(len(head)) if any(row[at] != "-" for row in cells)]
     rows_text = [" | ".join(row[at] for at in kept) for row in (head, ("---",) * len(head), *cells)]
     return "\n".join(f"| {row} |" for row in rows_text)

@@ -52,9 +52,12 @@ class Scale:
         """A system's score, over seeds."""
         return compute_student_interval([self.score(one, name) for one in results])
 
-    def compare(self, results: Sequence[WorldResult], name: str, other: str) -> IntervalEstimate:
+    def compare(
+        self, results: Sequence[WorldResult], name: str, other: str, confidence: float = 0.95
+    ) -> IntervalEstimate:
         """How much more one system scores than another, paired by seed."""
-        return compute_student_interval([self.score(one, name) - self.score(one, other) for one in results])
+        differences = [self.score(one, name) - self.score(one, other) for one in results]
+        return compute_student_interval(differences, confidence=confidence)
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,8 @@ def format_gains(results: Sequence[WorldResult], scale: Scale, claims: Sequence[
     return "\n\n".join(shown)
 
 
-def list_claim_columns(results: Sequence[WorldResult], scale: Scale) -> tuple[Column[Claim], ...]:
-    """The columns of a table of claims."""
+def list_claim_columns(results: Sequence[WorldResult], scale: Scale, comparisons: int = 1) -> tuple[Column[Claim], ...]:
+    """The columns of a table of claims; one says what is left of each as one of several comparisons (Bonferroni)."""
 
     def find_scale(claim: Claim) -> Scale:
         return claim.scale or scale
@@ -104,6 +107,11 @@ def list_claim_columns(results: Sequence[WorldResult], scale: Scale) -> tuple[Co
         gain, possible = compute_gain(claim), compute_possible(claim)
         return f"{(gain.high - gain.low) / 2 / possible:.2f}" if possible > 0 else "-"
 
+    def stands(claim: Claim) -> str:
+        of = find_scale(claim)
+        gain = of.compare(results, claim.main or of.main, claim.control, 1 - 0.05 / comparisons)
+        return "yes" if gain.low > 0 or gain.high < 0 else "no"
+
     return (
         Column("mechanism", lambda claim: claim.mechanism),
         Column("best possible gain on the control", lambda claim: f"{compute_possible(claim):.2f}"),
@@ -111,6 +119,7 @@ def list_claim_columns(results: Sequence[WorldResult], scale: Scale) -> tuple[Co
             "measured gain, paired [95 %]",
             lambda claim: format_difference(compute_gain(claim), find_scale(claim).digits),
         ),
+        Column(f"not 0 over all {comparisons}", stands if comparisons > 1 else lambda claim: "-", "-"),
         Column("half the interval, of the possible gain", compare_width),
         Column("with", lambda claim: claim.main or find_scale(claim).main),
         Column("control", lambda claim: claim.control),

@@ -1,5 +1,6 @@
 """DyTopo, declared."""
 
+from selfwire.core.values import format_count
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
@@ -52,7 +53,9 @@ DESCRIPTOR = MethodDescriptor(
             for tenth in (1, 2, 4, 5, 6, 7, 8, 9)
         },
         **{
-            f"rounds-{count}": Variant(title=f"{count} rounds, no halting", config={"halting": False, "rounds": count})
+            f"rounds-{count}": Variant(
+                title=f"{format_count(count, 'round')}, no halting", config={"halting": False, "rounds": count}
+            )
             for count in (1, 3, 5, 7, 9)
         },
     },

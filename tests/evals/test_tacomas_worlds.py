@@ -8,7 +8,7 @@ import pytest
 
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Message
-from selfwire.evals.studies.tacomas import roles, votes
+from selfwire.evals.studies.tacomas import roles, sweeps, votes
 from selfwire.evals.studies.tacomas.roles import FIXED, MAIN, ORACLE, run_task
 from selfwire.evals.studies.tacomas.survey import (
     ENTRY,
@@ -119,3 +119,14 @@ def test_the_best_vote_goes_by_the_odds() -> None:
     assert result.figures[UNIFORM]["right"] < result.figures[BEST]["right"]
     majority = compute_value(FEW.draw(0, 0), dict.fromkeys(("v0", "v1", "v2"), 1 / 3), FEW.replace(inbox=12_000))
     assert result.figures[ROOMY]["right"] == majority, "weights cut nothing where there is room"
+
+
+def test_sweeps_change_one_parameter_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("R = 1", "R = 10", "2 steps", "8 workers")
+    monkeypatch.setattr(sweeps, "SYSTEMS", {name: sweeps.SYSTEMS[name] for name in names})
+    found = sweeps.run_seed(SurveyParameters(tasks=1), 0).figures
+    assert found["R = 1"]["rounds"] == 1 < found["R = 10"]["rounds"]
+    assert found["2 steps"]["solved"] == 1, "the first team has both of its skills"
+    assert found["8 workers"]["births"] == found["8 workers"]["deaths"], "there is no room for more"
+    assert found["4 steps"] == found["R = 10"]
+    assert {name for names in (sweeps.SYSTEMS, sweeps.SAME) for name in names} >= set(found)

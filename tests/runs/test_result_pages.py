@@ -219,6 +219,17 @@ def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
         keep_scores(results, kept)
 
 
+def test_claims_say_which_stand_among_all_of_the_page(tmp_path: Path) -> None:
+    (tmp_path / "kabb.jsonl").write_text((ROOT / "docs" / "rows" / "kabb-world.jsonl").read_text())
+    table = "<!-- table: {} -->\n<!-- end of table -->\n"
+    world = table.format("world method=hiva name=kabb rows=kabb.jsonl")
+    (page := tmp_path / "page.md").write_text(table.format("claims") + world)
+    lines = {line.split(" | ")[1]: line for line in fill_page(page).splitlines() if line.startswith("| hiva, kabb")}
+    assert "not 0 over all 6" in fill_page(page)
+    assert " | yes | " in lines["knowledge distance"]
+    assert " | no | " in lines["synergy"]
+
+
 def test_the_command_checks_writes_and_keeps(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def invoke(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(build(), ["results", *arguments])

@@ -1,3 +1,3 @@
 """Worlds for EvoMAS's mechanisms."""
 
-WORLDS = ("relays", "heads")
+WORLDS = ("relays", "heads", "taught", "curves")

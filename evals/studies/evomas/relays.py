@@ -134,9 +134,13 @@ class RelayWorld:
 async def make_world(
     study: RelayStudy, seed: int, embedder: Embedder, systems: Iterable[System] = tuple(SYSTEMS.values())
 ) -> RelayWorld:
-    """The world of a seed, embedded for the heads of these systems."""
+    """The world of a seed, with tasks for these systems and the best fixed workflow, embedded for their heads."""
+    systems = tuple(systems)
     learn, test = (
-        {one: generate_relays(study.tasks, length=one, seed=seed, held_out=held) for one in STAGES}
+        {
+            one: generate_relays(study.tasks, length=one, seed=seed, held_out=held)
+            for one in sorted({1, *(system.errands for system in systems)})
+        }
         for held in (False, True)
     )
     tasks = [task for split in (learn, test) for some in split.values() for task in some]
@@ -176,8 +180,10 @@ def run_systems(world: RelayWorld, systems: Mapping[str, System]) -> dict[str, d
     return {**figures, RANDOM: measure(world, choose_by_chance), ORACLE: measure(world, make_oracle(world))}
 
 
-def run_system(world: RelayWorld, system: System) -> dict[str, float]:
-    """Train a router, and measure it."""
+def run_system(
+    world: RelayWorld, system: System, watch: Callable[[int, Choose], None] = lambda number, choose: None
+) -> dict[str, float]:
+    """Train a router, and measure it; `watch` as `train_head`."""
     head, _ = train_head(
         world.study,
         show(world.learn, system),
@@ -187,6 +193,7 @@ def run_system(world: RelayWorld, system: System) -> dict[str, float]:
         system.training.replace(rate=world.study.rate),
         process=system.process,
         rules=world.get_rules(system),
+        watch=watch,
     )
     return measure(world, make_head_chooser(head, world.embeddings, RULES), system)
 
@@ -216,11 +223,11 @@ def measure(world: RelayWorld, choose: Choose, system: System = System()) -> dic
     return {"solved": float(solved.mean()), **counted}
 
 
-def make_oracle(world: RelayWorld) -> Choose:
+def make_oracle(world: RelayWorld, stand_ins: StandIns = "others") -> Choose:
     """Who knows the situation, the day and the pairs."""
 
     def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
-        order = world.pairs["others"][stage.situations][..., None]
+        order = world.pairs[stand_ins][stage.situations][..., None]
         return DrawnLayers(order, np.zeros((*order.shape[:2], len(HELPERS))), np.zeros(len(order)))
 
     return choose

@@ -1,3 +1,3 @@
 """Worlds for TacoMAS's mechanisms."""
 
-WORLDS = ("roles", "votes")
+WORLDS = ("roles", "votes", "sweeps")

@@ -52,21 +52,23 @@ async def run_task(
 def run_seed(given: SurveyParameters, seed: int) -> WorldResult:
     """All systems on all tasks of a seed."""
 
-    async def run(given: SurveyParameters, **options: Any) -> dict[str, float]:
-        found = []
-        for number in range(given.tasks):
-            survey, scope = make_survey(given, seed, number), Scope(seed=seed, task=f"t{number}", phase="test")
-            found.append(summarise(survey, await run_task(survey, given, scope, **options)))
-        return {name: compute_mean([one[name] for one in found]) for name in found[0]}
-
     async def run_all() -> dict[str, dict[str, float]]:
-        figures = {name: await run(given, **config) for name, config in SYSTEMS.items()}
+        figures = {name: await measure(given, seed, **config) for name, config in SYSTEMS.items()}
         patient = given.replace(hasty=0.0)
-        figures |= {f"{name}{PATIENT}": await run(patient, **SYSTEMS[name]) for name in (MAIN, ONE)}
-        figures[RANDOM] = await run(given, guesses=True)
-        return figures | {ORACLE: await run(given.never_wrong, interval=1)}
+        figures |= {f"{name}{PATIENT}": await measure(patient, seed, **SYSTEMS[name]) for name in (MAIN, ONE)}
+        figures[RANDOM] = await measure(given, seed, guesses=True)
+        return figures | {ORACLE: await measure(given.never_wrong, seed, interval=1)}
 
     return WorldResult(seed=seed, figures=asyncio.run(run_all()))
+
+
+async def measure(given: SurveyParameters, seed: int, **options: Any) -> dict[str, float]:
+    """Means of a system's figures over all tasks of a seed; options as `run_task`."""
+    found = []
+    for number in range(given.tasks):
+        survey, scope = make_survey(given, seed, number), Scope(seed=seed, task=f"t{number}", phase="test")
+        found.append(summarise(survey, await run_task(survey, given, scope, **options)))
+    return {name: compute_mean([one[name] for one in found]) for name in found[0]}
 
 
 def summarise(survey: Survey, done: Trajectory) -> dict[str, float]:

@@ -42,6 +42,8 @@ _STEP = re.compile(r"^(\w+): ([0-9a-f]{8})$", re.MULTILINE)
 _SCORES = (0.0, 0.5, 1.0)
 PAIRS = 2
 """Most births and deaths of an update."""
+FEWEST_ITEMS = 4
+"""Of a checklist; a task of fewer steps has items about the same one."""
 
 
 class SurveyParameters(FrozenModel):
@@ -161,9 +163,10 @@ class SurveyModel:
         return cast(Schema, reply), Usage(calls=1)
 
     def _draft(self, shown: Mapping[str, str], random: np.random.Generator) -> Checklist:
+        steps = list(self.survey.results)
         items = [
-            ChecklistItem(criterion=f"The step of {one} is right.", operator="correctness")
-            for one in self.survey.results
+            ChecklistItem(criterion=f"The step of {steps[place % len(steps)]} is right.", operator="correctness")
+            for place in range(max(len(steps), FEWEST_ITEMS))
         ]
         return Checklist(items=items)
 

@@ -163,5 +163,5 @@ def test_gains_are_paired_by_seed_and_measured_on_what_was_possible() -> None:
     claim = [row.format(Claim("it", "w/o it")) for row in list_claim_columns(results, SCALE)]
     assert claim[:2] == ["it", "0.60"]
     assert claim[2].startswith("+0.35 [")
-    assert claim[3:] == ["1.06", "full", "w/o it", "-"]
+    assert claim[3:] == ["-", "1.06", "full", "w/o it", "-"]
     assert "kabb" in list_worlds()["hiva"]

@@ -176,13 +176,8 @@ def train_head(
     *,
     process: bool = False,
     rules: Rules = ERRANDS,
-    watch: Callable[[int, Choose], None] = lambda number, choose: None,
 ) -> tuple["RoutingHead", Curve]:
-    """Train a head on errands by the rewards of its own runs.
-
-    Args:
-        watch: gets the number of updates so far and the router, before each update.
-    """
+    """Train a head on errands by the rewards of its own runs."""
     from selfwire.evolvers.trained_router.head import RoutingHead
     from selfwire.evolvers.trained_router.reinforce import Learner
 
@@ -192,7 +187,6 @@ def train_head(
     for number in range(study.updates):
         drawn = draw_tasks(tasks, study.batch, seed, number)
         choose, random = make_head_chooser(head, embeddings, rules), np.random.default_rng([seed, 4, number])
-        watch(number, choose)
         _, episodes = run_errand(drawn, choose, random, rules)
         updates.append(learner.update(episodes, embeddings.by_agent, embeddings.texts))
     return head, Curve(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from selfwire.evals.studies.errand_runs import list_sets, run_errand
-from selfwire.evals.studies.evomas import curves, heads, relays, taught
+from selfwire.evals.studies.evomas import heads, relays, taught
 from selfwire.evals.studies.evomas.relay_tasks import (
     KINDS,
     MASTERS,
@@ -122,19 +122,6 @@ def test_heads_are_trained_one_change_after_the_other() -> None:
     assert set(result.figures) == {*some, RANDOM, ORACLE}
     assert "| the paper's head |" in format_gains([result, result], heads.SCALE)
     assert {one for claim in heads.WORLD.claims for one in (claim.main, claim.control)} <= set(heads.SYSTEMS)
-
-
-def test_a_router_is_validated_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curves, "SYSTEMS", {relays.HEAD: System()})
-    first = curves.run_seed(SMALL.replace(updates=2), 0)
-    monkeypatch.setattr(curves, "POINTS", (0, 1))
-    second = curves.run_seed(SMALL.replace(updates=2), 0)
-    assert first.figures[relays.HEAD].keys() == {"solved", "made", "free", "after 0"}
-    assert second.figures[relays.HEAD] == {
-        **first.figures[relays.HEAD],
-        "after 1": second.figures[relays.HEAD]["after 1"],
-    }
-    assert "| after 0 | after 1 | after 600 [95 %] |" in curves.format_tables([second, second])
 
 
 def test_designs_are_told_the_right_agents() -> None:

@@ -1,3 +1,3 @@
 """Worlds for EvoMAS's mechanisms."""
 
-WORLDS = ("relays", "heads", "taught", "curves")
+WORLDS = ("relays", "heads", "taught")

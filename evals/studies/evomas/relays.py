@@ -134,13 +134,9 @@ class RelayWorld:
 async def make_world(
     study: RelayStudy, seed: int, embedder: Embedder, systems: Iterable[System] = tuple(SYSTEMS.values())
 ) -> RelayWorld:
-    """The world of a seed, with tasks for these systems and the best fixed workflow, embedded for their heads."""
-    systems = tuple(systems)
+    """The world of a seed, embedded for the heads of these systems."""
     learn, test = (
-        {
-            one: generate_relays(study.tasks, length=one, seed=seed, held_out=held)
-            for one in sorted({1, *(system.errands for system in systems)})
-        }
+        {one: generate_relays(study.tasks, length=one, seed=seed, held_out=held) for one in STAGES}
         for held in (False, True)
     )
     tasks = [task for split in (learn, test) for some in split.values() for task in some]
@@ -180,10 +176,8 @@ def run_systems(world: RelayWorld, systems: Mapping[str, System]) -> dict[str, d
     return {**figures, RANDOM: measure(world, choose_by_chance), ORACLE: measure(world, make_oracle(world))}
 
 
-def run_system(
-    world: RelayWorld, system: System, watch: Callable[[int, Choose], None] = lambda number, choose: None
-) -> dict[str, float]:
-    """Train a router, and measure it; `watch` as `train_head`."""
+def run_system(world: RelayWorld, system: System) -> dict[str, float]:
+    """Train a router, and measure it."""
     head, _ = train_head(
         world.study,
         show(world.learn, system),
@@ -193,7 +187,6 @@ def run_system(
         system.training.replace(rate=world.study.rate),
         process=system.process,
         rules=world.get_rules(system),
-        watch=watch,
     )
     return measure(world, make_head_chooser(head, world.embeddings, RULES), system)
 

@@ -43,7 +43,7 @@ def compute_sd(values: Sequence[float]) -> float:
     return float(array.std(ddof=1)) if len(array) > 1 else 0.0
 
 
-def compute_student_interval(values: Sequence[float]) -> IntervalEstimate:
+def compute_student_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> IntervalEstimate:
     """Student's t interval of the mean; unlike a bootstrap, it keeps its confidence with about 10 values.
 
     Raises:
@@ -57,7 +57,7 @@ def compute_student_interval(values: Sequence[float]) -> IntervalEstimate:
     middle = float(array.mean())
     if np.ptp(array) == 0:
         return IntervalEstimate(value=middle, low=middle, high=middle, n=len(array))
-    low, high = t.interval(CONFIDENCE, len(array) - 1, loc=middle, scale=sem(array))
+    low, high = t.interval(confidence, len(array) - 1, loc=middle, scale=sem(array))
     return IntervalEstimate(value=middle, low=float(low), high=float(high), n=len(array))
 
 

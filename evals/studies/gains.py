@@ -57,7 +57,7 @@ class Scale:
     ) -> IntervalEstimate:
         """How much more one system scores than another, paired by seed."""
         differences = [self.score(one, name) - self.score(one, other) for one in results]
-        return compute_student_interval(differences, confidence=confidence)
+        return compute_student_interval(differences, confidence)
 
 
 @dataclass(frozen=True)

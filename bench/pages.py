@@ -1,4 +1,4 @@
-"""The page of a large run: 50 versions of 12 agents, and 5,000 trajectories."""
+"""The pages of a large run, of 50 versions of 12 agents and 5,000 trajectories, and of a large team, of 200 agents."""
 
 import asyncio
 import hashlib
@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from selfwire.bench.browser import measure_in_browser
 from selfwire.bench.measuring import Elapsed, Row
 from selfwire.core.agent import Agent
 from selfwire.core.task import Feedback, Question
@@ -24,52 +25,57 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.workflow_library import open_library
 
 VERSIONS, AGENTS, TRAJECTORIES = 50, 12, 5000
+MANY, FEW = 200, 5
+"""Agents of the large team, and its versions, each with as many trajectories."""
 GRADIENTS = 30
 """Most gradients that an iteration notes."""
 _RUN = "bench"
-_NAMES = tuple(f"agent-{number}" for number in range(AGENTS))
 
 
 def measure_pages() -> list[Row]:
-    """Make the page, from the stored run to the file."""
+    """Make the pages, from the stored runs to the files, and open them."""
     with TemporaryDirectory() as folder:
         home = Path(folder)
-        asyncio.run(_store_run(home))
+        asyncio.run(_store_run(home / "large", VERSIONS, AGENTS, TRAJECTORIES // VERSIONS))
+        asyncio.run(_store_run(home / "many", FEW, MANY, FEW))
         start = Elapsed.now()
-        page = write_report(home, _RUN, home / "page.html")
+        page = write_report(home / "large", _RUN, home / "large.html")
         taken = start.until_now()
         size = page.stat().st_size
-    what = f"{VERSIONS} versions of {AGENTS} agents, {TRAJECTORIES:,} trajectories"
-    return [
-        Row(what=f"{what}: page", value=size / 1e6, unit="MB", bound=2),
-        Row(what=f"{what}: made", value=taken.cpu, unit="s of CPU", bound=5),
-    ]
+        many = write_report(home / "many", _RUN, home / "many.html")
+        what = f"{VERSIONS} versions of {AGENTS} agents, {TRAJECTORIES:,} trajectories"
+        return [
+            Row(what=f"{what}: page", value=size / 1e6, unit="MB", bound=2),
+            Row(what=f"{what}: made", value=taken.cpu, unit="s of CPU", bound=5),
+            *measure_in_browser({what: page, f"{FEW} versions of {MANY} agents": many}),
+        ]
 
 
-async def _store_run(home: Path) -> None:
-    request = EvolveRequest(benchmark="archive", evolution=EvolutionConfig(name=_RUN, iterations=VERSIONS - 1))
+async def _store_run(home: Path, versions: int, agents: int, tasks: int) -> None:
+    names = tuple(f"agent-{number}" for number in range(agents))
+    request = EvolveRequest(benchmark="archive", evolution=EvolutionConfig(name=_RUN, iterations=versions - 1))
     summary = {"command": "evolve", "status": "finished", "benchmark": "archive", "name": _RUN}
     with closing(Journal.create(home / "runs" / _RUN / JOURNAL, run=_RUN)) as journal, open_library(home) as library:
         await journal.put_note(REQUEST, request.model_dump(mode="json"))
         await journal.put_note(SUMMARY, summary)
-        for number in range(VERSIONS):
-            facts = {"why": f"reason {number}", "notes": {"gradients": _note_gradients(number)}}
-            await library.save(_RUN, _make_team(number), run=_RUN, step=number, facts=facts)
-            found = [_make_trajectory(number, one) for one in range(TRAJECTORIES // VERSIONS)]
+        for number in range(versions):
+            facts = {"why": f"reason {number}", "notes": {"gradients": _note_gradients(number, names)}}
+            await library.save(_RUN, _make_team(number, names), run=_RUN, step=number, facts=facts)
+            found = [_make_trajectory(number, one, names) for one in range(tasks)]
             bodies = await asyncio.gather(*(journal.put_body(one.model_dump(mode="json")) for one in found))
             kept = {get_sample_name(one): body for one, body in zip(found, bodies, strict=True)}
             await journal.put_note(get_trajectories_note(number, "rollout"), kept)
 
 
-def _make_team(number: int) -> Workflow:
-    agents = tuple(Agent(id=name, prompt=f"You are {name}. {_write(f'{name} {number}', 40)}") for name in _NAMES)
-    return Workflow(method=DEFAULT_METHOD, agents=agents, topology=make_chain(*_NAMES))
+def _make_team(number: int, names: tuple[str, ...]) -> Workflow:
+    agents = tuple(Agent(id=name, prompt=f"You are {name}. {_write(f'{name} {number}', 40)}") for name in names)
+    return Workflow(method=DEFAULT_METHOD, agents=agents, topology=make_chain(*names))
 
 
-def _note_gradients(number: int) -> list[dict[str, Any]]:
+def _note_gradients(number: int, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """As much as an iteration may note: the critique of every agent on each of some tasks."""
     critique = {"sentiment": "critical", "concerns": "both"}
-    ways = [(name, (after,)) for name, after in zip(_NAMES, (*_NAMES[1:], ""), strict=True)]
+    ways = [(name, (after,)) for name, after in zip(names, (*names[1:], ""), strict=True)]
     return [
         {
             "task": f"task-{task}",
@@ -80,15 +86,15 @@ def _note_gradients(number: int) -> list[dict[str, Any]]:
                 for text in [f"gradient {number} {task} {name}"]
             ],
         }
-        for task in range(GRADIENTS // AGENTS)
+        for task in range(max(1, GRADIENTS // len(names)))
     ]
 
 
-def _make_trajectory(number: int, task: int) -> Trajectory:
-    texts = [_write(f"{number} {task} {name}", 30) for name in _NAMES]
+def _make_trajectory(number: int, task: int, names: tuple[str, ...]) -> Trajectory:
+    texts = [_write(f"{number} {task} {name}", 30) for name in names]
     steps = tuple(
         Step(node=name, agent=name, output=text, sent=(Message(source=name, target=after, text=text),))
-        for name, after, text in zip(_NAMES, (*_NAMES[1:], _NAMES[0]), texts, strict=True)
+        for name, after, text in zip(names, (*names[1:], names[0]), texts, strict=True)
     )
     asked = Question(id=f"task-{task}", input=_write(f"question {task}", 60))
     score = float(task % 3 == 0)

@@ -1,6 +1,6 @@
 """Reads an evolution from its journal and the versions that it has saved."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from selfwire.core.task import Feedback
@@ -69,14 +69,22 @@ def _make_place(
     named = _SYSTEMS.get(f"{phase}/{side}", side)
     row = named if of_run else f"{iteration + 1}{f' {side}' if side else ''}"
     title = named if of_run else f"iteration {iteration + 1}{f', {side}' if side else ''}"
+    place = make_place(key, row, "test" if of_run else split, iteration, found, side)
+    version = _find_version(iteration, split, side, saved)
+    return place.replace(title=f"{title}, on {place.split} tasks", split=split, version=version)
+
+
+def make_place(
+    key: str, row: str, split: str, iteration: int, found: Sequence[StoredTrajectory], side: str = ""
+) -> Place:
+    """A phase of a run in which a team, or a router, had tasks of a split."""
     return Place(
         key=key,
-        title=f"{title}, on {'test' if of_run else split} tasks",
+        title=f"{row}, on {split} tasks",
         row=row,
         split=split,
         iteration=iteration,
         side=side,
-        version=_find_version(iteration, split, side, saved),
         outcomes=tuple(map(make_outcome, found)),
         trails=tuple(found),
     )

@@ -14,7 +14,7 @@ from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.trained_router.learning import EPISODE
 from selfwire.graphs.trained_router.training import PHASE, UPDATE
 from selfwire.report.data import AgentShare, Place, RouterLearning, SystemLine, UpdateLine
-from selfwire.report.evolution import load_phases, make_outcome, make_system_line, to_summary
+from selfwire.report.evolution import load_phases, make_place, make_system_line, to_summary
 from selfwire.report.stored import StoredTrajectory
 from selfwire.report.verdicts import describe_gain, format_gain
 from selfwire.runtime.journal_reader import JournalReader
@@ -50,9 +50,9 @@ def read_training_places(journal: JournalReader, method: str) -> tuple[Place, ..
         way = phase.removeprefix(_TEST)
         if phase == PHASE:
             row = f"update {iteration + 1}"
-            places.append(_make_place(f"{iteration}/{phase}", row, "train", iteration, found))
+            places.append(make_place(f"{iteration}/{phase}", row, "train", iteration, found))
         elif way in WAYS:
-            places.append(_make_place(f"0/{phase}", WAYS[way], "test", 0, found, way))
+            places.append(make_place(f"0/{phase}", WAYS[way], "test", 0, found, way))
     order = [*WAYS]
     sort = sorted(places, key=lambda one: (one.split, one.iteration, order.index(one.side) if one.side else 0))
     return tuple(one.replace(method=method) for one in [*_pick(sort, "train"), *_pick(sort, "test")])
@@ -60,21 +60,6 @@ def read_training_places(journal: JournalReader, method: str) -> tuple[Place, ..
 
 def _pick(places: Iterable[Place], split: str) -> list[Place]:
     return [one for one in places if one.split == split]
-
-
-def _make_place(
-    key: str, row: str, split: str, iteration: int, found: Sequence[StoredTrajectory], side: str = ""
-) -> Place:
-    return Place(
-        key=key,
-        title=f"{row}, on {split} tasks",
-        row=row,
-        split=split,
-        iteration=iteration,
-        side=side,
-        outcomes=tuple(map(make_outcome, found)),
-        trails=tuple(found),
-    )
 
 
 def compare_ways(places: Iterable[Place]) -> tuple[SystemLine, ...]:

@@ -10,6 +10,8 @@ from tests.disturbances import Disturbed
 
 AT_ONCE = 2
 """Most calls at once of a worker, as kinds with `machines` have it."""
+DELAY = 0.05
+"""Seconds of a call, so that kills meet some under way."""
 ENOUGH = 9999
 """Calls of a budget that stops nothing."""
 
@@ -26,6 +28,7 @@ def kill_on_machines(one: Disturbed) -> None:
     """Kill workers and PostgreSQL, maybe under a budget that is too small; then the driver, or wait for its end."""
     limit = one.rng.choice((ENOUGH, ENOUGH, one.rng.randint(one.requests // 3, one.requests)))
     before = len(one.server.asked) - one.asked
+    one.server.delay = DELAY
     process = start_on_machines(one, limit)
     for _ in range(one.rng.randint(1, 3)):
         wait(one, process)
@@ -35,7 +38,7 @@ def kill_on_machines(one: Disturbed) -> None:
     if one.rng.random() < 0.7:
         wait(one, process)
         process.kill()
-    errors = one.end(process)
+    errors, one.server.delay = one.end(process), 0.0
     if process.returncode not in (0, -signal.SIGKILL, STOPPED):
         one.faults.append(f"kills ended it with {process.returncode}: {errors.strip()[-300:]}")
     spent = len(one.server.asked) - one.asked

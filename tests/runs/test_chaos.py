@@ -33,4 +33,4 @@ def test_killed_workers_drivers_and_servers_change_no_row_and_repeat_only_what_w
         for seed in sample(range(4)):
             found = chaos.disturb(seed, kind, (*MACHINE_KILLS, *MACHINE_KILLS))
             assert found.faults == (), found
-            assert found.kills
+            assert found.kills.total() > 0

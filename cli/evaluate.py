@@ -29,7 +29,7 @@ from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.standings import build_results_table
-from selfwire.runs.evaluation.worker_processes import MANY, choose_worker_count, run_on_workers
+from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_on_workers
 from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evaluation
@@ -229,7 +229,6 @@ def _measure(run: Evaluation, home: Path | None, workers: WorkerOptions) -> tupl
 def _choose_workers(request: EvaluationRequest, given: Mapping[str, Any]) -> WorkerOptions:
     asked = select_group(Workers, given).options
     if asked.executor == "ray":
-        choose_worker_count(request, asked.workers or MANY)
         refuse_unshared_budget(request.budget, asked)
         return asked
     return asked.replace(workers=choose_worker_count(request, asked.workers))

@@ -1,16 +1,19 @@
 """Runs the systems of an evaluation as LangSmith experiments; rows, files and table stay the same."""
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from langsmith.schemas import Example
+
 from selfwire.evals.evaluation.rows import TRIVIAL
 from selfwire.evals.langsmith.connection import Uploads, open_local_client, open_uploads, translate_errors
-from selfwire.evals.langsmith.datasets import TaskSet, make_local_examples, upload_examples
+from selfwire.evals.langsmith.datasets import TaskSet, make_examples, upload_examples
 from selfwire.evals.langsmith.experiment import Experiment
 from selfwire.evals.own_data.tasks import is_own_data
 from selfwire.graphs.rollouts import RolloutRunner, stream_rollouts
-from selfwire.runs.evaluation.run import Evaluation
+from selfwire.runs.evaluation.run import Evaluation, UploadedDataset
 from selfwire.runs.evaluation.systems import System
 from selfwire.runs.run_record import compute_code_hash, get_version, shorten_name
 
@@ -42,29 +45,54 @@ def run_as_experiments(run: Evaluation, client: Uploads | None = None) -> Iterat
     Raises:
         ConfigError: LangSmith refused, or was not reached.
     """
+    tasks = _make_task_set(run)
+    with nullcontext(client) if client else open_local_client() as used:
+        with translate_errors(used):
+            examples = upload_examples(used, tasks) if client else make_examples(tasks)
+        _report_to(run, used, examples, is_uploaded=client is not None, count=len(run.tasks))
+        if client:
+            run.dataset = UploadedDataset(str(next(iter(examples.values())).dataset_id), len(run.tasks))
+            named = ", ".join(make_experiment_name(run, entry.name) for entry in run.request.entries)
+            run.notices += (f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}",)
+        yield
+
+
+@contextmanager
+def upload_slice(run: Evaluation, dataset: UploadedDataset) -> Iterator[None]:
+    """Report what a worker measures to the experiments of the whole run; key and endpoint are in its environment.
+
+    Raises:
+        ConfigError: there is no LangSmith, it refused, or it was not reached.
+    """
+    with open_uploads() as client:
+        examples = make_examples(_make_task_set(run), uuid.UUID(dataset.id))
+        _report_to(run, client, examples, is_uploaded=True, count=dataset.tasks)
+        yield
+
+
+def _make_task_set(run: Evaluation) -> TaskSet:
     request = run.request
-    tasks = TaskSet(
+    return TaskSet(
         benchmark=get_benchmark_name(run),
         split=request.split,
         seed=request.seed,
         tasks=tuple(run.tasks),
         references=request.langsmith == "references",
     )
-    with nullcontext(client) if client else open_local_client() as used:
-        with translate_errors(used):
-            examples = upload_examples(used, tasks) if client else make_local_examples(tasks)
 
-        def roll_for(one: System) -> RolloutRunner:
-            if one.name == TRIVIAL:
-                return stream_rollouts
-            named = make_experiment_name(run, one.name)
-            return Experiment(used, named, examples, client is not None, to_metadata(run, one)).roll_through
 
-        run.get_rollout_runner = roll_for
-        if client:
-            named = ", ".join(make_experiment_name(run, entry.name) for entry in request.entries)
-            run.notices += (f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}",)
-        yield
+def _report_to(
+    run: Evaluation, client: Uploads, examples: Mapping[str, Example], *, is_uploaded: bool, count: int
+) -> None:
+    """Have a run's systems report to LangSmith; `count` is the number of tasks of the whole run."""
+
+    def roll_for(one: System) -> RolloutRunner:
+        if one.name == TRIVIAL:
+            return stream_rollouts
+        named, facts = make_experiment_name(run, one.name), {**to_metadata(run, one), "tasks": count}
+        return Experiment(client, named, examples, is_uploaded, facts).roll_through
+
+    run.get_rollout_runner = roll_for
 
 
 def make_experiment_name(run: Evaluation, contestant: str) -> str:
@@ -95,7 +123,6 @@ def to_metadata(run: Evaluation, one: System) -> dict[str, Any]:
         "grader": run.benchmark.environment.name,
         "split": request.split,
         "seed": request.seed,
-        "tasks": len(run.tasks),
         "calls_per_task": request.calls_per_task,
         **limits,
         "references_uploaded": request.langsmith == "references",

@@ -40,18 +40,26 @@ class TaskSet(FrozenModel):
         return f"selfwire-{self.benchmark}-{self.split}-{len(self.tasks)}{labels}-{self.content[:8]}"
 
 
-def make_local_examples(tasks: TaskSet) -> dict[str, Example]:
-    """Examples without a dataset, by task id."""
-    return _make_examples(tasks, HERE)
-
-
-def upload_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
-    """Examples by task id, after creating the dataset or completing an existing one. Blocks; raises LangSmithError.
+def make_examples(tasks: TaskSet, dataset: uuid.UUID = HERE) -> dict[str, Example]:
+    """Examples of a dataset by task id, as it holds them; without one they are not uploaded.
 
     They have no outputs, even if the dataset has: no run needs references.
     """
+    return {
+        task.id: Example(
+            id=uuid.uuid5(dataset, task.id),  # so that an interrupted upload can be completed
+            dataset_id=dataset,
+            inputs={"question": task.input},
+            metadata={**_metadata(task, tasks), "dataset_split": [tasks.split]},  # as LangSmith adds it
+        )
+        for task in tasks.tasks
+    }
+
+
+def upload_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
+    """Examples by task id, after creating the dataset or completing an existing one. Blocks; raises LangSmithError."""
     dataset = _open_dataset(client, tasks)
-    examples = _make_examples(tasks, dataset.id)
+    examples = make_examples(tasks, dataset.id)
     uploaded = {example.id for example in client.list_examples(dataset_id=dataset.id)}
     missing = [task for task in tasks.tasks if examples[task.id].id not in uploaded]
     if missing:
@@ -68,18 +76,6 @@ def _open_dataset(client: Client, tasks: TaskSet) -> Dataset:
         described = f"{len(tasks.tasks)} tasks of {tasks.benchmark}, {tasks.split} split"
         facts = tasks.model_dump(exclude={"tasks"}) | {"content": tasks.content}
         return client.create_dataset(tasks.name, description=described, metadata=facts)
-
-
-def _make_examples(tasks: TaskSet, dataset: uuid.UUID) -> dict[str, Example]:
-    return {
-        task.id: Example(
-            id=uuid.uuid5(dataset, task.id),  # so that an interrupted upload can be completed
-            dataset_id=dataset,
-            inputs={"question": task.input},
-            metadata={**_metadata(task, tasks), "dataset_split": [tasks.split]},  # as LangSmith adds it
-        )
-        for task in tasks.tasks
-    }
 
 
 def _format_example(task: Task, example: Example, tasks: TaskSet) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class Experiment:
                 self.name,
                 reference_dataset_id=next(iter(self.examples.values())).dataset_id,
                 metadata=dict(self.facts),
-                num_examples=size,
+                num_examples=self.facts.get("tasks", size),  # a worker has some of them
             )
         except LangSmithConflictError:
             session = self.client.read_project(project_name=self.name)

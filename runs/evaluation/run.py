@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from selfwire.core.errors import SelfwireError, format_error
 from selfwire.core.scope import Scope
@@ -50,6 +50,13 @@ Event = dict[str, Any]
 """Progress: target, number, targets, done, total, score, errors, spend."""
 
 
+class UploadedDataset(NamedTuple):
+    """A run's tasks in LangSmith: the id of the dataset and their number."""
+
+    id: str
+    tasks: int
+
+
 @dataclass
 class Evaluation:
     """An evaluation that can be run now.
@@ -63,6 +70,7 @@ class Evaluation:
         retry_failed: whether replies on record that were of no use are asked for again.
         measures_rule: whether the benchmark's own rule is measured too.
         get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
+        dataset: in LangSmith, to which workers report too; None if nothing is uploaded.
     """
 
     request: EvaluationRequest
@@ -80,6 +88,7 @@ class Evaluation:
     retry_failed: bool = False
     measures_rule: bool = True
     get_rollout_runner: Callable[[System], RolloutRunner] = lambda one: stream_rollouts
+    dataset: UploadedDataset | None = None
     _noted: float = field(default=-math.inf, init=False)
 
     @property

@@ -3,13 +3,14 @@
 import math
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 from selfwire.core.budget import Budget
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest
+from selfwire.runs.evaluation.run import Evaluation, UploadedDataset
 from selfwire.runs.evaluation.slices import open_shard
 from selfwire.runs.folders import JOURNAL, get_runs_folder
 from selfwire.runs.run_record import load_request
@@ -60,12 +61,17 @@ def measure_slice(
     name: str,
     path: str,
     home: str | None,
+    dataset: list[Any] | None,
     retry_failed: bool,
     budget_address: str | None,
 ) -> None:
     """Measure a system on the tasks of a shard, whose journal gets the rows.
 
+    Args:
+        dataset: an `UploadedDataset`, if the run reports to LangSmith.
+
     Raises:
+        ConfigError: this worker does not reach LangSmith.
         OutageError, ModelError: it stopped; what it has done is in the journal.
     """
     report = report_seldom(report, lambda event: event["done"] == event["total"])
@@ -76,7 +82,16 @@ def measure_slice(
 
     users = None if home is None else Path(home)
     with open_shard(Path(path), users, retry_failed=retry_failed, budget_address=budget_address) as run:
-        run_sync(run.measure(tell))
+        with _upload_if_requested(run, dataset):
+            run_sync(run.measure(tell))
+
+
+def _upload_if_requested(run: Evaluation, dataset: list[Any] | None) -> AbstractContextManager[None]:
+    if dataset is None:
+        return nullcontext()
+    from selfwire.runs.langsmith import upload_slice  # takes long to import
+
+    return upload_slice(run, UploadedDataset(*dataset))
 
 
 def report_seldom(report: Report, is_last: Callable[[Event], bool]) -> Report:

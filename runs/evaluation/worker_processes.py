@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import ConfigError, JournalError, WorkerError
+from selfwire.core.errors import JournalError, WorkerError
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.table import SystemSummary
@@ -44,22 +44,16 @@ SLICES = 6
 
 
 def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
-    """Workers for an evaluation; one where LangSmith looks on, which one process must tell.
+    """Workers for an evaluation.
 
     Args:
         wanted: number that the user gave; None for as many as fit, and one under a budget, which is used up in order,
-            or where a provider may limit the rate.
-
-    Raises:
-        ConfigError: more than one cannot be had.
+            or where a provider or LangSmith may limit the rate.
     """
-    is_bound = request.langsmith != "off"
-    if wanted is None:
-        is_slow = request.budget != Budget() or not request.models.calls_no_server
-        return 1 if is_bound or is_slow or len(request.entries) < MANY else min(WORKERS, os.cpu_count() or 1)
-    if wanted > 1 and is_bound:
-        raise ConfigError("LangSmith is looked after in one process; leave out --workers, or give 1")
-    return wanted
+    if wanted is not None:
+        return wanted
+    is_slow = request.budget != Budget() or not request.models.calls_no_server or request.langsmith != "off"
+    return 1 if is_slow or len(request.entries) < MANY else min(WORKERS, os.cpu_count() or 1)
 
 
 def run_on_workers(
@@ -209,8 +203,8 @@ class _Work:
         before = create_shard(self.plan, shard, run.workflows[name], tasks, with_rule=with_rule)
         job = f"{name}/{number}"
         self.slices[job] = _Slice(shard, tasks, before)
-        made = Job.of(job, measure_slice, job=job, name=name, path=shard.own.resolve(), **self._settings)
-        return replace(made, deaths=deaths)
+        given = {"job": job, "name": name, "path": shard.own.resolve(), "dataset": run.dataset}
+        return replace(Job.of(job, measure_slice, **given, **self._settings), deaths=deaths)
 
     def _merge(self, job: str) -> None:
         one = self.slices.pop(job)

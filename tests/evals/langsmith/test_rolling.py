@@ -14,7 +14,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.single import make_single_workflow
 from selfwire.evals.langsmith.connection import open_local_client
-from selfwire.evals.langsmith.datasets import TaskSet, make_local_examples
+from selfwire.evals.langsmith.datasets import TaskSet, make_examples
 from selfwire.evals.langsmith.experiment import Experiment
 from selfwire.graphs.rollout_context import RolloutContext
 from selfwire.runtime.journal import Journal
@@ -63,7 +63,7 @@ async def rolled(player: Player, kept: dict[str, Trajectory], unkept: str = "") 
         kept[task.id] = found[0]
 
     rollout_context = RolloutContext(Lenient(), Journal.memory(), Ledger(), 3, 60, 1.0)
-    examples = make_local_examples(TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
+    examples = make_examples(TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
     with open_local_client() as client, tracing_context(enabled=False):
         experiment = Experiment(client, "e", examples, upload=False)
         await experiment.roll_through(

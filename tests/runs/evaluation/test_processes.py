@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import BudgetError, ConfigError, JournalError, OutageError
+from selfwire.core.errors import BudgetError, JournalError, OutageError
 from selfwire.evals.baselines.single import make_single_workflow
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation import worker_jobs
@@ -156,22 +156,9 @@ def test_killed_beside_each_other_it_goes_on_and_ends_with_the_same_numbers(tmp_
     assert comparable(found[1]) == comparable(expected[1])
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"langsmith": "questions"}, "LangSmith is looked after"),
-    ],
-)
-def test_what_one_process_counts_is_left_to_one_process(changes: dict[str, object], told: str) -> None:
+@pytest.mark.parametrize("changes", [{"langsmith": "questions"}, {"budget": Budget(calls=9)}])
+def test_with_a_budget_or_langsmith_more_than_one_process_must_be_asked_for(changes: dict[str, object]) -> None:
     bound = request(*FOUR, **changes)
-    assert choose_worker_count(bound, None) == 1
-    assert choose_worker_count(bound, 1) == 1
-    with pytest.raises(ConfigError, match=told):
-        choose_worker_count(bound, 2)
-
-
-def test_under_a_budget_more_than_one_process_must_be_asked_for() -> None:
-    bound = request(*FOUR, budget=Budget(calls=9))
     assert choose_worker_count(bound, None) == 1
     assert choose_worker_count(bound, 2) == 2
 

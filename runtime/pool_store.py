@@ -130,11 +130,12 @@ class PoolStore(ABC):
         faults: the driver's errors.
         way_out: what the user may do about them.
         lock: what to add to a SELECT so that it locks its row.
+        touch: what to add to an UPDATE so that the pool counts as in use.
     """
 
     faults: tuple[type[Exception], ...]
     way_out: str
-    lock = ""
+    lock = touch = ""
 
     def __init__(self, address: str, name: str) -> None:
         self.address, self.name, self._token = address, name, ""
@@ -163,7 +164,8 @@ class PoolStore(ABC):
         with self.transaction() as execute:
             self._remove(execute)
             execute(
-                "INSERT INTO selfwire_pools VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO selfwire_pools (name, token, budget, elapsed, rates, {SUMS}) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 self.name, self._token, budget.model_dump_json(), elapsed, "{}", *sums,
             )  # fmt: skip
 
@@ -188,8 +190,9 @@ class PoolStore(ABC):
             if (changes.elapsed, changes.rates) != (state.elapsed, state.rates):
                 rates = json.dumps(changes.rates)
                 execute(
-                    "UPDATE selfwire_pools SET elapsed = ?, rates = ? WHERE name = ?", changes.elapsed, rates, self.name
-                )
+                    f"UPDATE selfwire_pools SET elapsed = ?, rates = ?{self.touch} WHERE name = ?",
+                    changes.elapsed, rates, self.name,
+                )  # fmt: skip
 
     def leave(self, process: str, spent: Usage) -> None:
         """Add what a process has spent to the sums and remove its row; twice is as good as once."""

@@ -8,11 +8,20 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from selfwire.core.budget import Budget
 from selfwire.core.secrets import mask_address
+from selfwire.core.usage import Usage
 from selfwire.runtime.pool_store import TABLES, Execute, PoolStore
 
 LOCK = 0x7377706C
 """Number of the advisory lock under which tables are made, as two processes cannot make one at once."""
+KEPT = 30
+"""Days after which a pool is removed that nobody uses, as its run was killed and never resumed."""
+TOUCHED = (
+    "SELECT 1 FROM information_schema.columns "
+    "WHERE table_schema = current_schema() AND table_name = 'selfwire_pools' AND column_name = 'touched'"
+)
+OLD = f"touched < now() - INTERVAL '{KEPT} days'"
 SESSION: dict[str, str | int] = {
     "connect_timeout": 5,
     "tcp_user_timeout": 10_000,  # milliseconds; a server that is cut off gives no error otherwise
@@ -28,6 +37,7 @@ class PostgresPoolStore(PoolStore):
     faults = (psycopg.Error,)
     way_out = "see to it, then try again"
     lock = " FOR UPDATE"
+    touch = ", touched = now()"
 
     def __init__(self, url: str, name: str) -> None:
         parts = urlsplit(url)
@@ -40,6 +50,8 @@ class PostgresPoolStore(PoolStore):
                 self._execute("SELECT pg_advisory_xact_lock(?)", LOCK)
                 for table in TABLES:
                     self._execute(table)
+                if not self._execute(TOUCHED):
+                    self._execute("ALTER TABLE selfwire_pools ADD COLUMN touched TIMESTAMPTZ NOT NULL DEFAULT now()")
         except psycopg.Error as error:
             raise self.explain(error) from None
 
@@ -51,6 +63,13 @@ class PostgresPoolStore(PoolStore):
     def _execute(self, statement: str, *values: object) -> list[Any]:
         done = self._connection.execute(statement.replace("?", "%s"), values)
         return done.fetchall() if done.description else []
+
+    def start(self, budget: Budget, spent: Usage, elapsed: float) -> None:
+        """Begin anew, and remove pools of other runs that nobody has used for `KEPT` days."""
+        super().start(budget, spent, elapsed)
+        with self.transaction() as execute:
+            execute(f"DELETE FROM selfwire_holds WHERE pool IN (SELECT name FROM selfwire_pools WHERE {OLD})")
+            execute(f"DELETE FROM selfwire_pools WHERE {OLD}")
 
     @contextmanager
     def transaction(self) -> Iterator[Execute]:

@@ -4,8 +4,10 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from selfwire.core.budget import Budget
@@ -15,7 +17,7 @@ from selfwire.runtime import pool_decisions, shared_pool
 from selfwire.runtime.shared_ledger import SERVER, make_budget_address, open_ledger, share_ledger
 from tests import processes
 from tests.runtime import budget_worker, postgres
-from tests.runtime.test_shared_pool import CALL, call, get_pool
+from tests.runtime.test_shared_pool import CALL, call, die, get_pool
 from tests.wire.server import WireServer, text
 
 pytestmark = pytest.mark.slow
@@ -123,6 +125,48 @@ async def test_a_server_that_stays_away_is_an_error_in_words(
     run.reserve(CALL, "a").settle(CALL)
     assert run.spent.calls == 1
     run.close()
+
+
+def test_what_a_killed_run_has_left_binds_no_other_and_goes_after_30_days(server: postgres.Cluster) -> None:
+    database = f"{server.address}/postgres"
+
+    def leave(name: str) -> None:
+        run = share_ledger(f"{database}#{name}", Budget(calls=2))
+        worker = open_ledger(f"{database}#{name}")
+        worker.reserve(CALL, "a")
+        get_pool(worker)._exchange()
+        for ledger in (worker, run):
+            die(ledger)
+
+    for name in ("young", "old", "again"):
+        leave(name)
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE selfwire_pools SET touched = now() - INTERVAL '29 days' WHERE name = 'young'")
+        connection.execute("UPDATE selfwire_pools SET touched = now() - INTERVAL '31 days' WHERE name = 'old'")
+    with closing(share_ledger(f"{database}#again", Budget(calls=2))) as run:
+        run.reserve(Usage(calls=2), "b")
+        with psycopg.connect(database) as connection:
+            pools = connection.execute("SELECT name FROM selfwire_pools").fetchall()
+            holds = connection.execute("SELECT DISTINCT pool FROM selfwire_holds").fetchall()
+    assert {"young", "again"} <= {name for (name,) in pools}
+    assert ("old",) not in (*pools, *holds)
+    assert ("young",) in holds
+
+
+def test_a_database_of_an_earlier_version_learns_when_a_pool_was_used(server: postgres.Cluster) -> None:
+    database = f"{server.address}/postgres"
+    share_ledger(f"{database}#first", Budget(calls=1)).close()
+    with psycopg.connect(database) as connection:
+        connection.execute("ALTER TABLE selfwire_pools DROP COLUMN touched")
+    with closing(share_ledger(f"{database}#second", Budget(calls=1))) as run, psycopg.connect(database) as connection:
+        assert connection.execute(
+            "SELECT now() - touched < INTERVAL '1 day' FROM selfwire_pools WHERE name = 'second'"
+        ).fetchone() == (True,)
+        connection.execute("UPDATE selfwire_pools SET touched = now() - INTERVAL '31 days' WHERE name = 'second'")
+        connection.commit()
+        used = "SELECT 1 FROM selfwire_pools WHERE name = 'second' AND touched > now() - INTERVAL '1 day'"
+        wait_until(lambda: connection.execute(used).fetchone() is not None)
+        run.reserve(CALL, "a")
 
 
 def test_an_address_that_is_neither_file_nor_postgresql_is_refused() -> None:

@@ -114,10 +114,15 @@ def run_jobs(
             their results were yielded.
     """
     running, faults = 0, list[Exception]()
-    while running or (waiting and not faults):
+
+    def start_some() -> None:
+        nonlocal running
         while waiting and not faults and running < executor.workers:
             executor.start(waiting.popleft())
             running += 1
+
+    while running or (waiting and not faults):
+        start_some()
         for told in executor.wait():
             if not isinstance(told, Ended):
                 on_event(told)
@@ -131,6 +136,7 @@ def run_jobs(
             elif told.fault:
                 faults.append(told.fault)
             else:
+                start_some()  # so that no worker waits for what is done with the result
                 yield told
     if faults:
         raise faults[0]

@@ -128,3 +128,8 @@ def test_jobs_may_be_added_while_others_end() -> None:
         if len(found) < 3:
             jobs.append(Job.of("next", add, numbers=[ended.result, 1]))
     assert found == [3, 4, 5]
+
+
+def test_no_worker_waits_for_what_is_done_with_a_result() -> None:
+    waiting = deque(Job.of(f"job {number}", add, numbers=[number]) for number in range(3))
+    assert [len(waiting) for _ in run_jobs(waiting, LocalExecutor())] == [1, 0, 0]

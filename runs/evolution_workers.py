@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from selfwire.core.errors import JournalError, StoppedError
+from selfwire.core.errors import JournalError, SelfwireError, StoppedError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
@@ -83,9 +83,7 @@ class Workers(Place):
             with open_executor(self.options) as work.executor:
                 yield work.run
         finally:
-            for name in [*work.slices]:
-                with suppress(JournalError):  # a worker that still ends; whoever resumes merges it
-                    work.merge(name)
+            work.merge_all()
 
 
 def choose_place(options: WorkerOptions, *, retry_failed: bool = False) -> Place:
@@ -224,9 +222,19 @@ class _Work:
             one = next(ended, None)
             return None if one is None else (self.merge(one.job.name), one.result)
 
-        while found := await _wait_in_thread(wait, executor):
-            for task in found[0]:
-                await keep(task, [Trajectory.model_validate(one) for one in found[1][task.id]])
+        try:
+            while found := await _wait_in_thread(wait, executor):
+                for task in found[0]:
+                    await keep(task, [Trajectory.model_validate(one) for one in found[1][task.id]])
+        except SelfwireError:  # all jobs have ended
+            await run_in_thread(self.merge_all)
+            raise
+
+    def merge_all(self) -> None:
+        """Merge what jobs have done that did not come to an end."""
+        for name in [*self.slices]:
+            with suppress(JournalError):  # a worker that still ends; whoever resumes merges it
+                self.merge(name)
 
     def merge(self, name: str) -> Sequence[Task]:
         """Merge what a job has done into the run; returns the tasks of its slice."""

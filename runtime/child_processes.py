@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -87,9 +88,14 @@ def _start_worker() -> _Worker:
     return _Worker(process, ours)
 
 
+ENDED = 128 + signal.SIGTERM
+"""Exit code of a process that was asked to end."""
+
+
 def serve_jobs(pipe: "Connection[Any, Any]") -> None:
     """Run jobs one after another until the parent closes its end of the pipe or ends; Ctrl-C is the parent's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))  # so that what it holds of the system is given back
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
     def report(event: Event) -> None:

@@ -1,5 +1,6 @@
 """Worker processes end with their parent, however that ends, and give back the jobs at which they die."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -28,6 +29,27 @@ if __name__ == "__main__":
     with ProcessExecutor(2) as executor:
         list(run_jobs(jobs, executor))
 """
+
+
+HOLDING = """
+from collections import deque
+from selfwire.runtime.child_processes import ProcessExecutor
+from selfwire.runtime.jobs import Job, run_jobs
+from tests.runtime.test_child_processes import hold_a_lock
+
+if __name__ == "__main__":
+    with ProcessExecutor(1) as executor:
+        list(run_jobs(deque([Job.of("job", hold_a_lock)]), executor, print))
+"""
+
+
+def hold_a_lock(report: Report) -> None:
+    held.append(multiprocessing.get_context("spawn").Lock())
+    report({"holds": True})
+    time.sleep(600)
+
+
+held: list[Any] = []
 
 
 def note_and_sleep(report: Report, path: str) -> None:
@@ -62,17 +84,31 @@ def wait_until_gone(*processes: int) -> None:
             time.sleep(0.02)
 
 
+def run_program(folder: Path, text: str, *arguments: str) -> "subprocess.Popen[str]":
+    program = folder / "program.py"
+    program.write_text(text)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]), "PYTHONUNBUFFERED": "1"}
+    piped = subprocess.PIPE
+    return subprocess.Popen([sys.executable, str(program), *arguments], env=env, stdout=piped, stderr=piped, text=True)
+
+
+def test_workers_that_are_stopped_give_back_what_they_hold_of_the_system(tmp_path: Path) -> None:
+    with run_program(tmp_path, HOLDING) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "{'holds': True}\n"
+        parent.send_signal(signal.SIGINT)
+        _, told = parent.communicate()
+    assert "KeyboardInterrupt" in told
+    assert "leaked" not in told
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's list of processes")
 def test_a_killed_parent_leaves_no_worker_behind(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    folders = os.pathsep.join([os.getcwd(), *sys.path])
-    parent = subprocess.Popen([sys.executable, str(program), str(tmp_path)], env={**os.environ, "PYTHONPATH": folders})
-    while not all((tmp_path / name).exists() for name in "ab"):
-        assert parent.poll() is None
-        time.sleep(0.02)
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
+    with run_program(tmp_path, PROGRAM, str(tmp_path)) as parent:
+        while not all((tmp_path / name).exists() for name in "ab"):
+            assert parent.poll() is None
+            time.sleep(0.02)
+        parent.send_signal(signal.SIGKILL)
     wait_until_gone(*(int((tmp_path / name).read_text()) for name in "ab"))
 
 

@@ -96,7 +96,10 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
     """
     found = read_trajectories(home, run, task, where)
     if not found and task is None and where is None:
-        raise ConfigError(f"run {run!r} has no trajectory yet: no phase has begun")
+        raise ConfigError(
+            f"run {run!r} has no trajectory: no phase has begun, or it is a study; "
+            f"`selfwire report {run}` shows what there is"
+        )
     if not found:
         raise ConfigError(
             f"run {run!r} has no trajectory{f' of task {task!r}' if task else ''} at {where or 'any place'}; "

@@ -129,22 +129,32 @@ def open_as_holder(path: str) -> sqlite3.Connection:
 def read_header(path: Path) -> JournalHeader:
     """Read a file's header, write nothing; raises JournalError if it is missing, foreign, too new or corrupt."""
     _refuse_missing(path)
+    # by SQLite even for the header: closing another handle of the file would drop the locks of this process
+    with _explain_unreadable(path), closing(open_connection(str(path), choose_read_mode(path))) as connection:
+        _refuse_foreign(path, connection)
+        state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
+        holder = connection.execute("SELECT value FROM notes WHERE name = 'holder'").fetchone()
+    if state != "ok":
+        raise _make_corrupt_error(path, state)
+    return JournalHeader(facts, holder=json.loads(holder[0]) if holder else "another process")
+
+
+@contextmanager
+def _explain_unreadable(path: Path) -> Iterator[None]:
+    """Turn an error of SQLite into a JournalError."""
     try:
-        # by SQLite even for the header: closing another handle of the file would drop the locks of this process
-        with closing(open_connection(str(path), choose_read_mode(path))) as connection:
-            _refuse_foreign(path, connection)
-            state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
-            holder = connection.execute("SELECT value FROM notes WHERE name = 'holder'").fetchone()
+        yield
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
             raise JournalError(f"{path} is not a journal of selfwire ({error}); nothing was written to it") from None
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
             raise JournalError(f"run file {path} is locked by another program; wait for it, and try again") from None
-        state = str(error)
-    if state != "ok":
-        raise JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")
-    return JournalHeader(facts, holder=json.loads(holder[0]) if holder else "another process")
+        raise _make_corrupt_error(path, str(error)) from None
+
+
+def _make_corrupt_error(path: Path, state: str) -> JournalError:
+    return JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")
 
 
 def copy_rows(
@@ -158,19 +168,21 @@ def copy_rows(
 ) -> None:
     """Copy calls and notes from one journal into another, in which they replace equal keys. Blocks.
 
-    A journal that is open finds the notes and bodies at once, and the calls when it is opened again.
+    A journal that is open finds the notes and bodies at once, and the calls when it is opened again. The files are not
+    checked as a whole, which takes the longer the larger they are: whoever opens them does that.
 
     Args:
         runs: runs whose calls are copied; None for all.
         notes: beginnings of the names of the notes that are copied.
         tasks: whose calls are copied; None for all.
     """
-    read_header(source)
-    read_header(into)
+    for path in (source, into):
+        with _explain_unreadable(path):
+            open_checked(path).close()
     named = " OR ".join("substr(name, 1, length(?)) = ?" for _ in notes) or "FALSE"
     columns = {"json_extract(scope, '$.run')": runs, "task": tasks}
     among = [f"{name} IN (SELECT value FROM json_each(?))" for name, some in columns.items() if some is not None]
-    with closing(open_connection(str(into))) as connection:
+    with explain_unwritable(into), closing(open_connection(str(into))) as connection:
         connection.execute("ATTACH DATABASE ? AS source", (f"{source.resolve().as_uri()}?mode=rw",))
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(

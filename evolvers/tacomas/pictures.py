@@ -95,7 +95,7 @@ def _draw_round(
     return Frame(
         label=f"Round {one.number + 1}",
         text="\n".join(_describe(one, figures)),
-        tag="" if one.score is None else f"{one.score:.2f}",
+        tag="" if one.score is None else f"judge {one.score:.2f}",
         graph=_draw_graph(one, newborns) if one.topology else None,
         panels=tuple(panel for panel in panels if panel is not None),
     )

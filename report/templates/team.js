@@ -149,7 +149,8 @@ function startTeam() {
 
   function verdictOf(one) {
     if (one.accepted === null) return make("p", { class: "text", text: text(one.why) });
-    const word = make("span", { class: `${one.outcome === "accepted" ? "kept" : "rejected"}-word`, text: one.outcome });
+    const look = { accepted: "kept-word", rejected: "rejected-word" }[one.outcome] ?? "";
+    const word = make("span", { class: look, text: one.outcome });
     return make("p", {}, word, `: ${text(one.why)}`, one.gain ? `. Gain ${formatInterval(one.gain)} on ${one.gain[3]} tasks.` : "");
   }
 

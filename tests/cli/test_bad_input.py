@@ -406,7 +406,7 @@ def test_only_a_resumed_run_has_replies_to_ask_for_again(tmp_path: Path, command
 
 @pytest.mark.parametrize(
     ("command", "told"),
-    [("measures", "has no trajectories of training yet"), ("show", "has no trajectory yet: no phase has begun")],
+    [("measures", "has no trajectories of training yet"), ("show", "has no trajectory: no phase has begun")],
 )
 def test_a_run_that_has_done_nothing_yet_has_nothing_to_show(home: Path, command: str, told: str) -> None:
     assert told in refused(home, command, "r1")

@@ -96,13 +96,13 @@ def test_run_puts_one_question_to_a_saved_team(evolved: tuple[Path, str]) -> Non
 
 def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tasks.jsonl").write_text('{"input": "What is 1 + 1?", "reference": "2"}\n')
-    (tmp_path / "own_grader.py").write_text("def grade(task, answer):\n    return 7\n")
+    (tmp_path / "seven_grader.py").write_text("def grade(task, answer):\n    return 7\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "own_grader:grade")
+    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "seven_grader:grade")
     result = call(tmp_path / "home", "eval", "single", *given, code=FAILED)
     assert result.stderr == "error: all tasks of single ended as errors\n"
     table = " ".join(result.stdout.split())
-    assert "single: 1 error, such as GradingError: grader 'own_grader:grade'" in table
+    assert "single: 1 error, such as GradingError: grader 'seven_grader:grade'" in table
     assert "S = 100" not in table  # offline nothing has a price, and there is no such column
 
 

@@ -259,8 +259,8 @@ def resume_evolution(
         JournalError: another command started it, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
-    merge_leftover_shards(run, home)
     request = with_changes(load_request(path, EvolveRequest, command), limits, structured)
+    merge_leftover_shards(run, home)
     loaded = load_models_embedder(request.models)
     plan = EvolutionPlan(request, home, *loaded, command=command, parent=parent, place=place)
     return plan.resume(path, retry_failed=retry_failed)

@@ -99,20 +99,26 @@ def refuse_missing_shard(path: Path) -> None:
 
 
 def merge_leftover_shards(run: str, home: Path | None, kind: type[Shard] = Shard) -> None:
-    """Merge the shards that a stopped run has left, before its journal is opened.
+    """Merge the shards that a stopped run has left, before its journal is opened; remove those that are not begun.
+
+    Args:
+        kind: of the run's shards; whoever calls this knows which command has begun the run.
 
     Raises:
         JournalError: the run or one of them is at work.
     """
     folder = get_runs_folder(home) / run
-    paths = sorted((folder / PARTS).glob(f"*/{JOURNAL}"))
-    if not paths:
+    parts = sorted((folder / PARTS).glob("*"))
+    if not parts:
         return
     whole = folder / JOURNAL
     lease = Lease(whole, holder=read_header(whole).holder)  # a run that is at work may be about to open them
     try:
-        for path in paths:
-            number, _, name = path.parent.name.partition("-")
+        for part in parts:
+            if not (part / JOURNAL).exists():  # the run was killed while it made it
+                shutil.rmtree(part)
+                continue
+            number, _, name = part.name.partition("-")
             kind(run, name, int(number), home).merge_into_run()
     finally:
         lease.release()

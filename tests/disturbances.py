@@ -243,7 +243,9 @@ class Disturbed:
         """What is wrong after the last resume."""
         found = self.kind.read(self.home, printed)
         unsure = ("spend", "rows") if self.lied else ()  # rows hold counts of tokens
-        yield from (f"other {name}" for name in expected if found[name] != expected[name] and name not in unsure)
+        for name in expected:
+            if found[name] != expected[name] and name not in unsure:
+                yield f"other {name}: {str(found[name])[:200]}"
         for path in self.home.rglob("*.sqlite"):
             try:
                 if path.name == JOURNAL:

@@ -171,6 +171,7 @@ def resume_evaluation(
         JournalError: it is not an evaluation, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
+    load_request(path, EvaluationRequest)  # another command's run is refused before anything of it is touched
     merge_leftover_shards(run, home, SystemShard)
     plan = replace(_load_plan(path, home, limits, structured), retry_failed=retry_failed)
     return plan.resume(path, retry_failed=retry_failed)

@@ -6,7 +6,6 @@ from tests.chaos_kinds import KINDS, Kind
 from tests.chaos_runs import open_chaos
 from tests.disturbances import DISTURBANCES, LONG
 from tests.machine_kills import MACHINE_KILLS
-from tests.samples import sample
 
 SLICES = {
     "eval": ("commit", "storm", "disk", "lock", "twice"),
@@ -26,11 +25,10 @@ def test_disturbed_runs_end_as_if_nobody_had_disturbed_them() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", [one for one in KINDS if one.machines in ("file", "server")], ids=lambda one: one.name)
 def test_killed_workers_drivers_and_servers_change_no_row_and_repeat_only_what_was_in_flight(kind: Kind) -> None:
     with open_chaos() as chaos:
-        for seed in sample(range(4)):
+        for seed in range(2):
             found = chaos.disturb(seed, kind, (*MACHINE_KILLS, *MACHINE_KILLS))
             assert found.faults == (), found
             assert found.kills.total() > 0

@@ -21,6 +21,7 @@ from selfwire.runs.evaluation.slices import create_shard, open_shard
 from selfwire.runs.evaluation.systems import LoadedWorkflow
 from selfwire.runs.evaluation.worker_jobs import PAUSE, report_seldom
 from selfwire.runs.evaluation.worker_processes import WORKERS, choose_worker_count, run_on_workers
+from selfwire.runs.evolution import resume_evolution
 from selfwire.runs.noted_blobs import BLOBS
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime import blobs
@@ -113,9 +114,15 @@ def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(
         run_sync(alone.measure())
         cost = alone.ledger.spent.calls
     assert cost > 0
+    begun = part.own.parent.with_name("7-single")  # it was killed while it made this one
+    begun.mkdir()
+    (begun / ".draft").touch()
+    with pytest.raises(JournalError, match="not by `selfwire evolve`"), resume_evolution("r", tmp_path):
+        pass
+    assert part.own.exists()
     with resume_evaluation("r", tmp_path) as run:
         assert run.ledger.spent.calls == cost
-        assert not part.own.exists()
+        assert not [*part.own.parents[1].glob("*")]
         run_sync(run.execute())
     _, found = read_results(tmp_path / "runs" / "r" / "results.jsonl")
     with start_evaluation(plain, tmp_path, run="whole") as run:

@@ -116,7 +116,7 @@ class Place:
         benchmark = _benchmark(request)
         return benchmark, _split(benchmark, request)
 
-    async def load_seed(self, seed: Workflow, library: WorkflowLibrary) -> None:
+    async def load_seed(self, seed: Workflow, journal: Journal, library: WorkflowLibrary) -> None:
         """Load the bytes of the workflow of the start, and keep them: a file that they came from may be gone later."""
         await library.keep(await library.fetch(seed))
 
@@ -177,7 +177,7 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
             if request.random_edits is not None:
                 method = with_random_edits(method, request.random_edits)
             seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
-            run_sync(self.place.load_seed(seed, library))
+            run_sync(self.place.load_seed(seed, journal, library))
             saver = sqlite_saver(get_runs_folder(self.home) / journal.run / CHECKPOINTS)
             try:
                 with self.place.open_runner(self, method, journal, ledger) as runner:

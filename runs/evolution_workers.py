@@ -7,13 +7,13 @@ worker gets the run's request and a workflow; scopes of calls are the run's, so 
 import asyncio
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from selfwire.core.errors import JournalError, SelfwireError, StoppedError
 from selfwire.core.protocols import Embedder
@@ -26,7 +26,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.rollout_context import RolloutContext
 from selfwire.graphs.rollouts import Keep, RolloutFn, RolloutRunner, SolverRollouts, TrainRollouts, stream_rollouts
-from selfwire.runs.evolution import HERE, SEED, EvolutionPlan, EvolutionRun, Place, ValidatedEvolution
+from selfwire.runs.evolution import HERE, EvolutionPlan, EvolutionRun, Place, ValidatedEvolution
 from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.models import load_models_embedder
 from selfwire.runs.noted_blobs import load_noted_blobs, note_blobs
@@ -44,6 +44,7 @@ from selfwire.runtime.sync import run_sync
 from selfwire.runtime.threads import run_in_thread
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
+T = TypeVar("T")
 SLICES = 3
 """Slices per worker, so that none waits long for the last one."""
 
@@ -106,8 +107,9 @@ class _Part(Place):
         """The run's, which a worker loads once."""
         return _load_tasks(self.folder, request)
 
-    async def load_seed(self, seed: Workflow, library: WorkflowLibrary) -> None:
-        """Nothing: the shard has its bytes."""
+    async def load_seed(self, seed: Workflow, journal: Journal, library: WorkflowLibrary) -> None:
+        """Load the bytes of the workflow, which the shard has."""
+        await load_noted_blobs(journal, seed)
 
     def open_ledger(self, plan: EvolutionPlan, journal: Journal, elapsed: float) -> Ledger:
         """The one that the run shares."""
@@ -134,19 +136,31 @@ class _ShardPlan(ValidatedEvolution):
         await note_blobs(journal, self.seed)
 
 
-@dataclass(frozen=True)
-class _Slice:
+class _Phase(NamedTuple):
+    """What the tasks of a phase have in common.
+
+    Attributes:
+        explores: whether they are run to learn from.
+        samples: runs of each.
+    """
+
+    workflow: Workflow
+    scope: Scope
+    explores: bool
+    samples: int
+
+
+class _Slice(NamedTuple):
     """Tasks for a job.
 
     Attributes:
         before: cost of what the run had done for them.
-        again: makes the job of some of the tasks.
     """
 
+    phase: _Phase
     shard: Shard
     tasks: Sequence[Task]
     before: Usage
-    again: "partial[Job]"
 
 
 class _CancelledError(StoppedError):
@@ -212,8 +226,8 @@ class _Work:
         if len(tasks) < 2 or not (explores or solves):
             await stream_rollouts(context, rollout_fn, workflow, tasks, scope, keep)
             return
-        make_job = partial(self._make_job, workflow, scope, explores=explores, samples=context.samples)
-        await run_in_thread(self._add_slices, make_job, tasks, waiting := deque[Job]())
+        phase = _Phase(workflow, scope, explores, context.samples)
+        waiting = deque(await run_in_thread(self._make_jobs, phase, tasks))
         executor = _UntilCancelled(self.executor)
         ended = run_jobs(waiting, executor, give_back=self._give_back)
 
@@ -244,21 +258,19 @@ class _Work:
             self.ledger.settle(ResourceAmount(), spent)
         return one.tasks
 
-    def _add_slices(self, make_job: "partial[Job]", tasks: Sequence[Task], waiting: deque[Job]) -> None:
+    def _make_jobs(self, phase: _Phase, tasks: Sequence[Task]) -> list[Job]:
         size = math.ceil(len(tasks) / (SLICES * self.executor.workers))
-        waiting.extend(make_job(tasks[start : start + size]) for start in range(0, len(tasks), size))
+        return [self._make_job(phase, tasks[start : start + size]) for start in range(0, len(tasks), size)]
 
     def _give_back(self, job: Job) -> Sequence[Job]:
         """The tasks of a worker that has died, each by itself."""
         one, tasks = self.slices[job.name], self.merge(job.name)
         if len(tasks) == 1:
             try_again(job)  # refuses it after too many deaths
-        return [one.again([task], deaths=job.deaths) for task in tasks]
+        return [self._make_job(one.phase, [task], job.deaths) for task in tasks]
 
-    def _make_job(
-        self, workflow: Workflow, scope: Scope, tasks: Sequence[Task], *, explores: bool, samples: int, deaths: int = 0
-    ) -> Job:
-        again = partial(self._make_job, workflow, scope, explores=explores, samples=samples)
+    def _make_job(self, phase: _Phase, tasks: Sequence[Task], deaths: int = 0) -> Job:
+        workflow, scope, explores, samples = phase
         plan, ids, number = self.plan, [task.id for task in tasks], next(self.numbers)
         shard = Shard(self.journal.run, scope.phase, number, plan.home)
         part = _ShardPlan(
@@ -266,7 +278,7 @@ class _Work:
         )
         part.create_journal(shard.own, shard.run).close()
         name = f"{scope.phase}/{number}"
-        self.slices[name] = _Slice(shard, tasks, shard.copy_from_run(ids), again)
+        self.slices[name] = _Slice(phase, shard, tasks, shard.copy_from_run(ids))
         job = Job.of(
             name,
             roll_out,
@@ -283,7 +295,7 @@ class _Work:
         return replace(job, deaths=deaths)
 
 
-async def _wait_in_thread(wait: Any, executor: _UntilCancelled) -> Any:
+async def _wait_in_thread(wait: Callable[[], T], executor: _UntilCancelled) -> T:
     """Call a function in a thread that can be cancelled while it waits for the executor."""
     step = asyncio.ensure_future(run_in_thread(wait))
     try:
@@ -315,9 +327,6 @@ def roll_out(
     own, users = Path(path), None if home is None else Path(home)
     refuse_missing_shard(own)
     folder, request = own.parent.parent, load_request(own, EvolveRequest, command)
-    with closing(Journal.open_read_only(own)) as journal:
-        seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
-        run_sync(load_noted_blobs(journal, seed))
     embedder, notices = _load_embedder(folder, request.models)
     plan = EvolutionPlan(request, users, embedder, notices, command=command, place=_Part(folder, budget_address))
     with plan.resume(own, retry_failed=retry_failed) as run:

@@ -171,9 +171,8 @@ def resume_evaluation(
         JournalError: it is not an evaluation, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
-    load_request(path, EvaluationRequest)  # another command's run is refused before anything of it is touched
-    merge_leftover_shards(run, home, SystemShard)
     plan = replace(_load_plan(path, home, limits, structured), retry_failed=retry_failed)
+    merge_leftover_shards(run, home, SystemShard)  # another command's run has been refused by now
     return plan.resume(path, retry_failed=retry_failed)
 
 

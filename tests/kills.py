@@ -68,10 +68,14 @@ class Killed(NamedTuple):
         return not self.differs and self.extra <= sum(self.open_calls)
 
 
+def name_model(server: WireServer) -> tuple[str, ...]:
+    """Options for a model that a local server plays."""
+    return ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
+
+
 def beginning(server: WireServer, sizes: Sequence[str], method: Sequence[str] = METHOD) -> tuple[str, ...]:
     """Arguments that start an evolution."""
-    model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
-    return ("evolve", *method, "--benchmark", "archive", "--name", NAME, *model, *sizes)
+    return ("evolve", *method, "--benchmark", "archive", "--name", NAME, *name_model(server), *sizes)
 
 
 def resumption(home: Path) -> tuple[str, ...]:

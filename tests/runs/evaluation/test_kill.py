@@ -16,9 +16,8 @@ from tests.wire.server import WireServer, served
 
 
 def beginning(server: WireServer) -> tuple[str, ...]:
-    model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
     sizes = ("--evolve", "none", "--tasks", "6", "--concurrency", "3")
-    return ("compare", "hiva", "single", "--benchmark", "archive", *sizes, *model)
+    return ("compare", "hiva", "single", "--benchmark", "archive", *sizes, *kills.name_model(server))
 
 
 @pytest.mark.slow

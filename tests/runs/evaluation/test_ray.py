@@ -90,9 +90,8 @@ def test_a_budget_stops_any_number_of_workers_of_a_cluster(
 def test_kills_on_a_cluster_repeat_no_more_than_was_in_flight(tmp_path: Path, address: str) -> None:
     at_once, workers = 2, 2
     with WireServer(served(make_chat_model("offline"))) as server:
-        model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
         sizes = ("--benchmark", "archive", "--tasks", "24", "--concurrency", str(at_once))
-        given = ("eval", "self-refine", *sizes, *model)
+        given = ("eval", "self-refine", *sizes, *kills.name_model(server))
         whole, home = tmp_path / "whole", tmp_path / "killed"
         processes.wait_for(kills.start(whole, *given))
         needed, before = len(server.asked), server.replied

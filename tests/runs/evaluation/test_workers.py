@@ -109,7 +109,6 @@ def test_a_budget_stops_any_number_of_workers_and_they_go_on_with_a_higher_one(t
 def check_a_budget_that_stops(folder: Path, *on: str, **environment: str) -> None:
     """Have a budget stop a run on some workers, and resume it with a higher one; a server counts the calls."""
     with WireServer(served(make_chat_model("offline"))) as server:
-        model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
         given = (
             "compare",
             "self-refine",
@@ -120,7 +119,7 @@ def check_a_budget_that_stops(folder: Path, *on: str, **environment: str) -> Non
             "16",
             "--concurrency",
             "2",
-            *model,
+            *kills.name_model(server),
         )
         kills.call(folder / "whole", *given)
         needed, home = len(server.asked), folder / "stopped"
@@ -143,7 +142,6 @@ def check_a_budget_that_stops(folder: Path, *on: str, **environment: str) -> Non
 def test_kills_of_a_worker_and_of_the_driver_repeat_no_more_than_was_in_flight(tmp_path: Path) -> None:
     at_once, workers = 2, 2
     with WireServer(served(make_chat_model("offline"))) as server:
-        model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
         given = (
             "eval",
             "self-refine",
@@ -153,7 +151,7 @@ def test_kills_of_a_worker_and_of_the_driver_repeat_no_more_than_was_in_flight(t
             "24",
             "--concurrency",
             str(at_once),
-            *model,
+            *kills.name_model(server),
         )
         whole, home = tmp_path / "whole", tmp_path / "killed"
         processes.wait_for(kills.start(whole, *given))

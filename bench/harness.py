@@ -27,10 +27,11 @@ from selfwire.evals.graders import load_grader
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.systems import LoadedWorkflow, SolverFactory, make_system
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.peak_memory import measure_peak
 
 TASKS, MANY, CONCURRENCY = 1000, 10_000, 64

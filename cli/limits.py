@@ -9,6 +9,7 @@ from selfwire.cli import options
 from selfwire.cli.options import list_given_options, refuse_unused, to_option
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
+from selfwire.runs.run_record import CHANGEABLE_NAMES
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
@@ -39,7 +40,7 @@ def parse_changes(ctx: typer.Context) -> dict[str, Any]:
         ConfigError: another option is given, which the run remembers.
     """
     given = [name for name in list_given_options(ctx) if name not in BESIDE]
-    changeable = (*LIMITS.values(), "structured")
+    changeable = (*LIMITS.values(), *sorted(CHANGEABLE_NAMES))
     if others := [name for name in given if name not in changeable]:
         raise ConfigError(
             f"--resume remembers its options, so {', '.join(map(to_option, others))} cannot be given beside it; "
@@ -47,7 +48,7 @@ def parse_changes(ctx: typer.Context) -> dict[str, Any]:
         )
     return {
         "limits": {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given},
-        "structured": ctx.params["structured"] if "structured" in given else None,
+        "models": {name: ctx.params[name] for name in CHANGEABLE_NAMES.intersection(given)},
         "retry_failed": ctx.params["retry_failed"],
     }
 

@@ -32,6 +32,12 @@ class Models:
     base_url: options.BaseUrl = None
     timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0
     retries: Annotated[int, typer.Option(help="How often a request is repeated after a passing error.")] = 5
+    requests_per_minute: Annotated[
+        float | None, typer.Option(help="Most requests a minute to a provider, of all workers together.")
+    ] = None
+    tokens_per_minute: Annotated[
+        int | None, typer.Option(help="Most tokens a minute to and from a provider, of all workers together.")
+    ] = None
     structured: Annotated[
         str, typer.Option(help="How JSON replies are asked for: native, tool, json or prompt; auto finds out.")
     ] = "auto"
@@ -52,6 +58,8 @@ class Models:
                 "base_url": self.base_url,
                 "timeout": self.timeout,
                 "retries": self.retries,
+                "requests_per_minute": self.requests_per_minute,
+                "tokens_per_minute": self.tokens_per_minute,
                 "structured": self.structured,
                 "max_tokens": self.max_tokens,
                 "embedder": self.embedder,

@@ -63,7 +63,8 @@ Benchmark = Annotated[
     typer.Option(help="A benchmark by name; or tasks of yours: a file (JSONL, CSV, Parquet) or hf:owner/name."),
 ]
 Resume = Annotated[
-    str | None, typer.Option(help="Continue this run; of the other options only budgets and --structured may change.")
+    str | None,
+    typer.Option(help="Continue this run; only budgets, limits per minute and --structured may be others than before."),
 ]
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="With --resume: ask again where a reply could not be used.")

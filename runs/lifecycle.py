@@ -167,5 +167,8 @@ STATUS = 400
 
 def to_stop_status(error: BaseException) -> str:
     """The status of a run that an error has stopped."""
-    why = format_error(error) if isinstance(error, Exception) else "interrupted"
+    if isinstance(error, BrokenPipeError):
+        why = "nobody reads what it prints"
+    else:
+        why = format_error(error) if isinstance(error, Exception) else "interrupted"
     return shorten(f"stopped: {why}", STATUS, placeholder="...")

@@ -8,10 +8,11 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.addresses import find_address
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.model_names import is_offline
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.prices import Prices
@@ -59,6 +60,8 @@ def make_metered_model(
         probe=probe,
         concurrency=requests,
         together=names.requests is not None,
+        requests_per_minute=names.requests_per_minute,
+        tokens_per_minute=names.tokens_per_minute,
         structured=names.structured,
     )
     roles = {role: made[name] for role, name in names.roles.items()}

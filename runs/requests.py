@@ -28,6 +28,8 @@ class ModelNames(FrozenModel):
         embedder: auto, minilm or hashing; auto is hashing with the offline model.
         prices: a JSON file of prices, laid over the shipped ones.
         requests: at once per provider; None for 32, or as many as tasks are worked on at once if these are more.
+        requests_per_minute: most per provider; None for no limit.
+        tokens_per_minute: most per provider; None for no limit.
     """
 
     agent: str = "offline"
@@ -41,6 +43,8 @@ class ModelNames(FrozenModel):
     embedder: Literal["auto", "minilm", "hashing"] = "auto"
     prices: str | None = None
     requests: int | None = Field(default=None, ge=1)
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
 
     @field_validator("base_url")
     @classmethod

@@ -19,12 +19,13 @@ from selfwire.graphs.method_names import outside_methods
 from selfwire.runs.folders import SUMMARY
 from selfwire.runs.requests import Request
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 
 REQUEST = "request"
 """Name of the journal's note that holds the request."""
-CHANGEABLE: dict[str, bool | set[str]] = {"budget": True, "models": {"structured"}}
+CHANGEABLE_NAMES = {"structured", "requests_per_minute", "tokens_per_minute"}
+"""Fields of `ModelNames` that may be others when a run is resumed."""
+CHANGEABLE: dict[str, bool | set[str]] = {"budget": True, "models": CHANGEABLE_NAMES}
 """Fields of a request that may be others when a run is resumed."""
 ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "report", "runs", "runtime", "tools")
 
@@ -57,18 +58,19 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
             ) from None
 
 
-def with_changes(request: AnyRequest, limits: Mapping[str, float] | None, structured: Structured | None) -> AnyRequest:
-    """The request with some limits of its budget replaced, and how objects are asked for."""
+def with_changes(
+    request: AnyRequest, limits: Mapping[str, float] | None, models: Mapping[str, object] | None
+) -> AnyRequest:
+    """The request with some limits of its budget replaced, and some of the fields that say how models are called."""
     budget = Budget.model_validate({**request.budget.model_dump(), **(limits or {})})
-    models = request.models.replace(structured=structured) if structured else request.models
-    return request.replace(budget=budget, models=models)
+    return request.replace(budget=budget, models=request.models.replace(**(models or {})))
 
 
 def compute_run_hashes(request: Request, corpus: object, embedder: str) -> dict[str, str]:
     """Hashes that must be the same when a run is resumed, and the versions of other packages' methods.
 
     Args:
-        request: of the run; its budget may change, and how objects are asked for.
+        request: of the run; what is `CHANGEABLE` may be another.
     """
     points = [outside_methods()[name][0] for name in request.targets if name in outside_methods()]
     packages = sorted({f"{point.dist.name} {point.dist.version}" for point in points if point.dist})

@@ -13,7 +13,8 @@ from selfwire.runs.ablation.record import Record, RecordedStudy, skip_record
 from selfwire.runs.ablation.rows import StudyRow, append_row, read_rows
 from selfwire.runs.ablation.subjects import Subject, WorldStudy
 from selfwire.runs.run_record import compute_code_hash
-from selfwire.runtime.executors import WorkerOptions, open_executor
+from selfwire.runs.workers import open_workers
+from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.jobs import Job, Report, run_jobs
 
 Result = TypeVar("Result", bound=SeedOutcome)
@@ -58,7 +59,7 @@ def run_kept_seeds(
     found = {row.result.seed: row.result for row in kept if row.result.seed < seeds}
     left = [seed for seed in range(seeds) if seed not in found]
     tell(f"{seeds} seeds, {len(found)} of them done")
-    with record(RecordedStudy(head=about, total=seeds), key) as note, open_executor(workers) as executor:
+    with record(RecordedStudy(head=about, total=seeds), key) as note, open_workers(workers) as executor:
         for row in kept:
             note(f"{row.result.seed:04}", row)
         for ended in run_jobs(deque(map(make_job, left)), executor):

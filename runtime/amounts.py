@@ -6,6 +6,7 @@ from operator import sub
 from typing import NamedTuple, Protocol, Self
 
 from selfwire.core.usage import CostRecord, Usage
+from selfwire.runtime.rates import RateLimits
 
 
 class ResourceAmount(NamedTuple):
@@ -62,8 +63,11 @@ class Pool(Protocol):
     def settle(self, wanted: ResourceAmount, cost: Usage) -> None:
         """Give back a reserved amount and add the cost."""
 
-    async def take_place(self, provider: str, concurrency: int | None, per_minute: float | None) -> None:
-        """Wait for a place among all processes' requests to a provider, the next start and the end of a pause."""
+    async def take_place(self, provider: str, concurrency: int | None, limits: RateLimits, tokens: int) -> float:
+        """Wait for a place among all processes' requests to a provider, and for its start, which is returned."""
+
+    def correct_tokens(self, provider: str, more: int, start: float) -> None:
+        """Count more tokens for a request that started then, or fewer."""
 
     def leave_place(self, provider: str) -> None:
         """Give a place back."""

@@ -13,14 +13,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import CallError, ConfigError, ModelError, OutageError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import FrozenModel, replace_surrogates
+from selfwire.core.values import replace_surrogates
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.context_window import estimate_tokens, truncate_messages
 from selfwire.runtime.direct_calls import invoke_without_callbacks
 from selfwire.runtime.journal import Journal
@@ -34,7 +35,7 @@ from selfwire.runtime.provider_errors import Caught, format_provider_error, is_r
 from selfwire.runtime.recorder import Recorder
 from selfwire.runtime.structured import list_faults, make_retry_messages, parse_reply, schema_fingerprint
 from selfwire.runtime.structured_counts import ASKED, note_invalid
-from selfwire.runtime.structured_modes import MODE_NOTE, Mode, ModeSearch, Structured, get_known_mode
+from selfwire.runtime.structured_modes import MODE_NOTE, Mode, ModeSearch, get_known_mode
 from selfwire.runtime.throttle import Throttle, get_throttle
 from selfwire.runtime.tracing import make_trace_config
 
@@ -44,37 +45,6 @@ _log = logging.getLogger(__name__)
 ABSURD = 10**9
 """No call sends or receives so many tokens; a provider that says so, or fewer than none, has counted nothing."""
 PROBE = ChatMessage.user("Reply with the one word: ready")
-
-
-class CallSettings(FrozenModel):
-    """How calls are made.
-
-    Args:
-        timeout: seconds until a request is given up, > 0.
-        retries: further attempts after a transient error, >= 0.
-        backoff: seconds before the first retry; doubles each time, with jitter.
-        patience: longest pause in seconds that a provider may ask for.
-        concurrency: requests at the same time per provider, in this process.
-        together: whether that is the limit of all processes that share a budget, and not of each.
-        per_minute: requests that start per minute and provider; None for no limit.
-        max_input_tokens: longer requests are truncated; None for no limit.
-        probe: whether the provider is asked for one word when a call has failed for good: if it does not answer
-            that either, it is an outage and not the fault of this request.
-        structured: how objects are asked for: "native" by a JSON schema as response format, or the provider's own
-            way, "tool" by a forced tool call, "json" by a response format for any JSON object, with the schema in
-            words, "prompt" in words alone. "auto" is the first of these that the server takes.
-    """
-
-    timeout: float = Field(default=120.0, gt=0)
-    retries: int = Field(default=4, ge=0)
-    backoff: float = Field(default=0.5, ge=0)
-    patience: float = Field(default=120.0, ge=0)
-    concurrency: int = Field(default=32, ge=1)
-    together: bool = True
-    per_minute: float | None = Field(default=None, gt=0)
-    max_input_tokens: int | None = Field(default=None, ge=1)
-    probe: bool = False
-    structured: Structured = "auto"
 
 
 class MeteredModel:
@@ -200,7 +170,7 @@ class MeteredModel:
                 try:
                     extend = partial(reservation.extend, at_most, request.where)
                     sent = request._replace(messages=messages)
-                    reply = await self._send_with_retries(player, sent, billed, extend)
+                    reply = await self._send_with_retries(player, sent, at_most.tokens, billed, extend)
                 except CallError as error:
                     error.cost = sum_usages(billed)
                     raise
@@ -222,7 +192,7 @@ class MeteredModel:
         return made[0] if made else result.parse(Reply.model_validate_json)
 
     async def _send_with_retries(
-        self, player: RoleModel, request: ModelRequest, billed: list[Usage], extend: Callable[[], bool]
+        self, player: RoleModel, request: ModelRequest, tokens: int, billed: list[Usage], extend: Callable[[], bool]
     ) -> Reply:
         """Try until an attempt succeeds or another one makes no sense; an OutageError needs `policy.probe`.
 
@@ -232,7 +202,7 @@ class MeteredModel:
         since, search = time.monotonic(), self._search_mode(player, request)
         attempt, empty, refusals_only = 0, 0, True
         while True:
-            async with throttle:
+            async with throttle.take_place(tokens) as start:
                 sent = time.monotonic()
                 answer = await self._send_once(player, request, search.mode if search else "native")
             if isinstance(answer, AIMessage):
@@ -240,13 +210,17 @@ class MeteredModel:
                 is_reply = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
                 took = time.monotonic() - since if is_reply else 0.0
                 billed.append(self._usage(player, request, answer, took))
+                throttle.correct(billed[-1].tokens - tokens, start)
                 if is_reply:
                     await self._note_mode(player, request, search, answer)
                     return to_reply(answer, sum_usages(billed))
                 empty += 1
                 fault, can_retry, wait = "an empty reply", empty == 1 and extend(), None
             else:
-                refusals_only &= is_refusal(answer)
+                if is_refusal(answer):
+                    throttle.correct(-tokens, start)
+                else:
+                    refusals_only = False
                 if search and search.step_down(answer, is_last=attempt == self.policy.retries):
                     continue
                 fault = format_provider_error(answer, player.model)

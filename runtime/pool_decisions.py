@@ -10,7 +10,8 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, StoppedError
 from selfwire.core.usage import Usage
 from selfwire.runtime.amounts import ResourceAmount, sum_amounts
-from selfwire.runtime.pool_store import Holding, Places, Rate
+from selfwire.runtime.pool_store import Holding, Places
+from selfwire.runtime.rates import Rate, RateLimits
 
 LEASE = 15.0
 """Seconds after which a process that gives no sign of life loses what it holds."""
@@ -35,7 +36,9 @@ class PlaceAsk:
 
     provider: str
     concurrency: int | None
-    per_minute: float | None
+    limits: RateLimits
+    tokens: int
+    since: float
     done: "Future[float | StoppedError]" = field(default_factory=Future)
 
 
@@ -74,22 +77,34 @@ class View(NamedTuple):
         return None
 
 
-def choose_start(ask: PlaceAsk, rate: Rate, used: int, others: Iterable[Places], now: float) -> float | None:
-    """When a request may start; None if it has to wait until a place is free.
+class Granted(NamedTuple):
+    """What asks end with if the transaction succeeds; those that wait are left out."""
+
+    amounts: list[tuple[AmountAsk, BudgetError | None]]
+    places: list[tuple[PlaceAsk, float]]
+
+
+def has_place(ask: PlaceAsk, used: int, others: Iterable[Places]) -> bool:
+    """Whether a place is free for a request.
 
     Where places are short, a process leaves a free one to another that waits and has less than its part of them.
 
     Args:
         used: places that this process has.
     """
-    if ask.concurrency is not None:
-        wanting = [one for one in others if one.used or one.waiting]
-        if used + sum(one.used for one in wanting) >= ask.concurrency:
-            return None
-        part = max(1, ask.concurrency // (len(wanting) + 1))
-        if used >= part and any(one.waiting and one.used < part for one in wanting):
-            return None
-    return max(now, rate.next_start, rate.paused_until)
+    if ask.concurrency is None:
+        return True
+    wanting = [one for one in others if one.used or one.waiting]
+    if used + sum(one.used for one in wanting) >= ask.concurrency:
+        return False
+    part = max(1, ask.concurrency // (len(wanting) + 1))
+    return used < part or not any(one.waiting and one.used < part for one in wanting)
+
+
+def has_room(ask: PlaceAsk, rate: Rate, others: Iterable[Places], start: float) -> bool:
+    """Whether the tokens of a request fit, and no other process has waited longer for tokens."""
+    is_first = ask.limits.tokens is None or not any(0 < one.since < ask.since for one in others)
+    return is_first and rate.has_room(ask.tokens, ask.limits, start)
 
 
 def grant_places(
@@ -101,18 +116,22 @@ def grant_places(
         used: places that this process has, by provider; changed.
         rates: by provider; changed.
     """
-    granted, waiting = list[tuple[PlaceAsk, float]](), Counter[str]()
+    granted, waiting, since = list[tuple[PlaceAsk, float]](), Counter[str](), dict[str, float]()
     for ask in asks:
         name, rate = ask.provider, rates.get(ask.provider, Rate())
-        start = choose_start(ask, rate, used[name], [one.places.get(name, Places()) for one in others], now)
-        if start is None:
+        beside = [one.places.get(name, Places()) for one in others]
+        start = rate.find_start(now)
+        if not has_place(ask, used[name], beside):
             waiting[name] += 1
-            continue
-        used[name] += 1
-        granted.append((ask, start))
-        if ask.per_minute:
-            rates[name] = rate._replace(next_start=start + 60.0 / ask.per_minute)
-    return granted, {name: Places(used[name], waiting[name]) for name in {*used, *waiting}}
+        elif not has_room(ask, rate, beside, start):
+            waiting[name] += 1
+            since.setdefault(name, ask.since)
+        else:
+            used[name] += 1
+            granted.append((ask, start))
+            if any(ask.limits):
+                rates[name] = rate.add(ask.tokens, ask.limits, start)
+    return granted, {name: Places(used[name], waiting[name], since.get(name, 0.0)) for name in {*used, *waiting}}
 
 
 class Silence:

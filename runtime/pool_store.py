@@ -20,6 +20,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.runtime.amounts import ResourceAmount
+from selfwire.runtime.rates import Rate
 
 Execute = Callable[..., list[Any]]
 """Runs one statement in a transaction and returns its rows; `?` stands for a value."""
@@ -44,17 +45,15 @@ PATIENCE = 30.0
 
 
 class Places(NamedTuple):
-    """Requests to a provider that a process has under way, and those that wait for a place."""
+    """Requests to a provider that a process has under way, and those that wait for a place.
+
+    Attributes:
+        since: when a request began to wait for tokens, as `PoolState.elapsed`; 0 if none does.
+    """
 
     used: int = 0
     waiting: int = 0
-
-
-class Rate(NamedTuple):
-    """When the next request to a provider may start, and until when none may; wall time as `PoolState.elapsed`."""
-
-    next_start: float = 0.0
-    paused_until: float = 0.0
+    since: float = 0.0
 
 
 class Holding(NamedTuple):
@@ -92,7 +91,7 @@ class PoolState(NamedTuple):
         elapsed: wall time under the budget, in seconds.
         spent: by processes that have left, and before.
         holdings: of the processes, by name.
-        rates: by provider.
+        rates: by provider, in wall time as `elapsed`.
     """
 
     elapsed: float
@@ -229,7 +228,7 @@ class PoolStore(ABC):
             elapsed,
             to_usage(spent),
             {row[0]: read_holding(row[1:]) for row in holdings},
-            {name: Rate(*rate) for name, rate in json.loads(rates).items()},
+            {name: Rate.read(rate) for name, rate in json.loads(rates).items()},
         )
 
 

@@ -16,14 +16,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, OutageError, StoppedError
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.runtime.amounts import ResourceAmount
-from selfwire.runtime.pool_decisions import BEAT, AmountAsk, PlaceAsk, Silence, View, grant_places
-from selfwire.runtime.pool_store import Changes, Holding, Places, PoolState, PoolStore, Rate, StaleError
+from selfwire.runtime.pool_decisions import BEAT, AmountAsk, Granted, PlaceAsk, Silence, View, grant_places
+from selfwire.runtime.pool_store import Changes, Holding, Places, PoolState, PoolStore, StaleError
+from selfwire.runtime.rates import Rate, RateLimits, update_rates
 
 RETRY = 0.05
 """Seconds between two tries to get what is not free yet, and to reach a server that is away."""
@@ -33,13 +34,6 @@ PATIENCE = 30.0
 """Seconds for which a server that is away is waited for."""
 AnyAsk = AmountAsk | PlaceAsk
 T = TypeVar("T")
-
-
-class _Granted(NamedTuple):
-    """What asks end with if the transaction succeeds; those that wait are left out."""
-
-    amounts: list[tuple[AmountAsk, BudgetError | None]]
-    places: list[tuple[PlaceAsk, float]]
 
 
 class SharedPool:
@@ -59,6 +53,7 @@ class SharedPool:
         self._lock = threading.Lock()
         self._spent, self._held, self._under_way = UsageAccumulator(), ResourceAmount(), 0
         self._places, self._pauses = Counter[str](), dict[str, float]()
+        self._corrections: list[tuple[str, int, float]] = []
         self._others, self._since = ZERO_USAGE, clock()
         self._reached = clock()
         self._asks: dict[AnyAsk, None] = {}
@@ -116,24 +111,31 @@ class SharedPool:
             self._held = self._held.less(wanted)
             self._note_change()
 
-    async def take_place(self, provider: str, concurrency: int | None, per_minute: float | None) -> None:
-        """Wait for a place among all processes' requests to a provider, the next start and the end of a pause.
+    async def take_place(self, provider: str, concurrency: int | None, limits: RateLimits, tokens: int) -> float:
+        """Wait for a place among all processes' requests to a provider, and for its start, which is returned.
 
         Raises:
             StoppedError: the pool cannot be used.
         """
         start = 0.0
-        if concurrency is None and per_minute is None:
+        if concurrency is None and not any(limits):
             with self._lock:
                 self._places[provider] += 1
         else:
-            start = await self._ask_for_place(PlaceAsk(provider, concurrency, per_minute))
+            start = await self._ask_for_place(PlaceAsk(provider, concurrency, limits, tokens, self._elapsed))
         try:
             while (delay := max(start, self._pauses.get(provider, 0.0)) - self._elapsed) > 0:  # noqa: ASYNC110 - it waits for the clock
                 await asyncio.sleep(delay)
         except BaseException:
             self.leave_place(provider)
             raise
+        return start
+
+    def correct_tokens(self, provider: str, more: int, start: float) -> None:
+        """Count more tokens for a request that started then, or fewer."""
+        with self._lock:
+            self._corrections.append((provider, more, start))
+            self._note_change()
 
     async def _ask_for_place(self, ask: PlaceAsk) -> float:
         def undo(start: float | StoppedError) -> None:
@@ -209,6 +211,7 @@ class SharedPool:
             with self._lock:
                 was_waiting = ask in self._asks
                 self._asks.pop(ask, None)
+                self._note_change()  # the row may say that it waits
             if not was_waiting:
                 undo(done.result())
             raise
@@ -267,7 +270,7 @@ class SharedPool:
 
     def _exchange(self) -> None:
         """Write this process's row, read those of the others, and decide about what is asked for."""
-        granted = _Granted([], [])
+        granted = Granted([], [])
 
         def decide(state: PoolState) -> Changes:
             for some in granted:
@@ -285,7 +288,7 @@ class SharedPool:
         with self._lock:
             self._grant(granted)
 
-    def _grant(self, granted: _Granted) -> None:
+    def _grant(self, granted: Granted) -> None:
         """End asks, but for those whose callers have gone, who get nothing."""
         for ask, error in granted.amounts:
             if ask in self._asks and error is None:
@@ -303,7 +306,7 @@ class SharedPool:
         else:
             self._is_dirty = True  # the row may say that it was granted
 
-    def _decide(self, state: PoolState, granted: _Granted) -> Changes:
+    def _decide(self, state: PoolState, granted: Granted) -> Changes:
         """What to write; `granted` gets what becomes of asks, but for those that wait. The lock is held."""
         others = {name: one for name, one in state.holdings.items() if name != self._process}
         dead = self._silence.find_dead(others)
@@ -317,10 +320,10 @@ class SharedPool:
         places, rates = self._decide_places(others, state.rates, granted)
         self._beat += 1
         mine = Holding(self._beat, held, self._spent.usage, places)
-        is_news = self._elapsed - state.elapsed > BEAT / 2
+        is_news = rates != state.rates or self._elapsed - state.elapsed > BEAT / 2
         return Changes({self._process: mine, **dead}, self._elapsed if is_news else state.elapsed, rates)
 
-    def _decide_amounts(self, others: Mapping[str, Holding], granted: _Granted) -> ResourceAmount:
+    def _decide_amounts(self, others: Mapping[str, Holding], granted: Granted) -> ResourceAmount:
         """What this process will hold."""
         view = View.of(self._budget, self._others + self._spent.usage, others.values())
         held, under_way, now = self._held, self._under_way, self._clock()
@@ -335,13 +338,11 @@ class SharedPool:
         return held
 
     def _decide_places(
-        self, others: Mapping[str, Holding], known: Mapping[str, Rate], granted: _Granted
+        self, others: Mapping[str, Holding], known: Mapping[str, Rate], granted: Granted
     ) -> tuple[dict[str, Places], dict[str, Rate]]:
         """The places that this process will have, and the rates of all providers."""
-        rates = dict(known)
-        for name, until in self._pauses.items():
-            rate = rates.get(name, Rate())
-            rates[name] = rate._replace(paused_until=max(until, rate.paused_until))
+        rates = update_rates(known, self._pauses, self._corrections)
+        self._corrections.clear()  # if it is not written, too much counts for a minute
         self._pauses = {name: rate.paused_until for name, rate in rates.items()}
         asks = [ask for ask in self._asks if isinstance(ask, PlaceAsk)]
         starts, places = grant_places(asks, self._places.copy(), others.values(), rates, self._elapsed)

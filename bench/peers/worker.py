@@ -167,7 +167,8 @@ def _build_selfwire(address: str, team: Team, journal: Any = None) -> Run:
     from selfwire.graphs.routers import route_to_all
     from selfwire.graphs.team import run_team
     from selfwire.nodes.agent import make_agent_runner
-    from selfwire.runtime.metered import CallSettings, MeteredModel
+    from selfwire.runtime.call_settings import CallSettings
+    from selfwire.runtime.metered import MeteredModel
     from selfwire.runtime.models import make_chat_model
     from selfwire.runtime.recorder import NullRecorder
 

@@ -25,8 +25,9 @@ from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.trained_router.learning import to_router_episode
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.offline.faults import Faults
 from selfwire.runtime.offline.model import OfflineChat

@@ -28,11 +28,12 @@ from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.rollout_context import RolloutContext
 from selfwire.graphs.rollouts import collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.model_request import RoleModel
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.offline.faults import OfflineError

@@ -25,6 +25,12 @@ def test_a_provider_is_asked_for_as_many_tasks_at_once_as_there_are_unless_the_r
     assert at_once(ModelNames(requests=3), 64) == 3
 
 
+def test_limits_per_minute_are_those_of_the_request() -> None:
+    names = ModelNames(requests_per_minute=0.5, tokens_per_minute=9000)
+    policy = make_metered_model(names, journal=Journal.memory(), ledger=Ledger()).policy
+    assert (policy.requests_per_minute, policy.tokens_per_minute) == (0.5, 9000)
+
+
 def test_runs_lend_their_concurrency_to_their_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = list[MeteredModel]()
 

@@ -1,4 +1,7 @@
-"""A process for tests that share a budget, with arguments ADDRESS URL NAME CALLS: asks until the budget refuses."""
+"""A process for tests that share a budget: asks until the budget refuses.
+
+Its arguments are ADDRESS URL NAME CALLS, and a limit of tokens with the seconds for which it holds, where there is one.
+"""
 
 import asyncio
 import json
@@ -7,8 +10,10 @@ import sys
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
+from selfwire.runtime import rates
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.shared_ledger import open_ledger
 from tests.runtime.wired import KEY, PRICES
@@ -17,10 +22,10 @@ AT_ONCE = 4
 """Requests that all processes together may have under way."""
 
 
-async def ask(address: str, url: str, name: str, calls: int) -> dict[str, object]:
+async def ask(address: str, url: str, name: str, calls: int, tokens: int | None) -> dict[str, object]:
     ledger, journal = open_ledger(address), Journal.memory()
     chat = make_chat_model("openai:local", base_url=url, api_key=KEY, max_tokens=50)
-    policy = CallSettings(retries=0, timeout=60, concurrency=AT_ONCE)
+    policy = CallSettings(retries=0, timeout=60, concurrency=AT_ONCE, tokens_per_minute=tokens)
     model = MeteredModel(chat, journal=journal, ledger=ledger, policy=policy, prices=PRICES)
     refused: list[str] = []
 
@@ -38,5 +43,8 @@ async def ask(address: str, url: str, name: str, calls: int) -> dict[str, object
 
 
 def main() -> None:
-    address, url, name, calls = sys.argv[1:]
-    sys.stdout.write(json.dumps(asyncio.run(ask(address, url, name, int(calls)))))
+    address, url, name, calls, *limit = sys.argv[1:]
+    tokens = None
+    if limit:
+        tokens, rates.MINUTE = int(limit[0]), float(limit[1])
+    sys.stdout.write(json.dumps(asyncio.run(ask(address, url, name, int(calls), tokens))))

@@ -7,9 +7,10 @@ from typing import Any
 
 from selfwire.core.chat import ChatMessage
 from selfwire.core.scope import Scope
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import make_chat_model
 
 TASKS, STEPS = 4, 6

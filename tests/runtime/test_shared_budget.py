@@ -13,10 +13,11 @@ import pytest
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, OutageError
 from selfwire.core.usage import Usage
-from selfwire.runtime import pool_decisions, shared_pool
+from selfwire.runtime import pool_decisions, rates, shared_pool
 from selfwire.runtime.shared_ledger import SERVER, make_budget_address, open_ledger, share_ledger
 from tests import processes
 from tests.runtime import budget_worker, postgres
+from tests.runtime.test_rates import TOOK, assert_within, count_tokens
 from tests.runtime.test_shared_pool import CALL, call, die, get_pool
 from tests.wire.server import WireServer, text
 
@@ -37,8 +38,9 @@ def address(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return make_budget_address(tmp_path / "run")
 
 
-def start(address: str, wire: WireServer, name: str, calls: int) -> processes.Process:
-    return processes.start("tests.runtime.budget_worker:main", address, wire.url, name, str(calls))
+def start(address: str, wire: WireServer, name: str, calls: int, *limit: float) -> processes.Process:
+    given = (str(one) for one in (calls, *limit))
+    return processes.start("tests.runtime.budget_worker:main", address, wire.url, name, *given)
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
@@ -63,6 +65,21 @@ def test_processes_together_never_spend_more_and_ask_for_no_more_at_once(address
         assert 0.5 * limit < getattr(spent, name) <= limit
     if budget.calls:
         assert spent.calls == budget.calls
+
+
+def test_processes_together_send_no_more_tokens_a_minute_than_the_limit(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates, "MINUTE", 0.5)
+    run, most = share_ledger(address, Budget()), 6 * TOOK
+    with WireServer(count_tokens) as wire:
+        workers = [start(address, wire, name, 9, most, rates.MINUTE) for name in "ab"]
+        for one in workers:
+            processes.wait_for(one)
+    run.close()
+    assert len(wire.asked) == 18
+    assert_within(wire.asked, most)
+    assert len({one.body["messages"][0]["content"][0] for one in wire.asked[:9]}) == 2
 
 
 async def test_kill_9_in_mid_call_gives_back_what_was_held_when_the_lease_ends(

@@ -19,10 +19,11 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import pool_decisions, shared_ledger, shared_pool
 from selfwire.runtime.amounts import ResourceAmount
-from selfwire.runtime.ledger import Ledger, Reservation
-from selfwire.runtime.metered import CallSettings
-from selfwire.runtime.pool_decisions import PlaceAsk, Silence, choose_start
-from selfwire.runtime.pool_store import AwayError, Holding, Places, PoolStore, Rate, SqlitePoolStore
+from selfwire.runtime.call_settings import CallSettings
+from selfwire.runtime.ledger import Ledger, Reservation, enforce_deadline
+from selfwire.runtime.pool_decisions import PlaceAsk, Silence, has_place
+from selfwire.runtime.pool_store import AwayError, Holding, Places, PoolStore, SqlitePoolStore
+from selfwire.runtime.rates import RateLimits
 from selfwire.runtime.shared_ledger import open_ledger, open_store, share_ledger
 from selfwire.runtime.shared_pool import SharedPool
 from selfwire.runtime.throttle import get_throttle
@@ -172,6 +173,28 @@ def test_wall_time_goes_on_from_what_the_first_has_counted(address: str, opened:
         late.reserve(CALL, "a")
 
 
+async def test_seconds_that_are_over_end_the_calls_of_all_processes_within_one_more(
+    address: str, opened: Opened
+) -> None:
+    run = opened(share_ledger(address, Budget(seconds=1.0)))
+    end = time.monotonic() - run.spent.seconds + 1.0
+
+    async def hang(ledger: Ledger) -> float:
+        with pytest.raises(BudgetError, match=r"1\.\d+ of 1\.00 seconds spent"):
+            async with enforce_deadline(ledger):
+                await call(ledger, CALL, until=asyncio.Event())
+        with pytest.raises(BudgetError, match="seconds spent"):
+            await call(ledger, CALL)
+        return time.monotonic() - end
+
+    early = asyncio.create_task(hang(run))
+    await asyncio.sleep(0.4)
+    late = await asyncio.to_thread(open_ledger, address)
+    beyond = await asyncio.gather(early, hang(opened(late)))
+    assert 0 <= min(beyond)
+    assert max(beyond) <= 2 * pool_decisions.BEAT
+
+
 async def test_a_dead_process_loses_what_it_holds_when_its_lease_ends(
     address: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +301,7 @@ async def test_requests_at_once_and_pauses_are_those_of_all_processes(address: s
 
     async def request(number: int) -> None:
         nonlocal most
-        async with get_throttle("somebody", CallSettings(concurrency=3), ledgers[number].pool):
+        async with get_throttle("somebody", CallSettings(concurrency=3), ledgers[number].pool).take_place():
             inside[number] += 1
             most = max(most, inside.total())
             await asyncio.sleep(0.002)
@@ -302,7 +325,7 @@ async def test_starts_are_spaced_by_the_rate_of_all_processes(address: str, open
     begun = time.monotonic()
 
     async def request(ledger: Ledger) -> None:
-        async with get_throttle("somebody", CallSettings(per_minute=1200), ledger.pool):
+        async with get_throttle("somebody", CallSettings(requests_per_minute=1200), ledger.pool).take_place():
             pass
 
     await asyncio.gather(*(request(ledger) for ledger in 4 * ledgers))
@@ -314,7 +337,7 @@ async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, op
     throttle, leave = get_throttle("somebody", CallSettings(concurrency=1), run.pool), asyncio.Event()
 
     async def request() -> None:
-        async with throttle:
+        async with throttle.take_place():
             await leave.wait()
 
     running = asyncio.create_task(request())
@@ -325,7 +348,7 @@ async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, op
     while not late._pauses.get("somebody"):  # noqa: ASYNC110 - another thread changes it
         await asyncio.sleep(0.01)
     other = get_throttle("somebody", CallSettings(concurrency=9), late)
-    waiting = asyncio.create_task(other.__aenter__())
+    waiting = asyncio.create_task(other.take_place().__aenter__())
     await asyncio.sleep(2 * shared_pool.RETRY)
     for one in (running, waiting):
         one.cancel()
@@ -347,8 +370,7 @@ async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, op
 def test_a_free_place_is_left_to_a_process_that_has_less_than_its_part(
     used: int, others: list[Places], may_start: bool
 ) -> None:
-    start = choose_start(PlaceAsk("somebody", 4, None), Rate(next_start=7.0), used, others, 5.0)
-    assert start == (7.0 if may_start else None)
+    assert has_place(PlaceAsk("somebody", 4, RateLimits(), 0, 0.0), used, others) == may_start
 
 
 def test_a_pause_of_this_process_or_a_clock_that_jumps_takes_nobody_for_dead() -> None:

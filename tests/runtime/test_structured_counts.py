@@ -6,8 +6,9 @@ from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import ReplyError
 from selfwire.core.reply_schema import ReplySchema
 from selfwire.core.scope import Scope
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.structured_counts import ObjectCounts, count_objects
 from tests.wire.server import WireServer, refused, saying, text

@@ -4,15 +4,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from selfwire.runtime.metered import CallSettings
+from selfwire.runtime.call_settings import CallSettings
+from selfwire.runtime.rates import Rate
 from selfwire.runtime.throttle import Throttle, get_throttle
 
 
 async def test_starts_are_spaced_by_the_rate() -> None:
-    gate, begun = Throttle(per_minute=1200), time.monotonic()
+    gate, begun = Throttle(CallSettings(requests_per_minute=1200)), time.monotonic()
 
     async def worker() -> None:
-        async with gate:
+        async with gate.take_place():
             pass
 
     await asyncio.gather(*(worker() for _ in range(4)))
@@ -20,21 +21,21 @@ async def test_starts_are_spaced_by_the_rate() -> None:
 
 
 async def test_a_pause_binds_who_waits_already_and_who_comes_later() -> None:
-    gate = Throttle()
+    gate = Throttle(CallSettings())
     begun = time.monotonic()
     gate.pause(0.05)
     gate.pause(0.01)  # a shorter one does not end it
-    async with gate:
+    async with gate.take_place():
         assert time.monotonic() - begun >= 0.05
-    assert gate.paused == 0
+    assert gate._rate.paused_until < time.monotonic()
 
 
 async def test_who_is_cancelled_in_a_pause_leaves_its_place() -> None:
-    gate = Throttle(concurrency=1)
+    gate = Throttle(CallSettings(concurrency=1))
     gate.pause(600)
 
     async def enter() -> None:
-        async with gate:
+        async with gate.take_place():
             pass
 
     waiting = asyncio.create_task(enter())
@@ -42,17 +43,17 @@ async def test_who_is_cancelled_in_a_pause_leaves_its_place() -> None:
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    gate._paused_until = 0.0
+    gate._rate = Rate()
     async with asyncio.timeout(60):
         await enter()
 
 
 def test_places_are_handed_over_between_event_loops() -> None:
-    gate, inside, most = Throttle(concurrency=2), 0, 0
+    gate, inside, most = Throttle(CallSettings(concurrency=2)), 0, 0
 
     async def worker() -> None:
         nonlocal inside, most
-        async with gate:
+        async with gate.take_place():
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0.001)
@@ -68,14 +69,14 @@ def test_places_are_handed_over_between_event_loops() -> None:
 
 
 async def test_who_is_cancelled_while_waiting_takes_no_place_along() -> None:
-    gate, leave = Throttle(concurrency=1), asyncio.Event()
+    gate, leave = Throttle(CallSettings(concurrency=1)), asyncio.Event()
 
     async def holder() -> None:
-        async with gate:
+        async with gate.take_place():
             await leave.wait()
 
     async def passing() -> None:
-        async with gate:
+        async with gate.take_place():
             pass
 
     first = asyncio.create_task(holder())
@@ -96,4 +97,4 @@ async def test_who_is_cancelled_while_waiting_takes_no_place_along() -> None:
 def test_a_provider_has_one_gate_in_a_process() -> None:
     first = get_throttle("somebody", CallSettings(concurrency=3))
     assert get_throttle("somebody", CallSettings(concurrency=5)) is first
-    assert first.concurrency == 5
+    assert first._places.limit == 5

@@ -16,9 +16,9 @@ from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.runtime import openai_client
+from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallSettings
 from selfwire.runtime.provider_errors import is_transient
 from selfwire.runtime.structured_modes import Mode
 from tests.runtime.wired import ASKED, QUICK, Verdict, metered

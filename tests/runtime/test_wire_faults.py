@@ -34,7 +34,7 @@ async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> Non
     model = metered(wire_server)
     first = asyncio.create_task(model.generate(ASKED, scope=Scope(task="t0")))
     gate = get_throttle(f"openai {wire_server.url}", QUICK)
-    await until(lambda: gate.paused > 0)
+    await until(lambda: gate._rate.paused_until > 0)
     others = [model.generate(ASKED, scope=Scope(task=f"t{i}")) for i in range(1, 5)]
     replies = await asyncio.gather(first, *others)
     start, *later = (asked.at for asked in wire_server.asked)

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.chat import ChatMessage
-from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.call_settings import CallSettings
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.prices import Price, Prices
 from tests.wire.server import WireServer

@@ -1,6 +1,8 @@
 """The one place where errors become a line on stderr and an exit code."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +11,7 @@ import typer
 
 from selfwire.cli.commands import COMMANDS
 from selfwire.cli.error_words import format_in_one_line
-from selfwire.cli.exit_codes import INTERRUPTED, STOPPED, WRONG
+from selfwire.cli.exit_codes import INTERRUPTED, NO_READER, STOPPED, WRONG
 from selfwire.cli.json_output import add_result, print_error
 from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, WorkerError
 from selfwire.core.secrets import mask_secrets
@@ -22,11 +24,16 @@ USAGE: Any = typer.BadParameter.__base__
 def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> None:
     """Exit with one line and code 2 on an error of ours, with 130 on Ctrl-C; any other error is left to the caller.
 
+    Where nobody reads the output any more, exit without a line.
+
     Args:
         error: that ended a command.
         given: the command line; with `--json` in it the error is printed as JSON too.
         traceback: whether errors are left as they are, so that one sees where they were raised.
     """
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest when it ends
+        raise typer.Exit(NO_READER) from None
     ours = format_in_one_line(error) if isinstance(error, SelfwireError | ValueError) else ""
     print_error(" ".join(error.format_message().split()) if isinstance(error, USAGE) else ours, given, COMMANDS)
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):

@@ -8,3 +8,5 @@ STOPPED = 3
 """A budget or a provider has stopped the run; it can be resumed."""
 INTERRUPTED = 130
 """Ctrl-C, as shells have it, and SIGTERM."""
+NO_READER = 141
+"""The output went to a program that has ended, such as `head`; shells say so of programs that SIGPIPE ends."""

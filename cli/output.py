@@ -40,6 +40,10 @@ class MaskingConsole(Console):
         """A text ready to print."""
         return super().render_str(mask_controls(text), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line that nobody reads any more."""
+        raise BrokenPipeError
+
 
 def make_console() -> Console:
     """Where commands write; texts are shown without markup, and as they are but for control characters."""

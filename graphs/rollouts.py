@@ -287,20 +287,20 @@ async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run workers at the same time until all are done, or until one fails, which ends the others.
 
     Raises:
-        SelfwireError: of the first that failed.
+        SelfwireError, BrokenPipeError: of the first that failed; the latter if nobody reads what is printed.
     """
     try:
         async with asyncio.TaskGroup() as group:
             for worker in workers:
                 group.create_task(worker)
     except BaseExceptionGroup as failed:  # Python 3.11.2 wraps what is raised in an `except*` in a group
-        expected, unexpected = failed.split(SelfwireError)
+        expected, unexpected = failed.split((SelfwireError, BrokenPipeError))
         if expected is None or unexpected is not None:
             raise
         raise _first(expected) from None
 
 
-def _first(failed: BaseExceptionGroup[SelfwireError]) -> SelfwireError:
+def _first(failed: BaseExceptionGroup[Exception]) -> Exception:
     one = failed.exceptions[0]
     return _first(one) if isinstance(one, BaseExceptionGroup) else one
 

@@ -38,6 +38,7 @@ HOOKS = {
     "version_string": "the standard library's servers",
     "log_message": "the standard library's servers",
     "server_bind": "the standard library's servers",
+    "on_broken_pipe": "rich",
     "handle_error": "the standard library's servers",
     "_llm_type": "LangChain's chat models",
     "_identifying_params": "LangChain's chat models",

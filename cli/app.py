@@ -17,9 +17,19 @@ GIVEN = "selfwire.given"
 class LazyCommand(TyperCommand):
     """A command whose module is imported when it is called; its name and one line are known before."""
 
-    def make_context(self, *args: Any, **options: Any) -> Any:
-        """As of the command that it stands for."""
-        return load_command(str(self.name)).make_context(*args, **options)
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **options: Any) -> Any:
+        """As of the command that it stands for; processes for it import while this one does."""
+        if "--workers" in args[:-1] and "ray" not in args:
+            _prepare_workers(args[args.index("--workers") + 1])
+        return load_command(str(self.name)).make_context(info_name, args, *more, **options)
+
+
+def _prepare_workers(number: str) -> None:
+    from selfwire.runs.workers import prepare_workers
+    from selfwire.runtime.executors import WorkerOptions
+
+    if number.isdecimal() and int(number):
+        prepare_workers(WorkerOptions(workers=int(number)))
 
 
 class GuardedGroup(TyperGroup):

@@ -36,6 +36,7 @@ from selfwire.runs.sizes import fit_evaluation
 from selfwire.runs.targets import require_saved
 from selfwire.runs.training import describe_router
 from selfwire.runs.worker_budgets import refuse_unshared_budget
+from selfwire.runs.workers import prepare_workers
 from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.sync import run_sync
@@ -231,7 +232,9 @@ def _choose_workers(request: EvaluationRequest, given: Mapping[str, Any]) -> Wor
     if asked.executor == "ray":
         refuse_unshared_budget(request.budget, asked)
         return asked
-    return asked.replace(workers=choose_worker_count(request, asked.workers))
+    chosen = asked.replace(workers=choose_worker_count(request, asked.workers))
+    prepare_workers(chosen)
+    return chosen
 
 
 def _evolve(run: Evaluation) -> None:

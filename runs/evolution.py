@@ -36,7 +36,6 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
@@ -239,7 +238,7 @@ def resume_evolution(
     home: Path | None = None,
     *,
     limits: Mapping[str, float] | None = None,
-    structured: Structured | None = None,
+    models: Mapping[str, object] | None = None,
     retry_failed: bool = False,
     command: str = "evolve",
     parent: Ledger | None = None,
@@ -250,7 +249,7 @@ def resume_evolution(
     Args:
         parent: the ledger of the run that this one is a part of, which knows its cost so far.
         limits: of the budget, by name, in place of those of the run; kept for the next time.
-        structured: how objects are asked for from now on; kept for the next time. None leaves it as it is.
+        models: fields of `ModelNames` from now on, of those in `CHANGEABLE_NAMES`; kept for the next time.
         retry_failed: whether replies on record that were of no use are asked for again.
         place: where tasks are run.
 
@@ -259,7 +258,7 @@ def resume_evolution(
         JournalError: another command started it, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
-    request = with_changes(load_request(path, EvolveRequest, command), limits, structured)
+    request = with_changes(load_request(path, EvolveRequest, command), limits, models)
     merge_leftover_shards(run, home)
     loaded = load_models_embedder(request.models)
     plan = EvolutionPlan(request, home, *loaded, command=command, parent=parent, place=place)

@@ -5,17 +5,16 @@ worker gets the run's request and a workflow; scopes of calls are the run's, so 
 """
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from selfwire.core.errors import JournalError, SelfwireError, StoppedError
+from selfwire.core.errors import SelfwireError, StoppedError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
@@ -32,10 +31,11 @@ from selfwire.runs.models import load_models_embedder
 from selfwire.runs.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.runs.requests import EvolveRequest, ModelNames
 from selfwire.runs.run_record import load_request
-from selfwire.runs.shards import Shard, refuse_missing_shard
+from selfwire.runs.shards import OpenShards, Shard, cut_tasks, refuse_missing_shard
 from selfwire.runs.worker_budgets import choose_budget_address, refuse_unshared_budget
+from selfwire.runs.workers import open_workers
 from selfwire.runtime.amounts import ResourceAmount
-from selfwire.runtime.executors import WorkerOptions, open_executor
+from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.jobs import Ended, Event, Executor, Job, Report, run_jobs, try_again
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger, enforce_deadline
@@ -81,10 +81,10 @@ class Workers(Place):
         """Hands tasks to workers, and merges what they have left at the end."""
         work = _Work(self, plan, method, journal, ledger)
         try:
-            with open_executor(self.options) as work.executor:
+            with open_workers(self.options) as work.executor:
                 yield work.run
         finally:
-            work.merge_all()
+            work.shards.merge_all()
 
 
 def choose_place(options: WorkerOptions, *, retry_failed: bool = False) -> Place:
@@ -150,19 +150,6 @@ class _Phase(NamedTuple):
     samples: int
 
 
-class _Slice(NamedTuple):
-    """Tasks for a job.
-
-    Attributes:
-        before: cost of what the run had done for them.
-    """
-
-    phase: _Phase
-    shard: Shard
-    tasks: Sequence[Task]
-    before: Usage
-
-
 class _CancelledError(StoppedError):
     """The run was cancelled while workers were busy."""
 
@@ -192,11 +179,7 @@ class _UntilCancelled:
 
 @dataclass
 class _Work:
-    """The jobs of a run.
-
-    Attributes:
-        slices: those that are not merged yet, by the name of their job.
-    """
+    """The jobs of a run."""
 
     place: Workers
     plan: EvolutionPlan
@@ -204,8 +187,11 @@ class _Work:
     journal: Journal
     ledger: Ledger
     executor: Executor = field(init=False)
-    slices: dict[str, _Slice] = field(default_factory=dict)
+    shards: OpenShards = field(init=False)
     numbers: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.shards = OpenShards(self._settle, self.journal)
 
     async def run(
         self,
@@ -229,45 +215,34 @@ class _Work:
         phase = _Phase(workflow, scope, explores, context.samples)
         waiting = deque(await run_in_thread(self._make_jobs, phase, tasks))
         executor = _UntilCancelled(self.executor)
-        ended = run_jobs(waiting, executor, give_back=self._give_back)
+        ended = run_jobs(waiting, executor, give_back=partial(self._give_back, phase))
 
         def wait() -> tuple[Sequence[Task], dict[str, Any]] | None:
             """The tasks of the next slice, and their trajectories; None after the last one."""
             one = next(ended, None)
-            return None if one is None else (self.merge(one.job.name), one.result)
+            return None if one is None else (self.shards.merge(one.job.name), one.result)
 
         try:
             while found := await _wait_in_thread(wait, executor):
                 for task in found[0]:
                     await keep(task, [Trajectory.model_validate(one) for one in found[1][task.id]])
         except SelfwireError:  # all jobs have ended
-            await run_in_thread(self.merge_all)
+            await run_in_thread(self.shards.merge_all)
             raise
 
-    def merge_all(self) -> None:
-        """Merge what jobs have done that did not come to an end."""
-        for name in [*self.slices]:
-            with suppress(JournalError):  # a worker that still ends; whoever resumes merges it
-                self.merge(name)
-
-    def merge(self, name: str) -> Sequence[Task]:
-        """Merge what a job has done into the run; returns the tasks of its slice."""
-        one = self.slices.pop(name)
-        spent = one.shard.merge_into_run(one.before, self.journal)
-        if self.place.budget_address is None:
+    def _settle(self, spent: Usage) -> None:
+        if self.place.budget_address is None:  # else the workers have settled it
             self.ledger.settle(ResourceAmount(), spent)
-        return one.tasks
 
     def _make_jobs(self, phase: _Phase, tasks: Sequence[Task]) -> list[Job]:
-        size = math.ceil(len(tasks) / (SLICES * self.executor.workers))
-        return [self._make_job(phase, tasks[start : start + size]) for start in range(0, len(tasks), size)]
+        return [self._make_job(phase, some) for some in cut_tasks(tasks, SLICES * self.executor.workers)]
 
-    def _give_back(self, job: Job) -> Sequence[Job]:
+    def _give_back(self, phase: _Phase, job: Job) -> Sequence[Job]:
         """The tasks of a worker that has died, each by itself."""
-        one, tasks = self.slices[job.name], self.merge(job.name)
+        tasks = self.shards.merge(job.name)
         if len(tasks) == 1:
             try_again(job)  # refuses it after too many deaths
-        return [self._make_job(one.phase, [task], job.deaths) for task in tasks]
+        return [self._make_job(phase, [task], job.deaths) for task in tasks]
 
     def _make_job(self, phase: _Phase, tasks: Sequence[Task], deaths: int = 0) -> Job:
         workflow, scope, explores, samples = phase
@@ -277,10 +252,9 @@ class _Work:
             plan.request, plan.home, plan.embedder, (), self.method, workflow, command=plan.command, place=self.place
         )
         part.create_journal(shard.own, shard.run).close()
-        name = f"{scope.phase}/{number}"
-        self.slices[name] = _Slice(phase, shard, tasks, shard.copy_from_run(ids))
+        self.shards.add(shard, tasks)
         job = Job.of(
-            name,
+            shard.job,
             roll_out,
             home=plan.home,
             path=shard.own.resolve(),

@@ -1,17 +1,19 @@
 """Some tasks of a run, in a journal of their own, which is merged into the run's when they are done."""
 
+import math
 import shutil
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from platform import node
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.task import Task
 from selfwire.core.usage import Usage
 from selfwire.runs.folders import JOURNAL, PARTS, get_runs_folder
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journal_file import copy_rows, read_header
+from selfwire.runtime.journal_file import copy_rows, read_header, read_spend
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.structured_counts import INVALID_NOTE
 from selfwire.runtime.structured_modes import MODE_NOTE
@@ -33,6 +35,11 @@ class Shard:
     name: str
     number: int
     home: Path | None
+
+    @property
+    def job(self) -> str:
+        """The name of the job that works on it."""
+        return f"{self.name}/{self.number}"
 
     @property
     def whole(self) -> Path:
@@ -61,7 +68,7 @@ class Shard:
             Their cost.
         """
         copy_rows(self.whole, self.own, runs=self.scopes, tasks=tasks, notes=[MODE_NOTE])
-        return self._compute_spend()
+        return read_spend(self.own)
 
     def merge_into_run(self, before: Usage | None = None, journal: Journal | None = None) -> Usage:
         """Copy the shard's rows into the run's journal, and remove the shard.
@@ -78,7 +85,7 @@ class Shard:
         """
         lease = Lease(self.own, patience=PATIENCE)
         try:
-            spent = self._compute_spend().subtract(before or Usage())
+            spent = read_spend(self.own).subtract(before or Usage())
             copy_rows(self.own, self.whole, runs=self.scopes, notes=self.notes, bodies=True)
             if journal:
                 journal.take_in(self.own, spent)
@@ -87,9 +94,44 @@ class Shard:
             lease.release()
         return spent
 
-    def _compute_spend(self) -> Usage:
-        with closing(Journal.open_read_only(self.own)) as journal:
-            return journal.spend()
+
+@dataclass
+class OpenShards:
+    """Shards that jobs are at work on, by the name of the job.
+
+    Args:
+        settle: gets the cost of each shard that is merged.
+        journal: the run's, if it is open and has to know the calls at once.
+    """
+
+    settle: Callable[[Usage], None]
+    journal: Journal | None = None
+    _open: dict[str, tuple[Shard, Sequence[Task], Usage]] = field(default_factory=dict)
+
+    def __contains__(self, job: str) -> bool:
+        return job in self._open
+
+    def add(self, shard: Shard, tasks: Sequence[Task]) -> None:
+        """Add a shard, with the calls that the run has made for its tasks."""
+        self._open[shard.job] = shard, tasks, shard.copy_from_run([task.id for task in tasks])
+
+    def merge(self, job: str) -> Sequence[Task]:
+        """Merge a shard into the run; returns its tasks."""
+        shard, tasks, before = self._open.pop(job)
+        self.settle(shard.merge_into_run(before, self.journal))
+        return tasks
+
+    def merge_all(self) -> None:
+        """Merge what jobs have done that did not come to an end."""
+        for job in [*self._open]:
+            with suppress(JournalError):  # a worker that still ends; whoever resumes merges it
+                self.merge(job)
+
+
+def cut_tasks(tasks: Sequence[Task], parts: float) -> list[Sequence[Task]]:
+    """Cut tasks into as many parts, or fewer where they are few."""
+    size = max(1, math.ceil(len(tasks) / parts))
+    return [tasks[start : start + size] for start in range(0, len(tasks), size)]
 
 
 def refuse_missing_shard(path: Path) -> None:

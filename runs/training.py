@@ -22,7 +22,6 @@ from selfwire.runs.evolution import HERE, EvolutionRun, Place, resume_evolution,
 from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import make_run_name, note_status, track_status
 from selfwire.runs.requests import EvolveRequest
-from selfwire.runtime.structured_modes import Structured
 
 UNTRAINED = "the router is untrained: its weights are random, and so are its choices"
 STATE = "router.safetensors"
@@ -147,13 +146,13 @@ def resume_training(
     home: Path | None = None,
     *,
     limits: Mapping[str, float] | None = None,
-    structured: Structured | None = None,
+    models: Mapping[str, object] | None = None,
     retry_failed: bool = False,
     place: Place = HERE,
 ) -> Iterator[OpenTraining]:
     """A training that stopped; arguments and errors as for `evolution.resume_evolution`."""
     with resume_evolution(
-        run, home, limits=limits, structured=structured, retry_failed=retry_failed, command="train", place=place
+        run, home, limits=limits, models=models, retry_failed=retry_failed, command="train", place=place
     ) as opened:
         yield _open_training(opened, home)
 

@@ -1,13 +1,15 @@
 """Worker processes of this machine, which end with their parent."""
 
+import atexit
 import json
 import multiprocessing
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -20,34 +22,44 @@ END = 5.0
 """Seconds until a process that was asked to end is killed."""
 
 
+HAS_FORK_SERVER = sys.platform == "linux"
+"""Whether processes are forked from one that has imported what they need; elsewhere each imports it."""
+
+
 class _Worker(NamedTuple):
-    process: Any  # of the context "spawn", whose class typeshed has for each system alone
+    process: Any  # of a context whose class typeshed has for each system alone
     pipe: "Connection[Any, Any]"
 
 
 class ProcessExecutor:
-    """Fresh processes, as forks would inherit threads; one that has died is replaced.
+    """Processes that share nothing with this one; one that has died is replaced.
 
     They end with this process, however that ends, and at once where an error leaves the block.
+
+    Args:
+        modules: imported before workers need them, on Linux once for all of them. That process stays until this one
+            ends, so that the next executor starts at once.
     """
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    def __init__(self, workers: int, modules: Sequence[str] = ()) -> None:
+        self.workers, self.modules = workers, modules
         self._idle: list[_Worker] = []
         self._busy: dict[Connection[Any, Any], tuple[_Worker, Job]] = {}
 
     def __enter__(self) -> Self:
+        import_for_workers(self.modules)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        everyone = [*self._idle, *(worker for worker, _ in self._busy.values())]
-        for worker in everyone:
+        busy = [worker for worker, _ in self._busy.values()]
+        for worker in (*self._idle, *busy):
             worker.pipe.close()  # which ends an idle one
+        for worker in busy:
             if error is not None:
                 worker.process.terminate()
-        for worker in everyone:
+        for worker in (*self._idle, *busy):
             worker.process.join(END)
             worker.process.kill()
             worker.process.join()
@@ -79,10 +91,22 @@ class ProcessExecutor:
         return read_end(job, text)
 
 
+def import_for_workers(modules: Sequence[str]) -> None:
+    """Begin to import modules in the process that workers are forked from; returns at once."""
+    if HAS_FORK_SERVER:
+        forkserver.set_forkserver_preload([*modules])
+        resource_tracker.ensure_running()  # which lets signals through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as Ctrl-C is this process's alone
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_worker() -> _Worker:
-    context = multiprocessing.get_context("spawn")
+    context: Any = multiprocessing.get_context("forkserver" if HAS_FORK_SERVER else "spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=serve_jobs, args=(theirs,))
+    process = context.Process(target=serve_jobs, args=(theirs, dict(os.environ)))
     process.start()
     theirs.close()
     return _Worker(process, ours)
@@ -92,8 +116,14 @@ ENDED = 128 + signal.SIGTERM
 """Exit code of a process that was asked to end."""
 
 
-def serve_jobs(pipe: "Connection[Any, Any]") -> None:
-    """Run jobs one after another until the parent closes its end of the pipe or ends; Ctrl-C is the parent's."""
+def serve_jobs(pipe: "Connection[Any, Any]", environment: Mapping[str, str]) -> None:
+    """Run jobs one after another until the parent closes its end of the pipe or ends; Ctrl-C is the parent's.
+
+    Args:
+        environment: the parent's.
+    """
+    os.environ.clear()  # of the time when the first worker was started
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))  # so that what it holds of the system is given back
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -101,9 +131,13 @@ def serve_jobs(pipe: "Connection[Any, Any]") -> None:
     def report(event: Event) -> None:
         pipe.send((False, json.dumps(event)))
 
-    with suppress(EOFError, OSError):
-        while True:
-            pipe.send((True, run_job(pipe.recv(), report)))
+    try:
+        with suppress(EOFError, OSError):
+            while True:
+                pipe.send((True, run_job(pipe.recv(), report)))
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        atexit._run_exitfuncs()  # which no fork runs by itself: they remove folders, and end the processes of tools
 
 
 def _end_with_parent() -> None:

@@ -1,5 +1,6 @@
 """Where jobs run: in this process, in processes of this machine, or on a Ray cluster."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
@@ -31,8 +32,11 @@ class WorkerOptions(FrozenModel):
         return self.replace(workers=workers) if self.workers is None and self.executor == "process" else self
 
 
-def open_executor(options: WorkerOptions) -> AbstractContextManager[Executor]:
+def open_executor(options: WorkerOptions, modules: Sequence[str] = ()) -> AbstractContextManager[Executor]:
     """Workers, until the block ends.
+
+    Args:
+        modules: imported before a job needs them.
 
     Raises:
         ConfigError: the cluster cannot be reached.
@@ -40,5 +44,5 @@ def open_executor(options: WorkerOptions) -> AbstractContextManager[Executor]:
     if options.is_local:
         return nullcontext(LocalExecutor())
     if options.executor == "process":
-        return ProcessExecutor(options.workers or 1)
-    return RayExecutor(options.ray_address, options.workers)
+        return ProcessExecutor(options.workers or 1, modules)
+    return RayExecutor(options.ray_address, options.workers, modules)

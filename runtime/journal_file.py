@@ -6,10 +6,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
 from selfwire.core.errors import JournalError
+from selfwire.core.usage import Usage
 from selfwire.runtime.drafts import make_draft, place_draft
 
 APPLICATION_ID = 0x73776A6C  # "swjl"
@@ -35,6 +37,9 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
 COMMIT;
 """
+SUMS = "SELECT TOTAL(calls), TOTAL(input_tokens), TOTAL(output_tokens), TOTAL(seconds) FROM calls"
+PRICES = "SELECT dollars FROM calls WHERE calls IS NOT NULL AND dollars IS NOT 0"
+"""Of calls that were billed; their sum is exact in Python only."""
 
 
 def create_journal(path: Path, facts: Mapping[str, str], fill: Callable[[Path], None]) -> None:
@@ -155,6 +160,15 @@ def _explain_unreadable(path: Path) -> Iterator[None]:
 
 def _make_corrupt_error(path: Path, state: str) -> JournalError:
     return JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")
+
+
+def read_spend(path: Path) -> Usage:
+    """The cost of all calls; the file is not checked as a whole, as by `copy_rows`. Raises JournalError."""
+    with _explain_unreadable(path), closing(open_checked(path)) as connection:
+        calls, sent, received, seconds = connection.execute(SUMS).fetchone()
+        prices = [price for (price,) in connection.execute(PRICES)]
+    dollars = None if None in prices else float(sum(map(Fraction, prices)))
+    return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
 
 def copy_rows(

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
@@ -20,12 +21,13 @@ class RayExecutor:
     Args:
         address: of the cluster, as `ray.init` takes it.
         workers: most tasks at once; None for the CPUs of the cluster.
+        modules: imported by processes of the cluster before a job needs them.
 
     Raises:
         ConfigError: Ray is not installed, or no cluster answers there.
     """
 
-    def __init__(self, address: str, workers: int | None = None) -> None:
+    def __init__(self, address: str, workers: int | None = None, modules: Sequence[str] = ()) -> None:
         refuse_missing("ray", "a cluster")
         ray: Any = import_module("ray")
         try:
@@ -39,8 +41,12 @@ class RayExecutor:
         self._run = ray.remote(num_cpus=1, max_retries=0)(run_on_node)
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._running: dict[Any, Job] = {}
+        self.modules = modules
 
     def __enter__(self) -> Self:
+        load = self._ray.remote(num_cpus=1, max_retries=0)(import_on_node)
+        for _ in range(self.workers):
+            load.remote(self.modules)
         return self
 
     def __exit__(
@@ -69,6 +75,13 @@ class RayExecutor:
             return Ended(job, fault=fault)
         except self._ray.exceptions.RayError:
             return Ended(job, died=True)
+
+
+def import_on_node(modules: Sequence[str]) -> None:
+    """Import what jobs need; a job says what is missing."""
+    with suppress(ImportError):
+        for name in modules:
+            import_module(name)
 
 
 def run_on_node(text: str) -> str:

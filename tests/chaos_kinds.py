@@ -20,8 +20,16 @@ Result = dict[str, Any]
 """What must be equal, by name."""
 ERRANDS = "errands.jsonl"
 TINY_TRAINING = ("--updates", "2", "--batch", "4", "--train", "4", "--test", "2", "--set", "stages=1")
-SMALL_EVALUATION = ("--benchmark", "archive", "--concurrency", "2", "--budget-calls", "9999")
+SHARED = ("--concurrency", "2", "--budget-calls", "9999")
+SMALL_EVALUATION = ("--benchmark", "archive", *SHARED)
 TINY_EVOLUTION = ("--iterations", "1", "--batch", "2", "--gate-tasks", "2", "--train", "4", "--gate-size", "4")
+SHARED_EVOLUTION = (
+    "--iterations", "1", "--batch", "8", "--gate-tasks", "6", "--train", "12", "--gate-size", "8", "--test", "6",
+)  # fmt: skip
+SHARED_TRAINING = (
+    "--updates", "2", "--batch", "8", "--train", "4", "--test", "4", "--set", "stages=1", "--set", "samples=2",
+)  # fmt: skip
+TRAINING = ("train", "evomas", "--benchmark", "archive", "--name", kills.NAME)
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,11 @@ class Kind:
 
 def read_evolution(home: Path, printed: str) -> Result:
     """What an evolution or a training leaves behind."""
-    return asyncio.run(kills.result(home))._asdict()
+    folder = home / "runs" / kills.run_of(home)
+    with closing(Journal.open_read_only(folder / JOURNAL)) as journal:
+        calls, trajectories = Counter(read_places(journal)), asyncio.run(kills.trajectories(journal))
+    found = asyncio.run(kills.result(home))._asdict()
+    return {**found, "calls": calls, "trajectories": trajectories, "leftover": list_leftover(folder)}
 
 
 def read_evaluation(home: Path, printed: str) -> Result:
@@ -68,10 +80,14 @@ def read_evaluation(home: Path, printed: str) -> Result:
     header, rows = read_results(folder / RESULTS)
     assert header.complete
     assert len({(row.target, row.task) for row in rows}) == len(rows)
-    leftover = sorted(one.name for one in (*folder.glob(f"{PARTS}/*"), *folder.glob("budget*")))
     calls = Counter(place for journal in journals(home) for place in read_places(journal))
     plain = [row.replace(seconds=0, trajectory="") for row in rows]
-    return {"rows": plain, "spend": read_spend(home), "calls": calls, "leftover": leftover}
+    return {"rows": plain, "spend": read_spend(home), "calls": calls, "leftover": list_leftover(folder)}
+
+
+def list_leftover(folder: Path) -> list[str]:
+    """What workers have left in the folder of a run, which is nothing if all went well."""
+    return sorted(one.name for one in (*folder.glob(f"{PARTS}/*"), *folder.glob("budget*")))
 
 
 def read_places(journal: Journal) -> list[tuple[str, ...]]:
@@ -111,13 +127,23 @@ def count_open_calls(home: Path) -> int:
 
 def make_evolution(method: str) -> Kind:
     """An evolution of a method."""
-    arguments = ("evolve", method, "--benchmark", "archive", "--name", kills.NAME, *TINY_EVOLUTION, "--test", "2")
-    return Kind(f"evolve {method}", arguments, read_evolution)
+    return Kind(f"evolve {method}", (*name_evolution(method), *TINY_EVOLUTION, "--test", "2"), read_evolution)
+
+
+def make_evolution_on_processes(method: str) -> Kind:
+    """An evolution of a method with several tasks per phase; a single one would go to no worker."""
+    arguments = (*name_evolution(method), *SHARED_EVOLUTION, *SHARED)
+    return Kind(f"evolve {method} on processes", arguments, read_evolution, weight=1, machines="file")
+
+
+def name_evolution(method: str) -> tuple[str, ...]:
+    """Arguments that evolve a method."""
+    return ("evolve", method, "--benchmark", "archive", "--name", kills.NAME)
 
 
 KINDS = (
     *(make_evolution(method) for method in ("hiva", "hera", "dytopo", "tacomas", "evomas")),
-    Kind("train", ("train", "evomas", "--benchmark", "archive", "--name", kills.NAME, *TINY_TRAINING), read_evolution),
+    Kind("train", (*TRAINING, *TINY_TRAINING), read_evolution),
     Kind("eval", ("eval", "hiva", "--benchmark", "archive", "--tasks", "6"), read_evaluation),
     Kind(
         "compare",
@@ -147,6 +173,8 @@ KINDS = (
         weight=2,
         machines="server",
     ),
+    *(make_evolution_on_processes(method) for method in ("hiva", "hera")),
+    Kind("train on processes", (*TRAINING, *SHARED_TRAINING, *SHARED), read_evolution, weight=1, machines="file"),
     Kind(
         "compare on Ray",
         ("compare", "hiva", "self-refine", *SMALL_EVALUATION, "--tasks", "8", "--evolve", "none"),

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import os
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ SMALL = (
     "--iterations", "3", "--batch", "6", "--gate-tasks", "6", "--train", "18", "--gate-size", "18", "--test", "10",
 )  # fmt: skip
 TINY = ("--iterations", "1", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "4")
+SECONDS = re.compile(r'"seconds":[\d.e-]+,?')
 METHOD = ("hiva",)
 """What is killed where nothing else is said: the method, and maybe fields."""
 
@@ -128,6 +130,16 @@ async def questions(home: Path, note: str) -> dict[str, str]:
         return {task: done.question.input for task, done in (await _trajectories(journal, note)).items()}
     finally:
         journal.close()
+
+
+async def trajectories(journal: Journal) -> dict[str, str]:
+    """All trajectories by place, without times."""
+    found = dict[str, str]()
+    for note in await journal.note_names("trajectories"):
+        done = await _trajectories(journal, note)
+        plain = to_canonical_json({task: one.model_dump(mode="json") for task, one in done.items()})
+        found[note] = SECONDS.sub("", plain)
+    return found
 
 
 async def _trajectories(journal: Journal, note: str) -> dict[str, Trajectory]:

@@ -16,8 +16,8 @@ from selfwire.runtime.shared_ledger import SERVER
 from tests.ray_cluster import ray_cluster
 from tests.runtime import postgres
 
-SPAWNED = "spawn_main"
-"""In the command line of a worker process."""
+FORK_SERVER = "multiprocessing.forkserver"
+"""In the command line of the process that workers are forked from."""
 NODES = (1, 1, 2)
 """Processors of the nodes of a Ray cluster."""
 GRACE = 60.0
@@ -57,11 +57,16 @@ def find_workers(home: Path, driver: int) -> dict[int, list[Path]]:
 
 def find_children(pid: int) -> list[int]:
     """Worker processes that a process has started and that still run."""
+    servers = [one for one in _list_children(pid) if FORK_SERVER in read_command(one)]
+    return [one for server in servers for one in _list_children(server)]
+
+
+def _list_children(pid: int) -> list[int]:
     found = list[int]()
     with suppress(OSError):
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
             found += [int(one) for one in path.read_text().split()]
-    return [one for one in found if SPAWNED in read_command(one)]
+    return found
 
 
 def read_command(pid: int) -> str:

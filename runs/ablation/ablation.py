@@ -15,7 +15,8 @@ from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.record import Record, RecordedStudy, skip_record
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
-from selfwire.runtime.executors import WorkerOptions, open_executor
+from selfwire.runs.workers import open_workers
+from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.jobs import Job, Report, run_jobs
 
 
@@ -115,7 +116,7 @@ def _run(
             later.remove(one)
         return [_make_job(study, key, *one, rows) for one in ready]
 
-    with open_executor(workers) as executor:
+    with open_workers(workers) as executor:
         waiting = deque(take_ready())
         for ended in run_jobs(waiting, executor):
             keep(_get_schema(study).model_validate(ended.result))

@@ -36,7 +36,6 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import JournalledTools
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.shared_ledger import open_ledger
-from selfwire.runtime.structured_modes import Structured
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 
@@ -156,14 +155,14 @@ def resume_evaluation(
     home: Path | None = None,
     *,
     limits: Mapping[str, float] | None = None,
-    structured: Structured | None = None,
+    models: Mapping[str, object] | None = None,
     retry_failed: bool = False,
 ) -> AbstractContextManager[Evaluation]:
     """A run that stopped early, with everything that it has paid for; it repeats tasks that ended as errors.
 
     Args:
         limits: of the budget, by name, in place of those of the run; kept for the next time.
-        structured: how objects are asked for from now on; kept for the next time. None leaves it as it is.
+        models: fields of `ModelNames` from now on, of those in `CHANGEABLE_NAMES`; kept for the next time.
         retry_failed: whether replies on record that were of no use are asked for again.
 
     Raises:
@@ -171,7 +170,7 @@ def resume_evaluation(
         JournalError: it is not an evaluation, another process holds it, or config, code or corpus have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
-    plan = replace(_load_plan(path, home, limits, structured), retry_failed=retry_failed)
+    plan = replace(_load_plan(path, home, limits, models), retry_failed=retry_failed)
     merge_leftover_shards(run, home, SystemShard)  # another command's run has been refused by now
     return plan.resume(path, retry_failed=retry_failed)
 
@@ -186,9 +185,12 @@ def load_plan(run: str, home: Path | None) -> EvaluationPlan:
 
 
 def _load_plan(
-    path: Path, home: Path | None, limits: Mapping[str, float] | None = None, structured: Structured | None = None
+    path: Path,
+    home: Path | None,
+    limits: Mapping[str, float] | None = None,
+    models: Mapping[str, object] | None = None,
 ) -> EvaluationPlan:
-    return make_plan(with_changes(load_request(path, EvaluationRequest), limits, structured), path, home)
+    return make_plan(with_changes(load_request(path, EvaluationRequest), limits, models), path, home)
 
 
 def make_plan(

@@ -19,6 +19,7 @@ from selfwire.runs.evaluation.systems import LoadedWorkflow
 from selfwire.runs.folders import JOURNAL, SUMMARY, get_runs_folder
 from selfwire.runs.models import find_price_file
 from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runs.run_record import CHANGEABLE_NAMES
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
@@ -121,10 +122,10 @@ class Evolution:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
         limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
-        structured = self.evolve_request.models.structured
+        models = self.evolve_request.models.model_dump(include=CHANGEABLE_NAMES)
         with (
             evolution.resume_evolution(
-                RUN, self.home, limits=limits, structured=structured, retry_failed=retry_failed, parent=parent
+                RUN, self.home, limits=limits, models=models, retry_failed=retry_failed, parent=parent
             )
             if self.path.exists()
             else evolution.start_evolution(

@@ -7,7 +7,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from selfwire.core.task import Task
-from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.runs.evaluation.contamination import ContaminatedTasks
 from selfwire.runs.evaluation.lifecycle import RESULTS, SLICE, EvaluationPlan, load_request_tasks, make_plan
@@ -23,8 +22,8 @@ from selfwire.runtime.sync import run_sync
 
 def create_shard(
     whole: EvaluationPlan, shard: SystemShard, workflow: LoadedWorkflow, tasks: Sequence[Task], *, with_rule: bool
-) -> Usage:
-    """Make the journal of a shard, with what the run has done for its tasks already; returns the cost of that.
+) -> None:
+    """Make the journal of a shard.
 
     Args:
         whole: the run.
@@ -33,17 +32,15 @@ def create_shard(
     Raises:
         JournalError: it cannot be made.
     """
-    ids = [task.id for task in tasks]
     plan = replace(
         whole,
         request=whole.request.alone(shard.name),
         workflows={shard.name: workflow},
         tasks=tuple(tasks),
         out=shard.own.with_name(RESULTS),
-        part=Slice(whole=whole.request, tasks=tuple(ids), with_rule=with_rule),
+        part=Slice(whole=whole.request, tasks=tuple(task.id for task in tasks), with_rule=with_rule),
     )
     plan.create_journal(shard.own, shard.run).close()
-    return shard.copy_from_run(ids)
 
 
 @contextmanager

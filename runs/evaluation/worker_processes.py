@@ -3,17 +3,16 @@
 The rows are the same however many workers there are and wherever they run, and a run can be resumed with others.
 """
 
-import math
 import os
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import JournalError, WorkerError
+from selfwire.core.errors import WorkerError
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.table import SystemSummary
@@ -28,9 +27,11 @@ from selfwire.runs.evaluation.slices import create_shard
 from selfwire.runs.evaluation.worker_jobs import evolve_system, measure_slice
 from selfwire.runs.folders import get_runs_folder
 from selfwire.runs.lifecycle import note_status, to_stop_status
+from selfwire.runs.shards import OpenShards, cut_tasks
 from selfwire.runs.worker_budgets import choose_budget_address
+from selfwire.runs.workers import open_workers
 from selfwire.runtime.amounts import ResourceAmount
-from selfwire.runtime.executors import WorkerOptions, open_executor
+from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.jobs import DEATHS, Ended, Job, run_jobs, try_again
 from selfwire.runtime.shared_ledger import share_ledger
 from selfwire.runtime.sync import run_sync
@@ -72,13 +73,13 @@ def run_on_workers(
     work = _Work(run, home, load_plan(run.run, home), on_event, address)
     run_sync(note_status(run, "running"))
     try:
-        with _share_budget(run, work.budget_address), open_executor(options) as executor:
+        with _share_budget(run, work.budget_address), open_workers(options) as executor:
             work.begin(executor.workers)
             for ended in run_jobs(work.waiting, executor, work.show, work.give_back):
                 work.end(ended)
         run_sync(run.measure_rule())
     except BaseException as error:
-        work.merge_all()
+        work.shards.merge_all()
         run_sync(note_status(run, to_stop_status(error)))
         raise
     return run_sync(run.finish())
@@ -92,23 +93,13 @@ def _share_budget(run: Evaluation, address: str | None) -> AbstractContextManage
 
 
 @dataclass
-class _Slice:
-    """Tasks of a system that a job measures.
+class _Work:
+    """The jobs of an evaluation, and what is known of them.
 
     Attributes:
-        before: cost of what the run had done for them.
-        done: number of those that have a row.
+        done: number of tasks that have a row, by system and by job at work.
+        made: number of shards by system.
     """
-
-    shard: SystemShard
-    tasks: Sequence[Task]
-    before: Usage
-    done: int = 0
-
-
-@dataclass
-class _Work:
-    """The jobs of an evaluation, and what is known of them."""
 
     run: Evaluation
     home: Path | None
@@ -116,10 +107,14 @@ class _Work:
     on_event: Callable[[Event], None]
     budget_address: str | None
     waiting: deque[Job] = field(default_factory=deque)
-    slices: dict[str, _Slice] = field(default_factory=dict)
+    shards: OpenShards = field(init=False)
+    done: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     made: Counter[str] = field(default_factory=Counter)
     counts: dict[str, SystemSummary] = field(default_factory=dict)
     workers: int = 1
+
+    def __post_init__(self) -> None:
+        self.shards = OpenShards(self._settle)
 
     def begin(self, workers: int) -> None:
         """The first jobs: evolutions, those with most calls first, then slices of systems that do not evolve."""
@@ -140,10 +135,10 @@ class _Work:
     def end(self, ended: Ended) -> None:
         """Take what a job has done into the run."""
         name = ended.job.arguments["name"]
-        if ended.job.name in self.slices:
-            self._merge(ended.job.name)
+        if ended.job.name in self.shards:
+            self._merge(ended.job)
             return
-        self.run.ledger.settle(ResourceAmount(), Usage.model_validate(ended.result))
+        self._settle(Usage.model_validate(ended.result))
         evolution = next(one for one in self.run.evolutions if one.entry.name == name)
         self.run.workflows[name] = evolution.result(self.run.run)
         run_sync(note_workflows(self.run.journal, self.run.workflows))
@@ -151,31 +146,24 @@ class _Work:
 
     def give_back(self, job: Job) -> Sequence[Job]:
         """The tasks of a worker that has died, each by itself, but for one that has killed too many."""
-        one = self.slices.get(job.name)
-        if one is None:
+        if job.name not in self.shards:
             return try_again(job)
-        self._merge(job.name)
-        left = [task for task in one.tasks if task.id not in self.counts[one.shard.name].scores]
+        name = job.arguments["name"]
+        left = [task for task in self._merge(job) if task.id not in self.counts[name].scores]
         if len(left) == 1 and job.deaths >= DEATHS:
             why = WorkerError(f"{job.deaths} workers in a row have died at this task, so it is not tried again")
-            run_sync(self.run.note_error(one.shard.name, left[0], why))
-            run_sync(self._count(one.shard.name, left, errors=True))
+            run_sync(self.run.note_error(name, left[0], why))
+            run_sync(self._count(name, left, errors=True))
             return []
-        return [self._make_slice(one.shard.name, [task], deaths=job.deaths) for task in left]
+        return [self._make_slice(name, [task], deaths=job.deaths) for task in left]
 
     def show(self, event: Event) -> None:
         """Show an event of a job, with what is known of the whole system."""
         if "iterations" in event:
             self.on_event(event)
             return
-        self.slices[event["job"]].done = event["done"]
+        self.done[event["target"]][event["job"]] = event["done"]
         self._tell(event["target"])
-
-    def merge_all(self) -> None:
-        """Merge what the workers of a run have left that stopped."""
-        for name in [*self.slices]:
-            with suppress(JournalError):  # a worker that still ends; whoever resumes merges it
-                self._merge(name)
 
     def _make_evolution(self, one: Evolution) -> Job:
         left = compute_left(self.run.request.budget, self.run.ledger.spent, one.spent)
@@ -191,26 +179,27 @@ class _Work:
     def _add_slices(self, name: str) -> None:
         """Jobs for all tasks of a system without a score; several per worker, so that all end together."""
         left = [task for task in self.run.tasks if task.id not in self.counts[name].scores]
-        systems = len(self.run.request.entries)
-        size = max(1, math.ceil(len(left) * systems / (SLICES * self.workers)))
-        for start in range(0, len(left), size):
-            self.waiting.append(self._make_slice(name, left[start : start + size]))
+        for tasks in cut_tasks(left, SLICES * self.workers / len(self.run.request.entries)):
+            self.waiting.append(self._make_slice(name, tasks))
 
     def _make_slice(self, name: str, tasks: Sequence[Task], deaths: int = 0) -> Job:
         run, number = self.run, self.made[name]
         self.made[name] += 1
         shard, with_rule = SystemShard(run.run, name, number, self.home), name == run.request.entries[0].name
-        before = create_shard(self.plan, shard, run.workflows[name], tasks, with_rule=with_rule)
-        job = f"{name}/{number}"
-        self.slices[job] = _Slice(shard, tasks, before)
-        given = {"job": job, "name": name, "path": shard.own.resolve(), "dataset": run.dataset}
-        return replace(Job.of(job, measure_slice, **given, **self._settings), deaths=deaths)
+        create_shard(self.plan, shard, run.workflows[name], tasks, with_rule=with_rule)
+        self.shards.add(shard, tasks)
+        given = {"job": shard.job, "name": name, "path": shard.own.resolve(), "dataset": run.dataset}
+        return replace(Job.of(shard.job, measure_slice, **given, **self._settings), deaths=deaths)
 
-    def _merge(self, job: str) -> None:
-        one = self.slices.pop(job)
-        self.run.ledger.settle(ResourceAmount(), one.shard.merge_into_run(one.before))
-        run_sync(self._count(one.shard.name, one.tasks, errors=True))
-        self._tell(one.shard.name)
+    def _settle(self, spent: Usage) -> None:
+        self.run.ledger.settle(ResourceAmount(), spent)
+
+    def _merge(self, job: Job) -> Sequence[Task]:
+        name, tasks = job.arguments["name"], self.shards.merge(job.name)
+        del self.done[name][job.name]
+        run_sync(self._count(name, tasks, errors=True))
+        self._tell(name)
+        return tasks
 
     async def _count(self, name: str, tasks: Sequence[Task], *, errors: bool) -> None:
         """Count the rows that there are of some tasks; those that ended as errors only if asked to."""
@@ -220,7 +209,7 @@ class _Work:
 
     def _tell(self, name: str) -> None:
         count, names = self.counts[name], [entry.name for entry in self.run.request.entries]
-        done = count.tasks + sum(one.done for one in self.slices.values() if one.shard.name == name)
+        done = count.tasks + self.done[name].total()
         self.on_event(
             {
                 "target": name, "number": names.index(name) + 1, "targets": len(names),

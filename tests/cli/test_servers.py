@@ -1,6 +1,7 @@
 """Commands against servers that take no JSON schema as response format."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typer.testing import Result
 
 from selfwire.cli.exit_codes import FAILED, WRONG
 from selfwire.runtime import structured_modes
+from selfwire.runtime.journal import Journal
 from selfwire.runtime.models import make_chat_model
+from selfwire.runtime.sync import run_sync
 from tests.commands import call
 from tests.wire.server import Fault, WireServer, served
 
@@ -69,7 +72,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_run_is_resumed_with_another_mode(tmp_path: Path, server: WireServer, command: tuple[str, ...]) -> None:
+def test_a_run_is_resumed_with_other_settings(tmp_path: Path, server: WireServer, command: tuple[str, ...]) -> None:
     ask(tmp_path, server, *command, "--structured", "native", code=None)  # not all of them get through
     run = next((tmp_path / "runs").iterdir()).name
 
@@ -77,9 +80,12 @@ def test_a_run_is_resumed_with_another_mode(tmp_path: Path, server: WireServer, 
     assert "'native', 'tool', 'json' or 'prompt'" in resume("--structured", "function", code=WRONG).stderr
     before = len(server.asked)
     ends = FAILED if command[0] == "eval" else 0  # what the server says is of no use to a single task
-    resume("--structured", "prompt", code=ends)
+    resume("--structured", "prompt", "--tokens-per-minute", "900000", code=ends)
     assert len(server.asked) > before
     assert not any("response_format" in asked.body for asked in server.asked[before:])
     before = len(server.asked)
     resume(code=ends)
     assert len(server.asked) == before
+    with closing(Journal.open_read_only(tmp_path / "runs" / run / "journal.sqlite")) as journal:
+        models = run_sync(journal.get_note("request"))["models"]
+    assert (models["structured"], models["tokens_per_minute"]) == ("prompt", 900_000)

@@ -1,5 +1,6 @@
 """Worker processes end with their parent, however that ends, and give back the jobs at which they die."""
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -7,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from selfwire.core.errors import OutageError, ToolSourceError, WorkerError
-from selfwire.runtime.child_processes import ProcessExecutor
+from selfwire.runtime.child_processes import HAS_FORK_SERVER, ProcessExecutor
 from selfwire.runtime.executors import WorkerOptions, open_executor
 from selfwire.runtime.jobs import DEATHS, Event, Job, LocalExecutor, Report, run_jobs
 
@@ -151,6 +153,57 @@ def test_a_job_is_done_again_whose_worker_dies_and_not_for_ever(tmp_path: Path) 
 def test_errors_travel_as_text(kind: str, schema: type[Exception], told: str) -> None:
     with open_executor(WorkerOptions()) as executor, pytest.raises(schema, match=f"(?s){told}"):
         list(run_jobs(deque([Job.of("it", fail, kind=kind), Job.of("later", fail, kind="never started")]), executor))
+
+
+def note_the_end(report: Report, path: str) -> None:
+    atexit.register(Path(path).touch)
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_what_a_worker_would_do_at_its_exit_is_done(tmp_path: Path, error: type[BaseException] | None) -> None:
+    with suppress(KeyboardInterrupt), ProcessExecutor(1) as executor:
+        list(run_jobs(deque([Job.of("it", note_the_end, path=tmp_path / "ended")]), executor))
+        if error:
+            raise error
+    assert (tmp_path / "ended").exists()
+
+
+def read_environment(report: Report, name: str) -> Any:
+    return os.environ.get(name)
+
+
+def test_workers_have_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read() -> Any:
+        with ProcessExecutor(1) as executor:
+            [ended] = run_jobs(deque([Job.of("it", read_environment, name="SELFWIRE_OF_NOW")]), executor)
+        return ended.result
+
+    assert read() is None
+    monkeypatch.setenv("SELFWIRE_OF_NOW", "yes")
+    assert read() == "yes"
+
+
+def read_parent(report: Report) -> Any:
+    return os.getppid()
+
+
+@pytest.mark.skipif(not HAS_FORK_SERVER, reason="each worker is a process of its own")
+def test_ctrl_c_does_not_reach_the_process_that_imports() -> None:
+    with ProcessExecutor(1) as executor:
+        [ended] = run_jobs(deque([Job.of("it", read_parent)]), executor)
+    status = dict(line.split(":\t") for line in Path(f"/proc/{ended.result}/status").read_text().splitlines())
+    assert int(status["SigBlk"], 16) & 1 << (signal.SIGINT - 1)
+
+
+@pytest.mark.skipif(not HAS_FORK_SERVER, reason="each worker is a process of its own")
+def test_workers_outlive_the_process_that_they_are_forked_from_and_others_start_anew() -> None:
+    with ProcessExecutor(1) as executor:
+        [ended] = run_jobs(deque([Job.of("it", read_parent)]), executor)
+        os.kill(ended.result, signal.SIGKILL)
+        wait_until_gone(ended.result)
+        assert [one.result for one in run_jobs(deque([Job.of("sum", add, numbers=[1, 2])]), executor)] == [3]
+    with ProcessExecutor(1) as executor:
+        assert [one.result for one in run_jobs(deque([Job.of("sum", add, numbers=[1, 2])]), executor)] == [3]
 
 
 def add(report: Report, numbers: list[Any]) -> Any:

@@ -84,7 +84,7 @@ def test_a_dead_worker_and_a_resumed_run_go_on_with_the_experiment(
 ) -> None:
     monkeypatch.setenv("LANGSMITH_API_KEY", SECRET)
     monkeypatch.setattr(worker_processes, "SLICES", 5)
-    monkeypatch.setattr(worker_processes, "open_executor", lambda options: nullcontext(MortalExecutor()))
+    monkeypatch.setattr(worker_processes, "open_workers", lambda options: nullcontext(MortalExecutor()))
     asked, options = request("dytopo", tasks=5, langsmith="questions"), WorkerOptions(workers=1)
     with (
         start_evaluation(asked, tmp_path, run="r") as run,

@@ -1,5 +1,6 @@
 """Systems in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
 
+import time
 from collections import OrderedDict
 from contextlib import closing, suppress
 from pathlib import Path
@@ -31,7 +32,9 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 from tests import kills, processes
 from tests.commands import call
+from tests.machines import wait_until
 from tests.runs.evaluation.test_evaluation import comparable, request
+from tests.wire.server import WireServer, text
 
 EVOLVING = Evolving(names=("hiva",), train=6, gate=6, iterations=1, batch=3, gate_tasks=3)
 FOUR = ("hiva", "single", "cot", "self-refine")
@@ -69,6 +72,20 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
     with resume_evaluation("r", home) as run:
         assert run_sync(run.execute()) == lines
         assert run.ledger.spent.calls == spent
+
+
+@pytest.mark.slow
+def test_seconds_that_are_over_end_the_calls_of_all_workers_within_one_more(tmp_path: Path) -> None:
+    with WireServer(text("hello"), delay=600) as server:
+        models = ModelNames(agent="openai:local", base_url=server.url)
+        asked = request("single", "cot", tasks=8, budget=Budget(seconds=8), models=models)
+        with start_evaluation(asked, tmp_path) as run:
+            end = time.monotonic() - run.ledger.spent.seconds + 8
+            with pytest.raises(BudgetError, match=r"8\.\d+ of 8\.00 seconds spent"):
+                run_on_workers(run, tmp_path, WorkerOptions(workers=2))
+            wait_until(lambda: not server.active)
+            assert 0 <= time.monotonic() - end <= 1
+        assert server.cancelled == len(server.asked) > 0
 
 
 @pytest.mark.slow
@@ -138,7 +155,8 @@ def test_a_part_knows_what_its_run_has_done(tmp_path: Path) -> None:
         run_sync(run.execute())
         spent = run.ledger.spent.calls
     part, plan = SystemShard("r", "cot", 0, tmp_path), load_plan("r", tmp_path)
-    before = create_shard(plan, part, plan.workflows["cot"], plan.tasks, with_rule=False)
+    create_shard(plan, part, plan.workflows["cot"], plan.tasks, with_rule=False)
+    before = part.copy_from_run([task.id for task in plan.tasks])
     assert 0 < before.calls < spent
     with open_shard(part.own, tmp_path, retry_failed=False) as alone:
         run_sync(alone.measure())

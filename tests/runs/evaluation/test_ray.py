@@ -1,8 +1,9 @@
 """A Ray cluster as the place of workers: the same rows, and nodes may die."""
 
+import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,6 +51,32 @@ def find_tasks(address: str) -> list[int]:
     ]
 
 
+def kill_a_worker(address: str) -> None:
+    wait_until(lambda: bool(find_tasks(address)))
+    os.kill(find_tasks(address)[0], signal.SIGKILL)
+
+
+def kill_a_node(address: str) -> None:
+    """SIGKILL of the node of a task, with all that runs there, but not of the first node."""
+
+    def find() -> list[int]:
+        first = min(find_nodes(address))
+        nodes = (int(get_parent(Path(f"/proc/{one}/cmdline")) or first) for one in find_tasks(address))
+        return [one for one in nodes if one != first]
+
+    wait_until(lambda: bool(find()))
+    os.kill(find()[0], signal.SIGKILL)
+
+
+def find_nodes(address: str) -> list[int]:
+    """The process of each node of a cluster."""
+    return [
+        int(one.parent.name)
+        for one in Path("/proc").glob("[0-9]*/cmdline")
+        if Path(read(one).partition("\0")[0]).name == "raylet" and address in read(one)
+    ]
+
+
 def read(path: Path) -> str:
     with suppress(OSError):
         return path.read_text(errors="replace")
@@ -87,9 +114,10 @@ def test_a_budget_stops_any_number_of_workers_of_a_cluster(
     check_a_budget_that_stops(tmp_path, *on_ray, SELFWIRE_BUDGET=budget)
 
 
-def test_kills_on_a_cluster_repeat_no_more_than_was_in_flight(tmp_path: Path, address: str) -> None:
-    at_once, workers = 2, 2
-    with WireServer(served(make_chat_model("offline"))) as server:
+@pytest.mark.parametrize("kill", [kill_a_worker, kill_a_node])
+def test_kills_on_a_cluster_repeat_no_more_than_was_in_flight(tmp_path: Path, kill: Callable[[str], None]) -> None:
+    at_once, workers = 2, 3
+    with WireServer(served(make_chat_model("offline"))) as server, ray_cluster(1, 2) as address:
         sizes = ("--benchmark", "archive", "--tasks", "24", "--concurrency", str(at_once))
         given = ("eval", "self-refine", *sizes, *kills.name_model(server))
         whole, home = tmp_path / "whole", tmp_path / "killed"
@@ -98,16 +126,35 @@ def test_kills_on_a_cluster_repeat_no_more_than_was_in_flight(tmp_path: Path, ad
         on_ray = ("--executor", "ray", "--ray-address", address, "--workers", str(workers))
         process = kills.start(home, *given, *on_ray)
         wait_until(lambda: server.replied >= before + needed // 4)
-        os.kill(find_tasks(address)[0], signal.SIGKILL)
+        kill(address)
         wait_until(lambda: server.replied >= before + needed // 2)
         process.kill()
         process.communicate()
         wait_until(lambda: not find_tasks(address), 60)
         processes.wait_for(kills.start(home, "eval", "--resume", kills.run_of(home), "--workers", "2"))
         extra = len(server.asked) - 2 * needed
-    assert 0 <= extra <= at_once * (1 + workers)
+    assert 0 <= extra <= at_once * (2 + workers)
     expected, found = (read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (whole, home))
     assert to_bytes(found[1]) == to_bytes(expected[1])
+
+
+def test_an_evolution_on_a_cluster_ends_the_same_whoever_is_killed(tmp_path: Path, address: str) -> None:
+    at_once, workers, home = 2, 2, tmp_path / "killed"
+    sizes = (*kills.TINY, "--concurrency", str(at_once))
+    on_ray = ("--executor", "ray", "--ray-address", address, "--workers", str(workers))
+    with WireServer(served(make_chat_model("offline"))) as server:
+        expected, needed = kills.whole(tmp_path / "whole", server, sizes)
+        process = kills.start(home, *kills.beginning(server, sizes), *on_ray)
+        wait_until(lambda: server.replied >= needed + needed // 4)
+        kill_a_worker(address)
+        wait_until(lambda: server.replied >= needed + needed // 2)
+        process.kill()
+        process.communicate()
+        wait_until(lambda: not find_tasks(address), 60)
+        processes.wait_for(kills.start(home, *kills.resumption(home), *on_ray))
+        extra = len(server.asked) - 2 * needed
+    assert 0 <= extra <= at_once * (1 + workers)
+    assert asyncio.run(kills.result(home)) == expected
 
 
 def test_without_a_cluster_the_command_says_how_to_start_one(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_task_at_which_workers_die_becomes_an_error_and_the_others_are_done(
     deadly = expected[-2].task
     executor = DyingExecutor(deadly)
     monkeypatch.setattr(worker_processes, "SLICES", 2)
-    monkeypatch.setattr(worker_processes, "open_executor", lambda options: nullcontext(executor))
+    monkeypatch.setattr(worker_processes, "open_workers", lambda options: nullcontext(executor))
     found = on_workers(tmp_path, asked, WorkerOptions(workers=1))
     [lost] = [row for row in found if row.error]
     assert (lost.target, lost.task, lost.score, lost.solved) == ("single", deadly, None, None)

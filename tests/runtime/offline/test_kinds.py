@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from selfwire.core.reply_schema import ReplySchema
+from selfwire.evals.baselines.aflow.tree import TeamEdit
 from selfwire.evals.judge import RubricScore
 from selfwire.evolvers.dytopo.schemas import turn_schema
 from selfwire.nodes.ensemble import Choice
@@ -60,7 +61,7 @@ def test_every_reply_schema_has_a_critic_that_fills_it(schema: type[BaseModel], 
 
 def test_kinds_and_schemas_match_one_to_one() -> None:
     assert sorted(schema.model_json_schema()["title"] for schema in SCHEMAS) == sorted(critics.CRITICS)
-    assert {one.__name__ for one in (Choice, RubricScore)} <= {one.__name__ for one in SCHEMAS}
+    assert {one.__name__ for one in (Choice, RubricScore, TeamEdit)} <= {one.__name__ for one in SCHEMAS}
 
 
 class Advice(ReplySchema, title="PromptRewrite"):

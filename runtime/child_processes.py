@@ -43,11 +43,12 @@ class ProcessExecutor:
 
     def __init__(self, workers: int, modules: Sequence[str] = ()) -> None:
         self.workers, self.modules = workers, modules
+        self._forks = False
         self._idle: list[_Worker] = []
         self._busy: dict[Connection[Any, Any], tuple[_Worker, Job]] = {}
 
     def __enter__(self) -> Self:
-        import_for_workers(self.modules)
+        self._forks = import_for_workers(self.modules)
         return self
 
     def __exit__(
@@ -66,7 +67,7 @@ class ProcessExecutor:
 
     def start(self, job: Job) -> None:
         """Give a job to an idle process, or to a new one."""
-        worker = self._idle.pop() if self._idle else _start_worker()
+        worker = self._idle.pop() if self._idle else _start_worker(self._forks)
         self._busy[worker.pipe] = worker, job
         with suppress(OSError):  # it has died, which `wait` finds
             worker.pipe.send(job.text)
@@ -91,20 +92,28 @@ class ProcessExecutor:
         return read_end(job, text)
 
 
-def import_for_workers(modules: Sequence[str]) -> None:
-    """Begin to import modules in the process that workers are forked from; returns at once."""
-    if HAS_FORK_SERVER:
-        forkserver.set_forkserver_preload([*modules])
-        resource_tracker.ensure_running()  # which lets signals through again
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as Ctrl-C is this process's alone
-        try:
-            forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def import_for_workers(modules: Sequence[str]) -> bool:
+    """Begin to import modules in the process that workers are forked from; returns at once.
+
+    Returns:
+        Whether there is one. It listens at a socket among the temporary files, whose path may be too long for that.
+    """
+    if not HAS_FORK_SERVER:
+        return False
+    forkserver.set_forkserver_preload([*modules])
+    resource_tracker.ensure_running()  # which lets signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as Ctrl-C is this process's alone
+    try:
+        forkserver.ensure_running()
+    except OSError:
+        return False
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return True
 
 
-def _start_worker() -> _Worker:
-    context: Any = multiprocessing.get_context("forkserver" if HAS_FORK_SERVER else "spawn")
+def _start_worker(forks: bool) -> _Worker:
+    context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve_jobs, args=(theirs, dict(os.environ)))
     process.start()

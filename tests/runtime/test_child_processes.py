@@ -33,6 +33,18 @@ if __name__ == "__main__":
 """
 
 
+ADDING = """
+from collections import deque
+from selfwire.runtime.child_processes import ProcessExecutor
+from selfwire.runtime.jobs import Job, run_jobs
+from tests.runtime.test_child_processes import add
+
+if __name__ == "__main__":
+    with ProcessExecutor(1) as executor:
+        print([one.result for one in run_jobs(deque([Job.of("sum", add, numbers=[1, 2])]), executor)])
+"""
+
+
 HOLDING = """
 from collections import deque
 from selfwire.runtime.child_processes import ProcessExecutor
@@ -89,10 +101,10 @@ def wait_until_gone(*processes: int) -> None:
             time.sleep(0.02)
 
 
-def run_program(folder: Path, text: str, *arguments: str) -> "subprocess.Popen[str]":
+def run_program(folder: Path, text: str, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
     program = folder / "program.py"
     program.write_text(text)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]), **variables}
     piped = subprocess.PIPE
     return subprocess.Popen([sys.executable, str(program), *arguments], env=env, stdout=piped, stderr=piped, text=True)
 
@@ -204,6 +216,14 @@ def test_workers_outlive_the_process_that_they_are_forked_from_and_others_start_
         assert [one.result for one in run_jobs(deque([Job.of("sum", add, numbers=[1, 2])]), executor)] == [3]
     with ProcessExecutor(1) as executor:
         assert [one.result for one in run_jobs(deque([Job.of("sum", add, numbers=[1, 2])]), executor)] == [3]
+
+
+def test_workers_start_where_the_path_of_temporary_files_is_too_long_for_a_socket(tmp_path: Path) -> None:
+    temporary = tmp_path / ("long" * 30)
+    temporary.mkdir()
+    with run_program(tmp_path, ADDING, TMPDIR=str(temporary)) as program:
+        printed, told = program.communicate()
+    assert (printed, told) == ("[3]\n", "")
 
 
 def add(report: Report, numbers: list[Any]) -> Any:

@@ -22,7 +22,7 @@ from selfwire.core.values import format_count, is_id
 from selfwire.evals.evaluation.table import SystemSummary, Table, choose_comparison, compute_difference
 from selfwire.evals.langsmith.connection import get_langsmith_address
 from selfwire.evals.studies.variants import switch_off
-from selfwire.evolvers.trained_router.weights import ROUTER
+from selfwire.evolvers.trained_router.config import ROUTER
 from selfwire.runs.estimates import estimate_evaluation
 from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.pre_evolution import Evolution

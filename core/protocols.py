@@ -2,10 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel
 
 from selfwire.core.agent import Agent
@@ -16,6 +14,10 @@ from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Message, Routing, Step
 from selfwire.core.usage import Usage
 from selfwire.core.workflow_tool import ToolOutcome
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -64,7 +66,7 @@ class Embedder(Protocol):
 
     name: str
 
-    async def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
         """Unit rows of shape (len(texts), d); batched, cached by text."""
 
 

@@ -2,11 +2,14 @@
 
 import hashlib
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import Field
 
 from selfwire.core.values import FrozenModel, to_canonical_json
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Scope(FrozenModel):
@@ -43,11 +46,13 @@ class Scope(FrozenModel):
         """The scope as text, the same in every process."""
         return self.model_dump_json()
 
-    def random(self, purpose: str) -> np.random.Generator:
+    def random(self, purpose: str) -> "np.random.Generator":
         """A counter-based generator for one purpose at this place.
 
         Equal for equal scope (without run) and purpose, whatever ran before or at the same time.
         """
+        import numpy as np  # which few answers need
+
         place = to_canonical_json({**self.model_dump(exclude={"run"}), "purpose": purpose})
         digest = hashlib.sha256(place.encode()).digest()
         return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))

@@ -6,9 +6,7 @@ makes a random team.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.scope import Scope
@@ -24,6 +22,9 @@ from selfwire.evolvers.operations import (
     remove_dead,
     remove_successor,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
 
 WHY = "drawn at random"
 
@@ -62,7 +63,7 @@ class RandomOperation(NamedTuple):
 
     part: str
     list_places: Callable[[Workflow], Sequence[Id]]
-    propose: Callable[[Workflow, Id, np.random.Generator], Rewiring]
+    propose: "Callable[[Workflow, Id, np.random.Generator], Rewiring]"
 
 
 class RandomEdits(NamedTuple):
@@ -74,7 +75,7 @@ class RandomEdits(NamedTuple):
 
 
 def apply_at_random(
-    workflow: Workflow, operations: Sequence[str], kinds: Mapping[str, RandomOperation], random: np.random.Generator
+    workflow: Workflow, operations: Sequence[str], kinds: Mapping[str, RandomOperation], random: "np.random.Generator"
 ) -> RandomEdits:
     """Make one edit per operation, in order, each at a place that is drawn.
 
@@ -121,12 +122,12 @@ def list_team_operations(instructions: Sequence[str], length: int) -> dict[str, 
         def list_places(workflow: Workflow) -> list[Id]:
             return [node for node in workflow.topology.agents if name in list_legal_operations(workflow, node)]
 
-        def propose(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:
+        def propose(workflow: Workflow, node: Id, random: "np.random.Generator") -> Rewiring:
             return _propose(name, workflow, node, instructions, random)
 
         return RandomOperation("topology", list_places, propose)
 
-    def rewrite(workflow: Workflow, agent: Id, random: np.random.Generator) -> Rewiring:
+    def rewrite(workflow: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
         prompt = add_instruction(workflow.agents_by_id[agent].prompt, instructions, length, random)
         return Rewiring(RewritePrompt(agent, prompt), why=WHY, operation="REWRITE_PROMPT", by=agent)
 
@@ -135,7 +136,7 @@ def list_team_operations(instructions: Sequence[str], length: int) -> dict[str, 
     return {"REWRITE_PROMPT": rewriting, **{name: make_operation(name) for name in names}}
 
 
-def add_instruction(prompt: str, instructions: Sequence[str], length: int, random: np.random.Generator) -> str:
+def add_instruction(prompt: str, instructions: Sequence[str], length: int, random: "np.random.Generator") -> str:
     """The prompt with a drawn instruction below it, or, half of the time, in the place of an earlier drawn one."""
     lines = prompt.rstrip().split("\n")
     new = draw([text for text in instructions if text not in lines] or list(instructions), random)
@@ -173,12 +174,12 @@ def edit_at_random(
     return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied)
 
 
-def draw(options: Sequence[str], random: np.random.Generator) -> str:
+def draw(options: Sequence[str], random: "np.random.Generator") -> str:
     """One of the options, each as likely as the others."""
     return options[int(random.integers(len(options)))]
 
 
-def _draw_rewiring(workflow: Workflow, instructions: Sequence[str], random: np.random.Generator) -> Rewiring:
+def _draw_rewiring(workflow: Workflow, instructions: Sequence[str], random: "np.random.Generator") -> Rewiring:
     nodes = [node for node in workflow.topology.agents if node != workflow.topology.sink]
     node = draw(nodes or [workflow.topology.sink], random)
     operation = draw(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
@@ -192,7 +193,7 @@ def _draw_rewiring(workflow: Workflow, instructions: Sequence[str], random: np.r
 
 
 def _propose(
-    operation: str, workflow: Workflow, node: Id, instructions: Sequence[str], random: np.random.Generator
+    operation: str, workflow: Workflow, node: Id, instructions: Sequence[str], random: "np.random.Generator"
 ) -> Rewiring:
     text = draw(instructions, random)
     if operation.startswith("ADD_"):

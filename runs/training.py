@@ -11,8 +11,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.table import SystemSummary, summarise_trajectories
+from selfwire.evolvers.trained_router.config import ROUTER
 from selfwire.evolvers.trained_router.reinforce import Update
-from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.descriptor import RouterPlan, RouterTraining
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import describe_method, installed_methods

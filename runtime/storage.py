@@ -7,13 +7,16 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from langgraph.store.base import BaseStore, Op, Result
-from langgraph.store.sqlite import SqliteStore
 
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.runtime.drafts import make_draft, place_draft
+
+if TYPE_CHECKING:
+    from langgraph.store.sqlite import SqliteStore
 
 SCHEMA = 1
 """Version of the format, in the header of a SQLite file and in every entry."""
@@ -66,7 +69,7 @@ def open_sqlite(path: Path) -> ThreadedStore:
         connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise LibraryError(f"library {path} cannot be opened: {error}") from None
-    store = SqliteStore(connection)
+    store = _make_store(connection)
 
     def release() -> None:
         with store.lock:  # a cancelled run leaves its last write to a thread
@@ -91,7 +94,13 @@ def open_snapshot(path: Path) -> ThreadedStore:
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise LibraryError(f"library {path} cannot be opened: {error}") from None
-    return ThreadedStore(SqliteStore(connection), str(path), (sqlite3.Error, json.JSONDecodeError), connection.close)
+    return ThreadedStore(_make_store(connection), str(path), (sqlite3.Error, json.JSONDecodeError), connection.close)
+
+
+def _make_store(connection: sqlite3.Connection) -> "SqliteStore":
+    from langgraph.store.sqlite import SqliteStore  # imports numpy
+
+    return SqliteStore(connection)
 
 
 def refuse_foreign(path: Path) -> None:
@@ -135,7 +144,7 @@ def _create(path: Path) -> None:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
-            SqliteStore(connection).setup()
+            _make_store(connection).setup()
         place_draft(draft, path)
 
 

@@ -10,7 +10,6 @@ from functools import lru_cache
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
-import json_repair
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable
@@ -63,6 +62,8 @@ def _repair(text: str) -> Any:
     """Repair JSON, within bounds: json_repair takes minutes for some texts of a few thousand characters."""
     if len(text) > LONGEST_REPAIR:
         raise ValueError(f"the text is no JSON, and too long to be repaired: {len(text):,} characters")
+    import json_repair  # which few replies need
+
     deadline = time.monotonic() + REPAIR_SECONDS
 
     def stop_late(frame: FrameType, event: str, value: Any) -> None:

@@ -11,18 +11,17 @@ import asyncio
 import re
 import threading
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 from weakref import WeakKeyDictionary
-
-import numpy as np
-import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 RetrieverName = Literal["bm25", "dense", "hybrid"]
 NAMES: tuple[RetrieverName, ...] = get_args(RetrieverName)
-
-Scores = npt.NDArray[np.float64]
 
 SMALL = 40
 """In a corpus of fewer passages, words count even if most passages have them; the query may have no others."""
@@ -90,7 +89,9 @@ class DenseRetriever:
         (embedded,) = await self._embedder.embed([query])
         return find_nearest(rows, embedded, k)
 
-    async def _embed_texts(self) -> npt.NDArray[np.float32]:
+    async def _embed_texts(self) -> "npt.NDArray[np.float32]":
+        import numpy as np
+
         lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         async with lock:  # simultaneous searches wait for one embedding of the corpus
             if self._rows is None:
@@ -116,8 +117,10 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def find_best(scores: Scores, k: int) -> tuple[int, ...]:
+def find_best(scores: "npt.NDArray[np.float64]", k: int) -> tuple[int, ...]:
     """Indices of the k highest of N scores, highest first; ties go to the smaller index."""
+    import numpy as np
+
     if k < len(scores):
         least = np.partition(scores, -k)[-k]
         candidates = np.flatnonzero(scores >= least)
@@ -127,9 +130,11 @@ def find_best(scores: Scores, k: int) -> tuple[int, ...]:
     return tuple(map(int, order))
 
 
-def find_nearest(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32], k: int) -> tuple[int, ...]:
+def find_nearest(rows: "npt.NDArray[np.float32]", query: "npt.NDArray[np.float32]", k: int) -> tuple[int, ...]:
     """Indices of the k rows of shape (N, d) most similar to a query of shape (d,); all are unit rows or zero."""
-    similarities: Scores = np.asarray(rows @ query, dtype=np.float64).round(DIGITS)
+    import numpy as np
+
+    similarities: npt.NDArray[np.float64] = np.asarray(rows @ query, dtype=np.float64).round(DIGITS)
     return find_best(similarities, k)
 
 

@@ -1,13 +1,15 @@
 """Finds insights for a question (HERA, Alg. 4), and those that a new insight may change (Alg. 3)."""
 
 from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from selfwire.core.protocols import Embedder
 from selfwire.evolvers.experience.library import ExperienceLibrary, Insight, LibraryConfig
 from selfwire.evolvers.experience.profile import Profile
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 def rank_insights(library: ExperienceLibrary) -> ExperienceLibrary:
@@ -20,6 +22,8 @@ async def retrieve_insights(
 ) -> ExperienceLibrary:
     """The best insights that are similar to c, without redundant ones."""
     found = await find_similar(library, profile, embedder, config)
+    if not found:
+        return ()
     order = rank_insights(found)
     cosines = await _cosines([one.text for one in order], embedder)
     taken: list[int] = []
@@ -58,7 +62,9 @@ async def find_matching(
     return tuple(found[index] for index in nearest[: max(config.shown, 1)])
 
 
-async def _cosines(texts: Sequence[str], embedder: Embedder) -> npt.NDArray[np.float64]:
+async def _cosines(texts: Sequence[str], embedder: Embedder) -> "npt.NDArray[np.float64]":
     """Cosines of shape (len(texts), len(texts)), rounded to six decimals."""
+    import numpy as np
+
     rows = (await embedder.embed(texts)).astype(np.float64)
     return np.round(rows @ rows.T, 6)

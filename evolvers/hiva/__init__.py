@@ -16,7 +16,7 @@ Evolution". Whatever asks a model raises BudgetError where the run must stop. In
     f_P        prompts from gradients, weights 0.7 (role), 0.3 (tools)   semantics              (Sec. 3.6, B.3)
                code of tools from feedback on tools, temperature 0.3     tools                  (App. A.3, B.3)
     f_G        ADD_PARALLEL, ADD_SERIAL, REMOVE_SUCCESSOR, CONNECT_...   structure              (Sec. 3.6, Fig. 10)
-    omega      max corr(-Dist, success) on the simplex                   distance.fit_weights (D.2, D.5, D20)
+    omega      max corr(-Dist, success) on the simplex                   distance_fit.fit_weights (D.2, D.5, D20)
     repair     RepairTopology                                            repair                 (G.1)
 
 Departures from the paper (a test is named after each):

@@ -12,7 +12,7 @@ from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief, Observation, team_synergy, update_belief, update_synergy
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.distance import UNIFORM, Indicators, WeightSample, fit_weights
+from selfwire.evolvers.hiva.distance import UNIFORM, Indicators, WeightSample
 from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts
 
 MEMORY_KEY = "hiva"
@@ -218,6 +218,8 @@ class HivaMemory(FrozenModel):
 
     def refit(self, evidence: Iterable[WeightSample]) -> "HivaMemory":
         """The memory with weights refitted to held-out tasks, where these are enough (D14, D20)."""
+        from selfwire.evolvers.hiva.distance_fit import fit_weights  # imports numpy
+
         kept = (*self.evidence, *(one.replace(batch=self.iteration) for one in evidence))[-HISTORY:]
         fit = fit_weights(kept, self.weights)
         return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)

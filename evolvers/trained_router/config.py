@@ -6,6 +6,9 @@ from pydantic import Field
 
 from selfwire.core.values import FrozenModel
 
+ROUTER = "router"
+"""Entry of a workflow's memory that names the weights of its router."""
+
 
 class SamplingConfig(FrozenModel):
     """How a stage's layers are drawn (Sec. 3.2).

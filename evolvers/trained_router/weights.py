@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.reinforce import Learner
 
 SCHEMA = 1
-ROUTER = "router"
-"""Entry of a workflow's memory that names its weights."""
 NAMES = ("query", "key", "value")
 """Weights of a head, (d, d) each."""
 MOMENTS = ("exp_avg", "exp_avg_sq")

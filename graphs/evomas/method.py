@@ -12,8 +12,8 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.pool import METHOD, find_browsing_tools, make_initial_workflow
 from selfwire.evolvers.evomas.stages import get_best_outcome, to_episode
+from selfwire.evolvers.trained_router.config import ROUTER
 from selfwire.evolvers.trained_router.decisions import count_decisions
-from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.actions import EvomasActions
 from selfwire.graphs.evomas.stage import make_layered_topology
 from selfwire.graphs.evomas.state import EvomasState

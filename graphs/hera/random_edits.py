@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
@@ -24,6 +23,9 @@ from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.state import PlannedQuestion, TriedMutation
 from selfwire.graphs.method_protocol import EvolveResult, TrajectoryGrader
 from selfwire.graphs.run_start import RunStart
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class RandomHera(RandomControl, Hera):
         trajectories: Sequence[Trajectory],
         count: int,
         nodes: LearningNodes,
-        random: np.random.Generator,
+        random: "np.random.Generator",
         scope: Scope,
     ) -> RandomEdits:
         """Insert drawn agents into teams that scored nothing, once per question; those that help join the pool."""
@@ -76,7 +78,7 @@ class RandomHera(RandomControl, Hera):
         return RandomEdits(now, tuple(applied), (JOIN,) * (count - len(plans)))
 
     def _insert(
-        self, best: Trajectory, sample: int, workflow: Workflow, random: np.random.Generator
+        self, best: Trajectory, sample: int, workflow: Workflow, random: "np.random.Generator"
     ) -> PlannedQuestion | None:
         topology = get_topology(best)
         if topology is None or len(workflow.agents) >= self.config.pool:
@@ -90,7 +92,7 @@ class RandomHera(RandomControl, Hera):
             question=best.question, topology=inside, sample=sample, notes=best.notes, candidate=candidate
         )
 
-    def _add_rule(self, workflow: Workflow, agent: Id, random: np.random.Generator) -> Rewiring:
+    def _add_rule(self, workflow: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
         prompt, limits = Prompt.of(workflow.agents_by_id[agent].prompt), self.config.prompts
         new = draw([text for text in self.instructions if text not in prompt.rules], random)
         after, _ = apply_prompt_diff(prompt, PromptDiff(added_rules=[new]), rules=limits.rules, length=limits.length)

@@ -22,13 +22,12 @@ from selfwire.evolvers.hiva.initial_team import METHOD
 from selfwire.evolvers.hiva.kabb import TaskMatch, count_decisions, has_choice, make_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trained_router.weights import ROUTER
+from selfwire.evolvers.trained_router.config import ROUTER
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.own_tools import add_own_tools
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
-from selfwire.graphs.trained_router.routing import make_learned_router, to_team_episode
 from selfwire.nodes.agent import make_agent_runner
 
 
@@ -78,7 +77,10 @@ class HivaActions:
         tools = add_own_tools(self.toolbox, workflow)
         act = make_agent_runner(self.model, tools, temperature=self.config.temperature)
         router = make_router(workflow, match, self.config)
-        if learned := has_learned_router(workflow, self.config):
+        learned = has_learned_router(workflow, self.config)
+        if learned:
+            from selfwire.graphs.trained_router.routing import make_learned_router, to_team_episode  # imports numpy
+
             routing = await make_learned_router(workflow, question, act, self.embedder)
             act, router = routing.act, routing.router
         instruct = make_instructor(workflow, replace(self.meta_model, quotes_once=False))  # what it hands over is whole

@@ -14,7 +14,6 @@ from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.random_edits import RandomHiva
 from selfwire.graphs.hiva.state import HivaContext
 from selfwire.graphs.hiva.state_graph import build_state_graph
-from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.variants import FULL, RANDOM, Variant
 
 
@@ -48,6 +47,8 @@ def plan_router(hiva: Hiva, workflow: Workflow) -> RouterPlan:
     Raises:
         ConfigError: no run would ask it.
     """
+    from selfwire.graphs.trained_router.routing import SAMPLING, list_branches  # imports numpy
+
     if hiva.config.router != "learned":
         raise ConfigError(f"{METHOD} is routed by something else here; leave its router at learned to train it")
     if not list_branches(workflow):

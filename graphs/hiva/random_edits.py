@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from selfwire.core.edits import AddTool, Edit, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.scope import Scope
@@ -31,6 +30,9 @@ from selfwire.evolvers.random_edits import (
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_protocol import EvolveResult, TrajectoryGrader
 from selfwire.graphs.own_tools import ToolTrial
+
+if TYPE_CHECKING:
+    import numpy as np
 
 ECHO = "def tool_function(text: str) -> str:\n    return text\n"
 """The source of a new tool: no code can be drawn where there is none to change."""
@@ -67,7 +69,7 @@ class RandomHiva(RandomControl, Hiva):
         return EvolveResult(workflow=final, applied=applied, notes={"not_drawn": [*mended.left_out, *found.left_out]})
 
     async def _mend_tools(
-        self, workflow: Workflow, count: int, random: np.random.Generator, scope: Scope
+        self, workflow: Workflow, count: int, random: "np.random.Generator", scope: Scope
     ) -> RandomEdits:
         """Single changes of tools' code, tried on their known results as those of a model."""
         trial, applied, left = ToolTrial(self.toolbox), list[Rewiring](), Counter({REWRITE: count})
@@ -87,7 +89,7 @@ class RandomHiva(RandomControl, Hiva):
         has_room = len(workflow.tools) < self.config.own_tools or list_spare_tools(workflow)
         return list(workflow.agents_by_id) if has_room else ()
 
-    def _create_tool(self, workflow: Workflow, agent: Id, random: np.random.Generator) -> Rewiring:
+    def _create_tool(self, workflow: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
         full = len(workflow.tools) >= self.config.own_tools
         room: list[Edit] = [RemoveTool(list_spare_tools(workflow)[0])] if full else []
         name = find_free_name("drawn_tool", {*self.toolbox, *workflow.tools_by_name})
@@ -109,6 +111,6 @@ def _list_grantable(workflow: Workflow) -> list[Id]:
     return [agent.id for agent in workflow.agents if workflow.tools_by_name.keys() - set(agent.tools)]
 
 
-def _grant_tool(workflow: Workflow, agent: Id, random: np.random.Generator) -> Rewiring:
+def _grant_tool(workflow: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
     tool = draw(sorted(workflow.tools_by_name.keys() - set(workflow.agents_by_id[agent].tools)), random)
     return Rewiring(Grant(agent, tool), why=WHY, operation=GRANT, by=agent)

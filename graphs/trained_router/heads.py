@@ -11,9 +11,8 @@ from selfwire.core.optional_packages import refuse_missing
 from selfwire.core.protocols import Embedder
 from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.trained_router.config import HeadConfig, RouterConfig, SamplingConfig
+from selfwire.evolvers.trained_router.config import ROUTER, HeadConfig, RouterConfig, SamplingConfig
 from selfwire.evolvers.trained_router.weights import (
-    ROUTER,
     Weights,
     WeightsMetadata,
     make_router_entry,

@@ -14,7 +14,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.evolvers.trained_router.weights import ROUTER
+from selfwire.evolvers.trained_router.config import ROUTER
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import describe_method, make_method

@@ -17,9 +17,8 @@ from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
-from selfwire.evolvers.trained_router.config import paper_training
+from selfwire.evolvers.trained_router.config import ROUTER, paper_training
 from selfwire.evolvers.trained_router.decisions import Episode
-from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.method_protocol import Method

@@ -14,8 +14,8 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.trained_router.config import SamplingConfig
-from selfwire.evolvers.trained_router.weights import ROUTER, read_weights
+from selfwire.evolvers.trained_router.config import ROUTER, SamplingConfig
+from selfwire.evolvers.trained_router.weights import read_weights
 from selfwire.graphs.evomas.chooser import make_chooser
 from selfwire.graphs.trained_router.heads import get_sampling, load_weights
 from selfwire.graphs.trained_router.learning import add_pool_agent

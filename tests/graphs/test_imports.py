@@ -33,7 +33,7 @@ class WithoutTorch(PathFinder):
 sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTorch
 from selfwire.graphs import hiva
 hiva.build(model="offline").compile().invoke({"question": "What am I?"})
-report("sentence_transformers", "plancraft", "openai", "networkx", "scipy", "selfwire.graphs.evomas")
+report("sentence_transformers", "plancraft", "openai", "networkx", "numpy", "scipy", "selfwire.graphs.evomas")
 
 from selfwire.core.errors import ConfigError
 from selfwire.graphs import dytopo, evomas, hera, tacomas

@@ -11,7 +11,7 @@ import pytest
 from selfwire.cli.exit_codes import STOPPED
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
-from selfwire.evolvers.trained_router.weights import ROUTER
+from selfwire.evolvers.trained_router.config import ROUTER
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.evolution import EvolutionPlan, EvolutionRun, resume_evolution, start_evolution
 from selfwire.runs.folders import SUMMARY, list_run_names, summarise_run

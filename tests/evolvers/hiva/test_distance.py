@@ -10,13 +10,13 @@ from selfwire.evolvers.hiva.distance import (
     WeightSample,
     dependency_mismatch,
     distance,
-    fit_weights,
     history_mismatch,
     knowledge_match,
     mismatch,
     semantic_mismatch,
     tool_mismatch,
 )
+from selfwire.evolvers.hiva.distance_fit import fit_weights
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def merge_leftover_shards(run: str, home: Path | None, kind: type[Shard] = Shard
         JournalError: the run or one of them is at work.
     """
     folder = get_runs_folder(home) / run
-    parts = sorted((folder / PARTS).glob("*"))
+    parts = sorted(part for part in (folder / PARTS).glob("[0-9]*-*") if part.name.partition("-")[0].isdecimal())
     if not parts:
         return
     whole = folder / JOURNAL

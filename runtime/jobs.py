@@ -154,9 +154,10 @@ class LocalExecutor:
         self._todo.append(job)
 
     def wait(self) -> Sequence[Event | Ended]:
-        """Run the job."""
+        """Run the job; its events come with its end."""
         job, told = self._todo.pop(), list[Event | Ended]()
-        return [*told, read_end(job, run_job(job.text, told.append))]
+        told.append(read_end(job, run_job(job.text, told.append)))
+        return told
 
 
 def run_job(text: str, report: Report) -> str:

@@ -239,6 +239,18 @@ def test_jobs_may_be_added_while_others_end() -> None:
     assert found == [3, 4, 5]
 
 
+def count_to(report: Report, number: int) -> int:
+    for one in range(number):
+        report({"counted": one})
+    return number
+
+
+def test_a_job_in_this_process_tells_its_events() -> None:
+    told = list[Event]()
+    [ended] = run_jobs(deque([Job.of("it", count_to, number=2)]), LocalExecutor(), told.append)
+    assert (told, ended.result) == ([{"counted": 0}, {"counted": 1}], 2)
+
+
 def test_no_worker_waits_for_what_is_done_with_a_result() -> None:
     waiting = deque(Job.of(f"job {number}", add, numbers=[number]) for number in range(3))
     assert [len(waiting) for _ in run_jobs(waiting, LocalExecutor())] == [1, 0, 0]

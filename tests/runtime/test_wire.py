@@ -21,7 +21,7 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.provider_errors import is_transient
 from selfwire.runtime.structured_modes import Mode
-from tests.runtime.wired import ASKED, QUICK, Verdict, metered
+from tests.runtime.wired import ASKED, QUICK, Verdict, metered, until
 from tests.wire.server import WireServer, broken, cut_off, refused, saying, text
 
 
@@ -233,12 +233,30 @@ async def test_calls_that_start_together_share_one_client(
     monkeypatch.setattr(openai_client, "DefaultAsyncHttpxClient", client)
     served = metered(wire_server)
     calls = [asyncio.create_task(served.generate(ASKED, scope=Scope(sample=n))) for n in range(9)]
-    while not made:  # noqa: ASYNC110 - made in a thread
-        await asyncio.sleep(0.001)
+    await until(lambda: asyncio.get_running_loop() in openai_client._pools)  # certificates are read in a thread
     calls[0].cancel()  # whoever asked first gives up
     replies = await asyncio.gather(*calls, return_exceptions=True)
     assert [reply.content for reply in replies if isinstance(reply, Reply)] == ["hello"] * 8
     assert len(made) == 1
+
+
+async def test_a_burst_leaves_few_connections_that_later_calls_look_at(
+    wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_client, "IDLE", 0.2)
+    served, connections = metered(wire_server), wire_server._server.server_state.connections
+    wire_server.delay = 0.1
+    await asyncio.gather(*(served.generate(ASKED, scope=Scope(sample=n)) for n in range(20)))
+    assert len(connections) == wire_server.most_active == 20
+    wire_server.delay = 0.0
+    await served.generate(ASKED, scope=Scope(sample=20))
+    assert len(connections) == 20
+    await asyncio.sleep(0.3)
+    await served.generate(ASKED, scope=Scope(sample=21))
+    async with asyncio.timeout(5):
+        await until(lambda: len(connections) == openai_client.CONNECTIONS)
+    await asyncio.gather(*(served.generate(ASKED, scope=Scope(sample=n)) for n in range(30, 50)))
+    assert len(wire_server.asked) == 42
 
 
 def test_models_of_all_servers_and_loops_share_what_was_read_of_certificates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,10 @@ class Models:
     base_url: options.BaseUrl = None
     timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0
     retries: Annotated[int, typer.Option(help="How often a request is repeated after a passing error.")] = 5
+    requests_at_once: Annotated[
+        int | None,
+        typer.Option(help="Most requests at the same time to a provider, of all workers together.", show_default="32"),
+    ] = None
     requests_per_minute: Annotated[
         float | None, typer.Option(help="Most requests a minute to a provider, of all workers together.")
     ] = None
@@ -58,6 +62,7 @@ class Models:
                 "base_url": self.base_url,
                 "timeout": self.timeout,
                 "retries": self.retries,
+                "requests_at_once": self.requests_at_once,
                 "requests_per_minute": self.requests_per_minute,
                 "tokens_per_minute": self.tokens_per_minute,
                 "structured": self.structured,

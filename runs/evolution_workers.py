@@ -32,7 +32,7 @@ from selfwire.runs.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.runs.requests import EvolveRequest, ModelNames
 from selfwire.runs.run_record import load_request
 from selfwire.runs.shards import OpenShards, Shard, cut_tasks, refuse_missing_shard
-from selfwire.runs.worker_budgets import choose_budget_address, refuse_unshared_budget
+from selfwire.runs.worker_budgets import choose_budget_address
 from selfwire.runs.workers import open_workers
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.executors import WorkerOptions
@@ -68,7 +68,6 @@ class Workers(Place):
     def open_ledger(self, plan: EvolutionPlan, journal: Journal, elapsed: float) -> Ledger:
         """What this process and the workers share, if there is anything to share."""
         folder = get_runs_folder(plan.home) / journal.run
-        refuse_unshared_budget(plan.request.budget, self.options)
         self.budget_address = choose_budget_address(plan.request, folder, self.options)
         if self.budget_address is None:
             return super().open_ledger(plan, journal, elapsed)

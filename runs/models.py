@@ -53,13 +53,12 @@ def make_metered_model(
         name: make_chat_model(name, **limits, **({} if is_offline(name) else options))
         for name in set(names.roles.values())
     }
-    requests = names.requests or max(REQUESTS, at_once)
     policy = CallSettings(
         timeout=names.timeout,
         retries=names.retries,
         probe=probe,
-        concurrency=requests,
-        together=names.requests is not None,
+        concurrency=names.requests_at_once or max(REQUESTS, at_once),
+        together=names.requests_at_once is not None,
         requests_per_minute=names.requests_per_minute,
         tokens_per_minute=names.tokens_per_minute,
         structured=names.structured,

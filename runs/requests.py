@@ -27,7 +27,7 @@ class ModelNames(FrozenModel):
         max_tokens: most tokens of a reply; None for 2048.
         embedder: auto, minilm or hashing; auto is hashing with the offline model.
         prices: a JSON file of prices, laid over the shipped ones.
-        requests: at once per provider; None for 32, or as many as tasks are worked on at once if these are more.
+        requests_at_once: most per provider; None for 32, or as many as tasks are worked on at once if these are more.
         requests_per_minute: most per provider; None for no limit.
         tokens_per_minute: most per provider; None for no limit.
     """
@@ -42,7 +42,7 @@ class ModelNames(FrozenModel):
     max_tokens: int | None = Field(default=None, ge=1)
     embedder: Literal["auto", "minilm", "hashing"] = "auto"
     prices: str | None = None
-    requests: int | None = Field(default=None, ge=1)
+    requests_at_once: int | None = Field(default=None, ge=1)
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: int | None = Field(default=None, ge=1)
 
@@ -61,6 +61,11 @@ class ModelNames(FrozenModel):
     def is_offline(self) -> bool:
         """Whether any role is played by the offline model."""
         return any(map(is_offline, self.roles.values()))
+
+    @property
+    def limits_requests(self) -> bool:
+        """Whether there is a limit that all workers of a run keep together."""
+        return any((self.requests_at_once, self.requests_per_minute, self.tokens_per_minute))
 
     @property
     def calls_no_server(self) -> bool:

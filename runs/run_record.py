@@ -23,7 +23,7 @@ from selfwire.runtime.sync import run_sync
 
 REQUEST = "request"
 """Name of the journal's note that holds the request."""
-CHANGEABLE_NAMES = {"structured", "requests_per_minute", "tokens_per_minute"}
+CHANGEABLE_NAMES = {"structured", "requests_at_once", "requests_per_minute", "tokens_per_minute"}
 """Fields of `ModelNames` that may be others when a run is resumed."""
 CHANGEABLE: dict[str, bool | set[str]] = {"budget": True, "models": CHANGEABLE_NAMES}
 """Fields of a request that may be others when a run is resumed."""

@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.record import Record, RecordedStudy, skip_record
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
+from selfwire.runs.worker_budgets import refuse_unshared_limits, share_rates
 from selfwire.runs.workers import open_workers
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.jobs import Job, Report, run_jobs
+from selfwire.runtime.shared_ledger import open_ledger
 
 
 def run_ablation(
@@ -38,7 +41,7 @@ def run_ablation(
         The rows of the chosen variants and seeds, variant by variant.
 
     Raises:
-        ConfigError: the study or the file cannot be used.
+        ConfigError: the study or the file cannot be used, or a cluster cannot share limits.
         BudgetError, ModelError: a run stopped; the rows of the others are in the file.
     """
     key, wanted = study.key, [(name, seed) for name in study.chosen for seed in range(study.seeds)]
@@ -46,6 +49,7 @@ def run_ablation(
         evolutions.validate_request(study.request(FULL, 0), None)
     else:
         lifecycle.validate_request(study.evaluation(FULL, 0), None)
+    refuse_unshared_limits(study.request(FULL, 0), workers)
     schema = _get_schema(study)
     rows = {row.key: row for row in read_rows(out, key, schema)}
     begin_study(study, out)
@@ -87,12 +91,19 @@ def format_progress(row: Row, made: int, total: int, seconds: float) -> str:
     )
 
 
-def measure_variant(report: Report, study: dict[str, Any], key: str, name: str, seed: int, edits: Any = None) -> Row:
-    """Run one variant with one seed."""
+def measure_variant(
+    report: Report, study: dict[str, Any], key: str, name: str, seed: int, edits: Any, rates: str | None
+) -> Row:
+    """Run one variant with one seed.
+
+    Args:
+        rates: where workers share what providers allow; None if they share nothing.
+    """
     chosen = Study.model_validate(study)
-    if not chosen.evolves:
-        return evaluation(chosen, key, name, seed)
-    return evolution(chosen, key, name, seed, edits)
+    with closing(open_ledger(rates)) as parent:
+        if not chosen.evolves:
+            return evaluation(chosen, key, name, seed, parent)
+        return evolution(chosen, key, name, seed, edits, parent)
 
 
 def _get_schema(study: Study) -> type[Row]:
@@ -114,17 +125,19 @@ def _run(
         ready = [one for one in later if one[0] != RANDOM or (FULL, one[1]) in rows]
         for one in ready:
             later.remove(one)
-        return [_make_job(study, key, *one, rows) for one in ready]
+        return [_make_job(study, key, *one, rows, rates) for one in ready]
 
-    with open_workers(workers) as executor:
+    with share_rates(study.request(FULL, 0), workers) as rates, open_workers(workers) as executor:
         waiting = deque(take_ready())
         for ended in run_jobs(waiting, executor):
             keep(_get_schema(study).model_validate(ended.result))
             waiting.extendleft(reversed(take_ready()))
 
 
-def _make_job(study: Study, key: str, name: str, seed: int, rows: Mapping[tuple[str, int], Row]) -> Job:
+def _make_job(
+    study: Study, key: str, name: str, seed: int, rows: Mapping[tuple[str, int], Row], rates: str | None
+) -> Job:
     full = rows[FULL, seed] if name == RANDOM else None
     edits = full.operations if isinstance(full, EvolutionRow) else None
     what = f"{name} with seed {seed}"
-    return Job.of(what, measure_variant, study=study, key=key, name=name, seed=seed, edits=edits)
+    return Job.of(what, measure_variant, study=study, key=key, name=name, seed=seed, edits=edits, rates=rates)

@@ -10,21 +10,23 @@ from selfwire.evals.evaluation.rows import read_results
 from selfwire.runs.ablation.plan import NAME, Study
 from selfwire.runs.ablation.rows import EvaluationRow
 from selfwire.runs.evaluation.lifecycle import start_evaluation
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 
 
-def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
+def evaluation(study: Study, key: str, name: str, seed: int, parent: Ledger | None = None) -> EvaluationRow:
     """Run one evaluation in a home folder that is removed afterwards.
 
     Args:
         key: `study.key`, as it was when the study began.
+        parent: shares with other processes what providers allow.
 
     Raises:
         ConfigError: every task ended as an error.
     """
     since = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="selfwire-study-") as home:
-        with start_evaluation(study.evaluation(name, seed), Path(home), run=NAME) as run:
+        with start_evaluation(study.evaluation(name, seed), Path(home), run=NAME, parent=parent) as run:
             line = run_sync(run.execute())[-1]
             out = run.out
         _, rows = read_results(out)

@@ -22,6 +22,7 @@ from selfwire.runs.ablation.rows import OUTCOMES, EvolutionRow
 from selfwire.runs.controls import list_operations
 from selfwire.runs.evolution import EvolutionRun, start_evolution
 from selfwire.runs.report import get_test_trajectories
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.versions import Version
 
@@ -38,16 +39,19 @@ ENDS = ("before", "after")
 """Sides of the test phase."""
 
 
-def evolution(study: Study, key: str, name: str, seed: int, edits: Operations | None = None) -> EvolutionRow:
+def evolution(
+    study: Study, key: str, name: str, seed: int, edits: Operations | None = None, parent: Ledger | None = None
+) -> EvolutionRow:
     """Run one evolution in a home folder that is removed afterwards.
 
     Args:
         key: `study.key`, as it was when the study began.
         edits: for the random control, kinds of edits per iteration.
+        parent: shares with other processes what providers allow.
     """
     since = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="selfwire-study-") as home:
-        with start_evolution(study.request(name, seed, edits), Path(home), run=NAME) as run:
+        with start_evolution(study.request(name, seed, edits), Path(home), run=NAME, parent=parent) as run:
             final = run_sync(run.execute())
             found = run_sync(_measured(run, dict(final)))
     return EvolutionRow(study=key, variant=name, seed=seed, seconds=round(time.monotonic() - since, 2), **found)

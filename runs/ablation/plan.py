@@ -18,7 +18,7 @@ from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.variants import FULL, RANDOM, Variant
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.requests import EvolveRequest, Request, Sizes
-from selfwire.runs.run_record import compute_code_hash
+from selfwire.runs.run_record import CHANGEABLE_NAMES, compute_code_hash
 
 Operations = tuple[tuple[str, ...], ...]
 """Kinds of edits, by iteration."""
@@ -76,8 +76,9 @@ class Study(Request):
 
     @property
     def key(self) -> str:
-        """What rows must share to be compared: everything but the variants and the number of seeds."""
-        return fingerprint({**self.model_dump(mode="json", exclude={"variants", "seeds"}), "code": compute_code_hash()})
+        """What rows must share to be compared: not the variants, the number of seeds, or how fast models are asked."""
+        apart: dict[str, bool | set[str]] = {"variants": True, "seeds": True, "models": CHANGEABLE_NAMES}
+        return fingerprint({**self.model_dump(mode="json", exclude=apart), "code": compute_code_hash()})
 
     @property
     def _asked(self) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
         out: file of results; one in the run's folder if None.
         retry_failed: whether a resumed run asks again for replies that were of no use.
         budget_address: where the processes of the run share its budget; None if one process has it.
+        parent: the ledger of what this run is a part of, if it has a budget of its own.
         part: what it is of a run if it is a shard.
     """
 
@@ -69,6 +70,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
     out: Path | None = None
     retry_failed: bool = False
     budget_address: str | None = None
+    parent: Ledger | None = None
     part: Slice | None = None
 
     @property
@@ -96,7 +98,10 @@ class EvaluationPlan(RunPlan[Evaluation]):
         evolutions = () if self.part else make_evolutions(request, folder, self.home)
         before = sum((one.spent for one in evolutions), journal.spend())
         elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
-        ledger = open_ledger(self.budget_address, request.budget, before, elapsed=elapsed)
+        if self.parent:
+            ledger = Ledger(request.budget, self.parent, before, elapsed=elapsed)
+        else:
+            ledger = open_ledger(self.budget_address, request.budget, before, elapsed=elapsed)
         model = make_metered_model(
             request.models, journal=journal, ledger=ledger, at_once=request.concurrency, probe=True, home=self.home
         )
@@ -133,17 +138,23 @@ class EvaluationPlan(RunPlan[Evaluation]):
 
 
 def start_evaluation(
-    request: EvaluationRequest, home: Path | None = None, *, run: str | None = None, out: Path | None = None
+    request: EvaluationRequest,
+    home: Path | None = None,
+    *,
+    run: str | None = None,
+    out: Path | None = None,
+    parent: Ledger | None = None,
 ) -> AbstractContextManager[Evaluation]:
     """A new run; nothing is written unless every part of the request can be used.
 
     Args:
         out: file of results; one in the run's folder if None.
+        parent: the ledger of what this run is a part of.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used, or no results can be written to `out`.
     """
-    plan = validate_request(request, home)
+    plan = replace(validate_request(request, home), parent=parent)
     if out is not None:
         ResultsFile(out).discard()
         plan = replace(plan, out=out.resolve())

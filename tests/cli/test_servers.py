@@ -63,6 +63,34 @@ def test_a_mode_that_is_none_is_refused(tmp_path: Path, server: WireServer, comm
     assert "'native', 'tool', 'json' or 'prompt'" in result.stderr
 
 
+@pytest.mark.parametrize("method", ["hiva", "tacomas"])  # one is evolved, the other measured
+def test_workers_of_a_study_keep_a_limit_together(tmp_path: Path, server: WireServer, method: str) -> None:
+    server.delay = 0.05
+    sizes = (
+        ("--iterations", "1", "--batch", "1", "--train", "1", "--gate-size", "1", "--gate-tasks", "1")
+        if method == "hiva"
+        else ()
+    )
+    study = ("ablate", method, "--variants", "full", "--seeds", "2", "--test", "1", *sizes)
+    out = ("--out", str(tmp_path / "rows.jsonl"))
+    ask(tmp_path, server, *study, *out, "--workers", "2", "--requests-at-once", "1")
+    assert server.most_active == 1
+    made = len(server.asked)
+    ask(tmp_path, server, *study, *out, "--requests-at-once", "2")  # a limit may be another one
+    assert len(server.asked) == made > 0
+
+
+@pytest.mark.parametrize("command", [("ablate", "hiva"), ("eval", "hiva"), ("evolve", "hiva"), ("train", "evomas")])
+def test_a_cluster_that_cannot_share_a_limit_is_refused(
+    tmp_path: Path, server: WireServer, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    limits = ("--executor", "ray", "--ray-address", "127.0.0.1:9", "--requests-per-minute", "60")
+    result = ask(tmp_path, server, *command, "--benchmark", "archive", *limits, code=WRONG)
+    assert "a cluster shares limits of requests and tokens in PostgreSQL; set SELFWIRE_BUDGET" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
 SMALL = ("--benchmark", "archive", "--iterations", "1", "--batch", "2", "--train", "2", "--retries", "0")
 COMMANDS = (
     ("eval", "dytopo", "--benchmark", "archive", "--tasks", "1", "--retries", "0", "--set", "rounds=2"),
@@ -80,7 +108,7 @@ def test_a_run_is_resumed_with_other_settings(tmp_path: Path, server: WireServer
     assert "'native', 'tool', 'json' or 'prompt'" in resume("--structured", "function", code=WRONG).stderr
     before = len(server.asked)
     ends = FAILED if command[0] == "eval" else 0  # what the server says is of no use to a single task
-    resume("--structured", "prompt", "--tokens-per-minute", "900000", code=ends)
+    resume("--structured", "prompt", "--tokens-per-minute", "900000", "--requests-at-once", "3", code=ends)
     assert len(server.asked) > before
     assert not any("response_format" in asked.body for asked in server.asked[before:])
     before = len(server.asked)
@@ -88,4 +116,5 @@ def test_a_run_is_resumed_with_other_settings(tmp_path: Path, server: WireServer
     assert len(server.asked) == before
     with closing(Journal.open_read_only(tmp_path / "runs" / run / "journal.sqlite")) as journal:
         models = run_sync(journal.get_note("request"))["models"]
-    assert (models["structured"], models["tokens_per_minute"]) == ("prompt", 900_000)
+    found = models["structured"], models["tokens_per_minute"], models["requests_at_once"]
+    assert found == ("prompt", 900_000, 3)

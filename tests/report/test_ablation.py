@@ -103,7 +103,7 @@ def test_the_command_makes_a_page_of_a_file(tmp_path: Path) -> None:
 def test_an_ablation_keeps_what_it_compares_beside_its_rows_and_writes_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure(study: Study, key: str, name: str, seed: int, edits: object) -> EvolutionRow:
+    def measure(study: Study, key: str, name: str, seed: int, edits: object, parent: object) -> EvolutionRow:
         return make_row(name, seed, 0.5, study=key)
 
     monkeypatch.setattr("selfwire.runs.ablation.ablation.evolution", measure)

@@ -22,7 +22,7 @@ def at_once(names: ModelNames, tasks: int) -> int:
 def test_a_provider_is_asked_for_as_many_tasks_at_once_as_there_are_unless_the_request_says_how_many() -> None:
     assert at_once(ModelNames(), 8) == 32
     assert at_once(ModelNames(), 64) == 64
-    assert at_once(ModelNames(requests=3), 64) == 3
+    assert at_once(ModelNames(requests_at_once=3), 64) == 3
 
 
 def test_limits_per_minute_are_those_of_the_request() -> None:

@@ -393,7 +393,7 @@ def test_a_dry_run_adds_up_all_runs_and_writes_nothing(
 
 
 def test_after_a_fault_a_study_keeps_the_rows_of_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def measure(study: Study, key: str, name: str, seed: int, edits: object) -> EvolutionRow:
+    def measure(study: Study, key: str, name: str, seed: int, edits: object, parent: object) -> EvolutionRow:
         if seed:
             raise BudgetError("the budget is spent")
         return row(name, seed, study=key)

@@ -30,8 +30,8 @@ def evolve_system(
     retry_failed: bool,
     budget: dict[str, Any],
     budget_address: str | None,
-) -> dict[str, Any]:
-    """Evolve a system of an evaluation; returns the cost.
+) -> None:
+    """Evolve a system of an evaluation.
 
     Args:
         budget: the limits of the evolution, its cost so far included.
@@ -44,7 +44,7 @@ def evolve_system(
     folder = get_runs_folder(users) / run
     request = load_request(folder / JOURNAL, EvaluationRequest).alone(name)
     [one] = make_evolutions(request, folder, users)
-    before, iterations = one.spent, one.evolve_request.evolution.iterations
+    iterations = one.evolve_request.evolution.iterations
     report = report_seldom(report, lambda event: event["phase"] == "save")
 
     def tell(event: Event) -> None:
@@ -52,7 +52,6 @@ def evolve_system(
 
     with closing(open_ledger(budget_address)) as ledger:
         one.run(Budget.model_validate(budget), ledger, tell, retry_failed=retry_failed)
-    return one.spent.subtract(before).model_dump(mode="json")
 
 
 def measure_slice(

@@ -79,7 +79,7 @@ def run_on_workers(
                 work.end(ended)
         run_sync(run.measure_rule())
     except BaseException as error:
-        work.shards.merge_all()
+        work.stop()
         run_sync(note_status(run, to_stop_status(error)))
         raise
     return run_sync(run.finish())
@@ -99,6 +99,7 @@ class _Work:
     Attributes:
         done: number of tasks that have a row, by system and by job at work.
         made: number of shards by system.
+        evolving: what evolutions at work had cost before, by system.
     """
 
     run: Evaluation
@@ -110,6 +111,7 @@ class _Work:
     shards: OpenShards = field(init=False)
     done: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     made: Counter[str] = field(default_factory=Counter)
+    evolving: dict[str, Usage] = field(default_factory=dict)
     counts: dict[str, SystemSummary] = field(default_factory=dict)
     workers: int = 1
 
@@ -138,11 +140,18 @@ class _Work:
         if ended.job.name in self.shards:
             self._merge(ended.job)
             return
-        self._settle(Usage.model_validate(ended.result))
         evolution = next(one for one in self.run.evolutions if one.entry.name == name)
+        self._settle(evolution.spent.subtract(self.evolving.pop(name)))
         self.run.workflows[name] = evolution.result(self.run.run)
         run_sync(note_workflows(self.run.journal, self.run.workflows))
         self._add_slices(name)
+
+    def stop(self) -> None:
+        """Take into the run what jobs have done that did not come to an end."""
+        self.shards.merge_all()
+        for one in self.run.evolutions:
+            if (before := self.evolving.pop(one.entry.name, None)) is not None:
+                self._settle(one.spent.subtract(before))
 
     def give_back(self, job: Job) -> Sequence[Job]:
         """The tasks of a worker that has died, each by itself, but for one that has killed too many."""
@@ -166,8 +175,9 @@ class _Work:
         self._tell(event["target"])
 
     def _make_evolution(self, one: Evolution) -> Job:
-        left = compute_left(self.run.request.budget, self.run.ledger.spent, one.spent)
         name, run = one.entry.name, self.run.run
+        self.evolving[name] = before = one.spent  # also of workers that die at it, so it is counted here
+        left = compute_left(self.run.request.budget, self.run.ledger.spent, before)
         return Job.of(f"the evolution of {name}", evolve_system, run=run, name=name, budget=left, **self._settings)
 
     @property

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from selfwire.cli.exit_codes import STOPPED
+from selfwire.core.errors import WorkerError
 from selfwire.evals.evaluation.rows import TaskRow, read_results
 from selfwire.runs.evaluation import worker_processes
 from selfwire.runs.evaluation.lifecycle import start_evaluation
-from selfwire.runs.evaluation.request import EvaluationRequest
+from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
 from selfwire.runs.evaluation.worker_processes import run_on_workers
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.jobs import DEATHS, Ended, Event, Job, LocalExecutor
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal_file import read_spend
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.sync import run_sync
 from tests import kills, processes
@@ -98,6 +100,38 @@ def test_a_task_at_which_workers_die_becomes_an_error_and_the_others_are_done(
     assert len(executor.died) == DEATHS
     others = [row for row in found if row is not lost]
     assert to_bytes(others) == to_bytes([row for row in expected if (row.target, row.task) != ("single", deadly)])
+
+
+class DyingAfterwards(LocalExecutor):
+    """Its worker dies when it has done its first job, and all workers die at it from then on if asked to."""
+
+    def __init__(self, *, always: bool) -> None:
+        super().__init__()
+        self.always, self.deaths = always, 0
+
+    def wait(self) -> Sequence[Event | Ended]:
+        job = self._todo[-1]
+        found = super().wait()
+        if self.deaths and not self.always:
+            return found
+        self.deaths += 1
+        return [Ended(job, died=True)]
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_calls_of_workers_that_died_at_an_evolution_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always: bool
+) -> None:
+    evolving = Evolving(names=("hiva",), iterations=1, batch=2, train=4, gate=4, gate_tasks=2)
+    asked = request("hiva", tasks=2, evolving=evolving)
+    monkeypatch.setattr(worker_processes, "open_workers", lambda options: nullcontext(DyingAfterwards(always=always)))
+    with start_evaluation(asked, tmp_path, run="r") as evaluation:
+        with pytest.raises(WorkerError) if always else nullcontext():
+            run_on_workers(evaluation, tmp_path, WorkerOptions(workers=1))
+        [evolution] = evaluation.evolutions
+        assert evolution.spent.calls > 0
+        measured = read_spend(tmp_path / "runs" / "r" / "journal.sqlite")
+        assert evaluation.spent.calls == measured.calls + evolution.spent.calls
 
 
 @pytest.mark.slow

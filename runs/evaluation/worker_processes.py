@@ -6,13 +6,13 @@ The rows are the same however many workers there are and wherever they run, and 
 import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import WorkerError
+from selfwire.core.errors import JournalError, WorkerError
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.table import SystemSummary
@@ -150,8 +150,9 @@ class _Work:
         """Take into the run what jobs have done that did not come to an end."""
         self.shards.merge_all()
         for one in self.run.evolutions:
-            if (before := self.evolving.pop(one.entry.name, None)) is not None:
-                self._settle(one.spent.subtract(before))
+            with suppress(JournalError):  # whoever resumes counts it
+                if (before := self.evolving.pop(one.entry.name, None)) is not None:
+                    self._settle(one.spent.subtract(before))
 
     def give_back(self, job: Job) -> Sequence[Job]:
         """The tasks of a worker that has died, each by itself, but for one that has killed too many."""

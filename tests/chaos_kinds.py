@@ -91,9 +91,12 @@ def list_leftover(folder: Path) -> list[str]:
 
 
 def read_places(journal: Journal) -> list[tuple[str, ...]]:
-    """Where and how each call of a journal ended."""
+    """Each call of a journal, where and how it ended.
+
+    Not its phase: of equal requests of two phases at once, as of replays of two prompts, the first is sent, for both.
+    """
     rows = asyncio.run(journal.rows())
-    return [(row.kind, row.state, row.scope.phase, row.scope.task, row.scope.node) for row in rows]
+    return [(row.kind, row.state, row.scope.task, row.scope.node, row.request) for row in rows]
 
 
 def read_study(home: Path, printed: str) -> Result:

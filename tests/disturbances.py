@@ -31,6 +31,12 @@ GRACE = 5.0
 """Seconds within which processes end whose parent was killed."""
 
 
+def _show_difference(found: Any, expected: Any) -> str:
+    if not isinstance(found, Counter):
+        return str(found)
+    return f"{dict(found - expected)} in place of {dict(expected - found)}"
+
+
 class Disturbed:
     """One run that is disturbed.
 
@@ -245,7 +251,7 @@ class Disturbed:
         unsure = ("spend", "rows", "trajectories") if self.lied else ()  # all hold counts of tokens
         for name in expected:
             if found[name] != expected[name] and name not in unsure:
-                yield f"other {name}: {str(found[name])[:200]}"
+                yield f"other {name}: {_show_difference(found[name], expected[name])[:2000]}"
         for path in self.home.rglob("*.sqlite"):
             try:
                 if path.name == JOURNAL:

@@ -25,6 +25,7 @@ class Proxy:
         self.spoils: deque[Spoil] = deque()
         self.spoiled = 0
         self._to = port
+        self._talks = set[asyncio.Task[None]]()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),), daemon=True)
         self._stopped = threading.Event()
@@ -46,15 +47,23 @@ class Proxy:
         async with await asyncio.start_server(self._talk, sock=self._socket):
             while not self._stopped.is_set():  # noqa: ASYNC110 - another thread sets it
                 await asyncio.sleep(0.05)
+        for talk in self._talks:
+            talk.cancel()
+        await asyncio.gather(*self._talks)
+        await asyncio.sleep(0)  # in which their connections are closed
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = asyncio.current_task()
+        assert talk
+        self._talks.add(talk)
         try:
             while await self._pass_on(await _read_message(reader), writer):
                 pass
-        except (OSError, asyncio.IncompleteReadError):  # one end was killed
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):  # one end was killed, or this one ends
             pass
         finally:
             writer.close()
+            self._talks.discard(talk)
 
     async def _pass_on(self, request: bytes, writer: asyncio.StreamWriter) -> bool:
         """Answer a request; returns whether the connection goes on."""

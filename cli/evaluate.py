@@ -35,7 +35,7 @@ from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evaluation
 from selfwire.runs.targets import require_saved
 from selfwire.runs.training import describe_router
-from selfwire.runs.worker_budgets import refuse_unshared_limits
+from selfwire.runs.worker_budgets import refuse_unusable_cluster
 from selfwire.runs.workers import prepare_workers
 from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.executors import WorkerOptions
@@ -230,7 +230,7 @@ def _measure(run: Evaluation, home: Path | None, workers: WorkerOptions) -> tupl
 def _choose_workers(request: EvaluationRequest, given: Mapping[str, Any]) -> WorkerOptions:
     asked = select_group(Workers, given).options
     if asked.executor == "ray":
-        refuse_unshared_limits(request, asked)
+        refuse_unusable_cluster(request, asked)
         return asked
     chosen = asked.replace(workers=choose_worker_count(request, asked.workers))
     prepare_workers(chosen)

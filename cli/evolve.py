@@ -49,7 +49,7 @@ from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evolution
 from selfwire.runs.targets import to_team_reference
-from selfwire.runs.worker_budgets import refuse_unshared_limits
+from selfwire.runs.worker_budgets import refuse_unusable_cluster
 from selfwire.runtime.addresses import ADDRESS
 from selfwire.runtime.model_names import is_offline
 from selfwire.runtime.sync import run_sync
@@ -116,7 +116,7 @@ def evolve(
     if dry_run:
         show_estimate(estimate_evolution(request, folder))
         return
-    refuse_unshared_limits(request, workers.options)
+    refuse_unusable_cluster(request, workers.options)
     with start_evolution(request, folder, place=choose_place(workers.options)) as run:
         _run_and_report(run, home)
 

@@ -40,7 +40,7 @@ from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.sizes import fit_evolution
 from selfwire.runs.training import OpenTraining, describe_router, resume_training, start_training
-from selfwire.runs.worker_budgets import refuse_unshared_limits
+from selfwire.runs.worker_budgets import refuse_unusable_cluster
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.sync import run_sync
 
@@ -126,7 +126,7 @@ def train(
     if dry_run:
         show_estimate(estimate_training(request, TrainConfig.model_validate(request.config["train"]), folder))
         return
-    refuse_unshared_limits(request, workers.options)
+    refuse_unusable_cluster(request, workers.options)
     with start_training(request, folder, place=choose_place(workers.options)) as training:
         _run_and_report(training, home)
 

@@ -10,6 +10,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.executors import WorkerOptions
+from selfwire.runtime.ray_executor import refuse_unreachable
 from selfwire.runtime.shared_ledger import SERVER, find_budget_server, make_budget_address, share_ledger
 
 
@@ -52,6 +53,13 @@ def share_rates(request: Limited, options: WorkerOptions) -> Iterator[str | None
         address = None if options.is_local else choose_budget_address(request, Path(folder), options)
         with nullcontext() if address is None else closing(share_ledger(address, Budget())):
             yield address
+
+
+def refuse_unusable_cluster(request: Limited, options: WorkerOptions) -> None:
+    """Raise a ConfigError if a cluster cannot be reached, or as `refuse_unshared_limits`."""
+    refuse_unshared_limits(request, options)
+    if options.executor == "ray":
+        refuse_unreachable(options.ray_address)
 
 
 def refuse_unshared_limits(request: Limited, options: WorkerOptions) -> None:

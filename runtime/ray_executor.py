@@ -1,6 +1,7 @@
 """Workers on a Ray cluster that runs already."""
 
 import logging
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -13,6 +14,8 @@ from selfwire.runtime.jobs import Ended, Event, Job, read_end, run_job
 
 PAUSE = 0.2
 """Most seconds of a wait for ends."""
+PATIENCE = 5.0
+"""Seconds for which a cluster is waited for."""
 
 
 class RayExecutor:
@@ -28,15 +31,12 @@ class RayExecutor:
     """
 
     def __init__(self, address: str, workers: int | None = None, modules: Sequence[str] = ()) -> None:
-        refuse_missing("ray", "a cluster")
+        refuse_unreachable(address)
         ray: Any = import_module("ray")
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, ignore_reinit_error=True)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ConfigError(
-                f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave out "
-                "--executor ray"
-            ) from error
+            raise _make_error(address, error) from error
         self._ray = ray
         self._run = ray.remote(num_cpus=1, max_retries=0)(run_on_node)
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -75,6 +75,24 @@ class RayExecutor:
             return Ended(job, fault=fault)
         except self._ray.exceptions.RayError:
             return Ended(job, died=True)
+
+
+def refuse_unreachable(address: str) -> None:
+    """Raise a ConfigError where Ray is not installed, or nobody listens, for whom Ray would wait for minutes."""
+    refuse_missing("ray", "a cluster")
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+        except (OSError, OverflowError) as error:
+            raise _make_error(address, error) from None
+
+
+def _make_error(address: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave out "
+        "--executor ray"
+    )
 
 
 def import_on_node(modules: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.record import Record, RecordedStudy, skip_record
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows
 from selfwire.runs.evaluation import lifecycle
-from selfwire.runs.worker_budgets import refuse_unshared_limits, share_rates
+from selfwire.runs.worker_budgets import refuse_unusable_cluster, share_rates
 from selfwire.runs.workers import open_workers
 from selfwire.runtime.executors import WorkerOptions
 from selfwire.runtime.jobs import Job, Report, run_jobs
@@ -49,7 +49,7 @@ def run_ablation(
         evolutions.validate_request(study.request(FULL, 0), None)
     else:
         lifecycle.validate_request(study.evaluation(FULL, 0), None)
-    refuse_unshared_limits(study.request(FULL, 0), workers)
+    refuse_unusable_cluster(study.request(FULL, 0), workers)
     schema = _get_schema(study)
     rows = {row.key: row for row in read_rows(out, key, schema)}
     begin_study(study, out)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -147,7 +148,12 @@ def refused(home: Path, *arguments: str) -> str:
             "--iterations, --train would do nothing: nobody is evolved first; name whom with --evolve",
         ),
         (("ablate", "tacomas", "--batch", "3"), "--batch would do nothing: tacomas is measured as it is"),
+        (("eval",), "eval needs a target and --benchmark"),
         (("eval", "hiva"), "eval needs --benchmark, on which hiva is measured"),
+        (
+            ("eval", "hiva", "--benchmark", "archive", "--workers", "2", "--executor", "slurm"),
+            "there is no executor 'slurm'; give process or ray",
+        ),
         (
             ("eval", "hiva", "--benchmark", "archive", "--split", "all"),
             "there is no split 'all'; splits are train, val",
@@ -173,6 +179,16 @@ def refused(home: Path, *arguments: str) -> str:
 def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
     assert told in refused(tmp_path / "home", *arguments)
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path: Path, scheme: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"{scheme}127.0.0.1:{closed.getsockname()[1]}"
+    arguments = ("eval", "cot", "--benchmark", "archive", "--tasks", "1", "--executor", "ray")
+    told = refused(tmp_path, *arguments, "--ray-address", address)
+    assert f"no Ray cluster answers at '{address}'" in told
+    assert "start one with `ray start --head`, or leave out --executor ray" in told
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8000", "notaurl", "ftp://host/v1", "http://", "http://h:99999/v1"])

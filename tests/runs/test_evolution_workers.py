@@ -1,5 +1,6 @@
 """Evolutions and trainings whose tasks run on workers end as those of one process."""
 
+import asyncio
 import os
 import re
 import signal
@@ -7,7 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import closing, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,17 @@ from typing import Any
 import pytest
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import BudgetError, WorkerError
+from selfwire.core.errors import BudgetError, ConfigError, WorkerError
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs import evolution_workers
 from selfwire.runs.evolution import EvolutionRun, Place, resume_evolution, start_evolution
-from selfwire.runs.evolution_workers import Workers, choose_place
+from selfwire.runs.evolution_workers import Workers, choose_place, roll_out
 from selfwire.runs.folders import JOURNAL, PARTS, get_runs_folder
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.runs.training import start_training
 from selfwire.runtime.child_processes import ProcessExecutor
 from selfwire.runtime.executors import WorkerOptions
-from selfwire.runtime.jobs import Job
+from selfwire.runtime.jobs import Ended, Event, Job
 from selfwire.runtime.sync import run_sync
 
 pytestmark = pytest.mark.slow  # worker processes take seconds to start
@@ -78,6 +81,50 @@ def test_an_evolution_ends_the_same_on_workers(method: str, tmp_path: Path) -> N
     assert evolve(tmp_path / "two", make_request(method), on_workers()) == alone
     assert read_run(tmp_path / "two") == read_run(tmp_path / "one")
     assert not [*(get_runs_folder(tmp_path / "two") / "r" / PARTS).glob("*")]
+
+
+class SilentExecutor:
+    """Workers that never end."""
+
+    workers = 2
+
+    def __init__(self) -> None:
+        self.started = 0
+
+    def start(self, job: Job) -> None:
+        self.started += 1
+
+    def wait(self) -> Sequence[Event | Ended]:
+        time.sleep(0.01)
+        return ()
+
+
+async def test_an_evolution_is_cancelled_while_its_workers_are_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = SilentExecutor()
+    monkeypatch.setattr(evolution_workers, "open_workers", lambda options: nullcontext(silent))
+    with start_evolution(make_request(), tmp_path, place=on_workers()) as run:
+        running = asyncio.create_task(run.execute())
+        while not silent.started:  # noqa: ASYNC110 - in a thread
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(running, 5)
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere" / JOURNAL
+    job: dict[str, Any] = {
+        "home": None,
+        "path": str(path),
+        "command": "evolve",
+        "scope": {},
+        "tasks": [],
+        "explores": False,
+    }
+    with pytest.raises(ConfigError, match=f"{path} is not there on .*; name a folder with --home that all machines"):
+        roll_out(lambda event: None, **job, samples=1, retry_failed=False, budget_address=None)
 
 
 def test_a_training_ends_the_same_on_workers(tmp_path: Path) -> None:

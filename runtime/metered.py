@@ -265,11 +265,16 @@ class MeteredModel:
     async def _probe(self, player: RoleModel, request: ModelRequest, throttle: Throttle, billed: list[Usage]) -> bool:
         """Whether the provider answers at all: a probe of this worker, or another request in the meantime."""
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None)
+        tokens = self._estimate_most(player, probe.messages, probe).tokens
         for pause in (self.policy.backoff, 0.0):
-            answer = await self._send_once(player, probe)
+            async with throttle.take_place(tokens) as start:
+                answer = await self._send_once(player, probe)
             if isinstance(answer, AIMessage):
                 billed.append(self._usage(player, probe, answer))
+                throttle.correct(billed[-1].tokens - tokens, start)
                 return True
+            if is_refusal(answer):
+                throttle.correct(-tokens, start)
             await asyncio.sleep(pause)
         return throttle.answered >= since
 

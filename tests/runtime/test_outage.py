@@ -47,6 +47,18 @@ async def test_without_a_probe_nothing_more_is_sent(wire_server: WireServer) -> 
     assert len(wire_server.asked) == 2
 
 
+async def test_probes_are_requests_under_the_limits(wire_server: WireServer) -> None:
+    wire_server.always = broken()
+    limited = PROBING.replace(retries=0, backoff=0.0, concurrency=2, requests_per_minute=600, tokens_per_minute=10**6)
+    await asyncio.gather(
+        *(metered(wire_server, limited).generate(ASKED, scope=Scope(task=task)) for task in "ab"),
+        return_exceptions=True,
+    )
+    times = [one.at for one in wire_server.asked]
+    assert len(times) == 6
+    assert times[-1] - times[0] >= 5 * 0.1 - 0.05
+
+
 async def test_answers_to_others_meanwhile_are_answers(wire_server: WireServer) -> None:
     probes: list[Body] = []
 

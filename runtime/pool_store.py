@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, OutageError
 from selfwire.core.usage import Usage
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.rates import Rate
@@ -156,6 +156,12 @@ class PoolStore(ABC):
         why, schema = " ".join(str(fault).split()), AwayError if self.may_pass(fault) else ConfigError
         return schema(f"the shared budget at {self.address} cannot be used: {why}; {self.way_out}")
 
+    def explain_outage(self, fault: Exception) -> OutageError:
+        """Say why the pool cannot be reached any more."""
+        outage = OutageError(str(self.explain(fault)))
+        outage.is_cost_known = True
+        return outage
+
     def start(self, budget: Budget, spent: Usage, elapsed: float) -> None:
         """Begin anew: who has joined before is refused from now on."""
         self._token = secrets.token_hex(8)
@@ -194,8 +200,8 @@ class PoolStore(ABC):
                 )  # fmt: skip
 
     def leave(self, process: str, spent: Usage) -> None:
-        """Add what a process has spent to the sums and remove its row; twice is as good as once."""
-        with self.transaction() as execute:
+        """Add what a process has spent to the sums and remove its row, if it has one in this pool; else do nothing."""
+        with contextlib.suppress(StaleError), self.transaction() as execute:
             state = self._read(execute)
             if process in state.holdings:
                 total = state.spent + spent

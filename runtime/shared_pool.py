@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import BudgetError, OutageError, StoppedError
+from selfwire.core.errors import BudgetError, StoppedError
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.runtime.amounts import ResourceAmount
 from selfwire.runtime.pool_decisions import BEAT, AmountAsk, Granted, PlaceAsk, Silence, View, grant_places
@@ -117,19 +118,19 @@ class SharedPool:
         Raises:
             StoppedError: the pool cannot be used.
         """
-        start = 0.0
-        if concurrency is None and not any(limits):
-            with self._lock:
-                self._places[provider] += 1
-        else:
-            start = await self._ask_for_place(PlaceAsk(provider, concurrency, limits, tokens, self._elapsed))
-        try:
-            while (delay := max(start, self._pauses.get(provider, 0.0)) - self._elapsed) > 0:  # noqa: ASYNC110 - it waits for the clock
-                await asyncio.sleep(delay)
-        except BaseException:
-            self.leave_place(provider)
-            raise
-        return start
+        asked = self._elapsed
+        while True:
+            ask = PlaceAsk(provider, concurrency, limits, tokens, asked)
+            start, may_start = await self._ask_for_place(ask), False
+            try:
+                while (delay := start - self._elapsed) > 0:  # noqa: ASYNC110 - it waits for the clock
+                    await asyncio.sleep(delay)
+                may_start = self._pauses.get(provider, 0.0) <= self._elapsed
+            finally:
+                if not may_start:  # it is cancelled, or the provider has asked for a pause since
+                    self._give_place_back(ask, start)
+            if may_start:
+                return start
 
     def correct_tokens(self, provider: str, more: int, start: float) -> None:
         """Count more tokens for a request that started then, or fewer."""
@@ -138,14 +139,21 @@ class SharedPool:
             self._note_change()
 
     async def _ask_for_place(self, ask: PlaceAsk) -> float:
-        def undo(start: float | StoppedError) -> None:
-            if not isinstance(start, StoppedError):
-                self.leave_place(ask.provider)
-
-        start = await self._wait_for(ask, ask.done, undo)
+        if ask.concurrency is None and not any(ask.limits):
+            with self._lock:
+                self._places[ask.provider] += 1
+                return self._pauses.get(ask.provider, 0.0)
+        start = await self._wait_for(ask, ask.done, partial(self._give_place_back, ask))
         if isinstance(start, StoppedError):
             raise start
         return start
+
+    def _give_place_back(self, ask: PlaceAsk, start: float | StoppedError) -> None:
+        """Leave a place without having sent a request."""
+        if not isinstance(start, StoppedError):
+            self.leave_place(ask.provider)
+            if ask.limits.tokens:
+                self.correct_tokens(ask.provider, -ask.tokens, start)
 
     def leave_place(self, provider: str) -> None:
         """Give a place back."""
@@ -176,13 +184,9 @@ class SharedPool:
                 with suppress(*self._store.faults):  # nobody needs the rest, and a resume starts anew
                     self._store.remove()
             else:
-                self._persist(self._leave)
+                self._persist(lambda: self._store.leave(self._process, self._spent.usage))
         finally:
             self._store.close()
-
-    def _leave(self) -> None:
-        with suppress(StaleError):
-            self._store.leave(self._process, self._spent.usage)
 
     def _give_back(self, wanted: ResourceAmount) -> None:
         self.settle(wanted, ZERO_USAGE)
@@ -238,7 +242,7 @@ class SharedPool:
             self._stale, self._is_closing = BudgetError(str(error)), True
         except self._store.faults as error:
             if self._is_hopeless(error, since=self._reached):
-                self._refuse_asks(self._explain_outage(error))
+                self._refuse_asks(self._store.explain_outage(error))
             time.sleep(RETRY)
 
     def _refuse_asks(self, error: StoppedError) -> None:
@@ -255,18 +259,13 @@ class SharedPool:
                 act()
             except self._store.faults as error:
                 if self._is_hopeless(error, since=begun):
-                    raise self._explain_outage(error) from None
+                    raise self._store.explain_outage(error) from None
                 time.sleep(RETRY)
             else:
                 return
 
     def _is_hopeless(self, error: Exception, since: float) -> bool:
         return not self._store.may_pass(error) or self._clock() - since > PATIENCE
-
-    def _explain_outage(self, error: Exception) -> OutageError:
-        outage = OutageError(str(self._store.explain(error)))
-        outage.is_cost_known = True
-        return outage
 
     def _exchange(self) -> None:
         """Write this process's row, read those of the others, and decide about what is asked for."""

@@ -1,6 +1,7 @@
 """One budget for several ledgers, as processes have them; `test_shared_budget.py` has real processes."""
 
 import asyncio
+import json
 import sqlite3
 import time
 from collections import Counter
@@ -23,10 +24,10 @@ from selfwire.runtime.call_settings import CallSettings
 from selfwire.runtime.ledger import Ledger, Reservation, enforce_deadline
 from selfwire.runtime.pool_decisions import PlaceAsk, Silence, has_place
 from selfwire.runtime.pool_store import AwayError, Holding, Places, PoolStore, SqlitePoolStore
-from selfwire.runtime.rates import RateLimits
+from selfwire.runtime.rates import Rate, RateLimits
 from selfwire.runtime.shared_ledger import open_ledger, open_store, share_ledger
 from selfwire.runtime.shared_pool import SharedPool
-from selfwire.runtime.throttle import get_throttle
+from selfwire.runtime.throttle import Throttle, get_throttle
 
 CALL = Usage(calls=1, input_tokens=60, output_tokens=40)
 TASK = Scope(phase="rollout", task="t1")
@@ -55,6 +56,12 @@ def opened() -> Iterator[Opened]:
 def get_pool(ledger: Ledger) -> SharedPool:
     assert isinstance(ledger.pool, SharedPool)
     return ledger.pool
+
+
+def read_rates(address: str) -> dict[str, Rate]:
+    with closing(sqlite3.connect(address)) as connection:
+        [[stored]] = connection.execute("SELECT rates FROM selfwire_pools")
+    return {name: Rate.read(rate) for name, rate in json.loads(stored).items()}
 
 
 def die(ledger: Ledger) -> None:
@@ -330,6 +337,43 @@ async def test_starts_are_spaced_by_the_rate_of_all_processes(address: str, open
 
     await asyncio.gather(*(request(ledger) for ledger in 4 * ledgers))
     assert time.monotonic() - begun >= 6 * 0.05  # their wall times differ a little
+
+
+async def test_a_pause_puts_off_starts_that_were_given_already_at_even_distances(address: str, opened: Opened) -> None:
+    ledgers = [opened(share_ledger(address, Budget())), *(opened(open_ledger(address)) for _ in range(2))]
+    settings = CallSettings(requests_per_minute=80, tokens_per_minute=1000)
+    throttles = [get_throttle("somebody", settings, ledger.pool) for ledger in ledgers]
+    sent = list[tuple[float, float]]()
+
+    async def request(throttle: Throttle) -> None:
+        async with throttle.take_place(10) as start:
+            sent.append((time.monotonic(), start))
+
+    await request(throttles[0])
+    waiting = [asyncio.create_task(request(one)) for one in throttles[1:]]
+    await asyncio.sleep(0.1)
+    throttles[0].pause(1.5)  # others get to know it in half a second, before their starts
+    async with asyncio.timeout(60):
+        await asyncio.gather(*waiting)
+    (first, start), *later = sent
+    assert later[0][0] - first >= 1.5
+    assert later[1][0] - later[0][0] >= 0.6
+    assert later[0][1] - start >= 1.5  # its tokens count from when it is sent
+    [rate] = read_rates(address).values()
+    assert sum(tokens for _, tokens in rate.tokens) == 30
+
+
+async def test_a_request_that_is_cancelled_before_its_start_takes_no_tokens(address: str, opened: Opened) -> None:
+    ledgers = [opened(share_ledger(address, Budget())), opened(open_ledger(address))]
+    one, other = (get_throttle("somebody", CallSettings(tokens_per_minute=100), ledger.pool) for ledger in ledgers)
+    one.pause(1.0)
+    waiting = asyncio.create_task(one.take_place(90).__aenter__())
+    await asyncio.sleep(0.3)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    async with asyncio.timeout(10), other.take_place(80):
+        pass
 
 
 async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, opened: Opened) -> None:

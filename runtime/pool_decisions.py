@@ -18,6 +18,9 @@ LEASE = 15.0
 BEAT = 0.5
 """Most seconds between two signs of life, and by which wall time of the processes differs."""
 
+TURN = 1.0
+"""Seconds for which a process may take free places that another waits for."""
+
 
 @dataclass(frozen=True, eq=False)
 class AmountAsk:
@@ -87,7 +90,8 @@ class Granted(NamedTuple):
 def has_place(ask: PlaceAsk, used: int, others: Iterable[Places]) -> bool:
     """Whether a place is free for a request.
 
-    Where places are short, a process leaves a free one to another that waits and has less than its part of them.
+    Where places are short, a process leaves a free one to another that waits and has less than its part of them. If it
+    has less itself, it does so for one that has waited for longer, by more than a turn.
 
     Args:
         used: places that this process has.
@@ -95,10 +99,12 @@ def has_place(ask: PlaceAsk, used: int, others: Iterable[Places]) -> bool:
     if ask.concurrency is None:
         return True
     wanting = [one for one in others if one.used or one.waiting]
-    if used + sum(one.used for one in wanting) >= ask.concurrency:
-        return False
+    free = ask.concurrency - used - sum(one.used for one in wanting)
     part = max(1, ask.concurrency // (len(wanting) + 1))
-    return used < part or not any(one.waiting and one.used < part for one in wanting)
+    short = [one for one in wanting if one.waiting and one.used < part]
+    if used >= part:
+        return free > 0 and not short
+    return free > sum(0 < one.short_since < ask.since - TURN for one in short)
 
 
 def has_room(ask: PlaceAsk, rate: Rate, others: Iterable[Places], start: float) -> bool:
@@ -116,13 +122,15 @@ def grant_places(
         used: places that this process has, by provider; changed.
         rates: by provider; changed.
     """
-    granted, waiting, since = list[tuple[PlaceAsk, float]](), Counter[str](), dict[str, float]()
+    granted, waiting = list[tuple[PlaceAsk, float]](), Counter[str]()
+    since, short_since = dict[str, float](), dict[str, float]()
     for ask in asks:
         name, rate = ask.provider, rates.get(ask.provider, Rate())
         beside = [one.places.get(name, Places()) for one in others]
         start = rate.find_start(now)
         if not has_place(ask, used[name], beside):
             waiting[name] += 1
+            short_since[name] = min(ask.since, short_since.get(name, ask.since))
         elif not has_room(ask, rate, beside, start):
             waiting[name] += 1
             since.setdefault(name, ask.since)
@@ -131,7 +139,10 @@ def grant_places(
             granted.append((ask, start))
             if any(ask.limits):
                 rates[name] = rate.add(ask.tokens, ask.limits, start)
-    return granted, {name: Places(used[name], waiting[name], since.get(name, 0.0)) for name in {*used, *waiting}}
+    return granted, {
+        name: Places(used[name], waiting[name], since.get(name, 0.0), short_since.get(name, 0.0))
+        for name in {*used, *waiting}
+    }
 
 
 class Silence:

@@ -49,11 +49,13 @@ class Places(NamedTuple):
 
     Attributes:
         since: when a request began to wait for tokens, as `PoolState.elapsed`; 0 if none does.
+        short_since: when one began to wait for a place; 0 if none does.
     """
 
     used: int = 0
     waiting: int = 0
     since: float = 0.0
+    short_since: float = 0.0
 
 
 class Holding(NamedTuple):

@@ -376,6 +376,22 @@ async def test_a_request_that_is_cancelled_before_its_start_takes_no_tokens(addr
         pass
 
 
+async def test_a_process_whose_calls_follow_each_other_lets_others_have_the_only_place(
+    address: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_decisions, "TURN", 0.2)
+    ledgers, order = [opened(share_ledger(address, Budget())), opened(open_ledger(address))], list[int]()
+
+    async def request(number: int) -> None:
+        async with get_throttle("somebody", CallSettings(concurrency=1), ledgers[number].pool).take_place():
+            order.append(number)
+            await asyncio.sleep(0.06)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(request(0) for _ in range(20)), *(request(1) for _ in range(2)))
+    assert 1 in order[:10]
+
+
 async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, opened: Opened) -> None:
     run = opened(share_ledger(address, Budget()))
     throttle, leave = get_throttle("somebody", CallSettings(concurrency=1), run.pool), asyncio.Event()
@@ -409,12 +425,15 @@ async def test_a_request_that_is_cancelled_gives_its_place_back(address: str, op
         (2, [Places(1, 1)], False),  # the other waits and has less than its half
         (1, [Places(2, 1)], True),
         (3, [Places(0, 0)], True),  # the other wants none
+        (0, [Places(3, 0), Places(0, 1, short_since=7.5)], False),  # one waits for longer, by more than a turn
+        (0, [Places(3, 0), Places(0, 1, short_since=8.5)], True),
+        (0, [Places(2, 0), Places(0, 1, short_since=7.5)], True),  # there is one for each
     ],
 )
 def test_a_free_place_is_left_to_a_process_that_has_less_than_its_part(
     used: int, others: list[Places], may_start: bool
 ) -> None:
-    assert has_place(PlaceAsk("somebody", 4, RateLimits(), 0, 0.0), used, others) == may_start
+    assert has_place(PlaceAsk("somebody", 4, RateLimits(), 0, 9.0), used, others) == may_start
 
 
 def test_a_pause_of_this_process_or_a_clock_that_jumps_takes_nobody_for_dead() -> None:

@@ -19,10 +19,11 @@ FROM build AS build-studio
 RUN pip install 'langgraph-cli[inmem]'
 
 FROM python:3.11-slim-bookworm AS base
-RUN useradd --create-home --uid 1000 selfwire && install --directory --owner=selfwire /data
-ENV PATH=/opt/selfwire/bin:$PATH PYTHONDONTWRITEBYTECODE=1 SELFWIRE_HOME=/data HF_HUB_OFFLINE=1 LANGSMITH_TRACING=false
+RUN useradd --create-home --uid 1000 selfwire && install --directory --owner=selfwire /data /config
+ENV PATH=/opt/selfwire/bin:$PATH PYTHONDONTWRITEBYTECODE=1 SELFWIRE_HOME=/data SELFWIRE_CONFIG_HOME=/config HF_HUB_OFFLINE=1 \
+    LANGSMITH_TRACING=false
 WORKDIR /data
-VOLUME /data
+VOLUME ["/data", "/config"]
 
 FROM base AS studio
 COPY --from=build-studio /opt/selfwire /opt/selfwire

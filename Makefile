@@ -53,7 +53,7 @@ check: setup
 	@$(BIN)/hadolint Dockerfile
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec compose.yaml
 	@echo "==> types"
-	@$(BIN)/mypy -p selfwire -p tests
+	@$(BIN)/mypy -p selfwire -p tests -p bench
 	@echo "==> import rules"
 	@$(BIN)/lint-imports
 	@echo "==> rules of the house: circles of files, unused names, methods named outside their packages"
@@ -79,7 +79,7 @@ fault-coverage: setup
 
 demo: setup
 	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"
-	@$(BIN)/python -m selfwire.cli.demo
+	@$(BIN)/python -m selfwire.extras.demo
 
 # also as `make bench peers`: the words after bench are no targets
 ifeq (bench,$(firstword $(MAKECMDGOALS)))
@@ -89,7 +89,7 @@ endif
 
 bench: setup
 	@echo "==> measuring; the machine should be otherwise idle"
-	@$(BIN)/python -m selfwire.bench $(ARGS)
+	@$(BIN)/python -m bench $(ARGS)
 
 MINUTES ?= 15
 SEED ?= 1
@@ -99,7 +99,7 @@ chaos: setup
 
 fuzz: setup
 	@echo "==> a million odd replies, and damaged files"
-	@SELFWIRE_CHAOS=1 $(BIN)/python -m pytest -q -n auto tests/fuzz tests/runtime/test_damaged_files.py
+	@SELFWIRE_CHAOS=1 $(BIN)/python -m pytest -q -n auto tests/fuzz tests/store/test_damaged_files.py
 
 .venv-weak/.installed:
 	@echo "==> compiling llama.cpp's server into .venv-weak (once)"
@@ -110,7 +110,7 @@ fuzz: setup
 
 weak: setup .venv-weak/.installed
 	@echo "==> running all methods with SmolLM2 of 135M parameters; an hour or more"
-	@$(BIN)/python -m selfwire.bench.weak --python .venv-weak/bin/python $(ARGS)
+	@$(BIN)/python -m bench.weak --python .venv-weak/bin/python $(ARGS)
 
 light:
 	@echo "==> installing without torch and sentence-transformers into .venv-light"

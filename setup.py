@@ -41,14 +41,10 @@ def find_urls(repository: str) -> dict[str, str]:
 
 def find_packages() -> dict[str, object]:
     """The packages and their folders, as `setup` takes them."""
-    rooms = sorted(link.name for link in LINKS.iterdir())
-    if all((LINKS / room).is_dir() for room in rooms):
-        return {"packages": find_namespace_packages("src"), "package_dir": {"": "src"}}
-    found = find_namespace_packages(include=[pattern for room in rooms for pattern in (room, f"{room}.*")])
-    return {
-        "packages": [f"selfwire.{name}" for name in found],
-        "package_dir": {f"selfwire.{name}": name.replace(".", "/") for name in found},
-    }
+    lost = sorted(path.name for path in LINKS.iterdir() if path.is_file() and not path.suffix)
+    found = find_namespace_packages(include=[pattern for room in lost for pattern in (room, f"{room}.*")])
+    rooms = {f"selfwire.{name}": name.replace(".", "/") for name in found}
+    return {"packages": [*find_namespace_packages("src"), *rooms], "package_dir": {"": "src", **rooms}}
 
 
 setup(

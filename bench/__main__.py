@@ -13,8 +13,8 @@ from typing import Any
 
 from rich.console import Console
 
-from selfwire import bench
-from selfwire.bench import (
+import bench
+from bench import (
     budgets,
     deadline,
     flat,
@@ -32,16 +32,16 @@ from selfwire.bench import (
     workers,
     wrapper,
 )
-from selfwire.bench.measuring import Row
-from selfwire.bench.models import CannedChatModel
-from selfwire.bench.tables import keep_lines, print_table
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.metered import MeteredModel
+from bench.measuring import Row
+from bench.models import CannedChatModel
+from bench.tables import keep_lines, print_table
+from selfwire.models.client import MeteredModel
+from selfwire.store.journal import Journal
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print; bounds are aims, nothing enforces them."""
-    parser = ArgumentParser(prog="python -m selfwire.bench", description="Measure overheads and print them as tables.")
+    parser = ArgumentParser(prog="python -m bench", description="Measure overheads and print them as tables.")
     parser.add_argument("words", nargs="*", help="measure only the tables whose title has one of these words")
     parser.add_argument("--list", action="store_true", help="print the titles and measure nothing")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the one table that is measured")

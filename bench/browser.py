@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from selfwire.bench.measuring import Row
+from bench.measuring import Row
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -34,7 +34,7 @@ return times;
 
 
 def explain_missing() -> str:
-    """What is missing to drive a browser; "" if nothing is."""
+    """Name the part that is missing to drive a browser; "" if none is."""
     if find_spec("selenium") is None:
         return "selenium is not installed"
     return "" if CHROMIUM and DRIVER else "needs `apt-get install chromium chromium-driver`"

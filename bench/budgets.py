@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from selfwire.bench.measuring import Row, measure_by_turns
+from bench.measuring import Row, measure_by_turns
 from selfwire.core.budget import Budget
 from selfwire.core.usage import Usage
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.shared_ledger import FILE, SERVER, open_ledger, share_ledger
+from selfwire.extras.cluster.shared_ledger import FILE, SERVER, open_ledger, share_ledger
+from selfwire.models.budget import Ledger
 
 BUDGET = Budget(calls=10**9, tokens=10**12)
 CALL = Usage(calls=1, input_tokens=500, output_tokens=500)
@@ -35,7 +35,7 @@ def measure_budgets() -> list[Row]:
 
 
 def list_addresses(folder: Path) -> Iterator[tuple[str, str]]:
-    """What the stores are called, and their addresses."""
+    """Names and addresses of the stores."""
     yield "SQLite", str(folder / FILE)
     if server := os.environ.get(SERVER):
         yield "PostgreSQL", f"{server}#bench"

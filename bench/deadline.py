@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from selfwire.bench.harness import CONCURRENCY, make_evaluation
-from selfwire.bench.measuring import Row
-from selfwire.bench.models import CannedChatModel
+from bench.harness import CONCURRENCY, make_evaluation
+from bench.measuring import Row
+from bench.models import CannedChatModel
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError
-from selfwire.runtime.journal import Journal
+from selfwire.store.journal import Journal
 
 TASKS = 10_000
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from selfwire.bench.harness import make_evaluation
-from selfwire.bench.measuring import Row
-from selfwire.bench.models import CannedChatModel
+from bench.harness import make_evaluation
+from bench.measuring import Row
+from bench.models import CannedChatModel
+from selfwire.graphs.build import build_graph
 from selfwire.graphs.method_names import DEFAULT_METHOD
-from selfwire.graphs.method_registry import describe_method
-from selfwire.runtime.journal import Journal
+from selfwire.graphs.methods import find_method
+from selfwire.store.journal import Journal
 
 TITLE = "flat: memory, file descriptors and threads"
 MANY = 10_000
@@ -30,7 +31,7 @@ AT_ONCE = 8
 
 
 class Held(NamedTuple):
-    """What this process holds: megabytes, open files, threads."""
+    """Resources of this process: megabytes, open files, threads."""
 
     memory: float
     files: int
@@ -68,7 +69,7 @@ def measure(many: int = MANY) -> list[Row]:
 
 
 def make_rows(what: str, many: int, found: list[Held]) -> list[Row]:
-    """What was held after the first fifth and at the end."""
+    """Resources after the first fifth and at the end."""
     warm, last = found[WARM - 1], found[-1]
     grown = (last.memory - warm.memory) * 1024 / (many * (1 - WARM / SAMPLES))
     return [
@@ -92,7 +93,7 @@ def sample_evaluation(many: int) -> list[Held]:
 
 def sample_graph(many: int) -> list[Held]:
     """Invoke a compiled graph, half of the time by `invoke` from threads and half by `ainvoke`."""
-    sampler, graph = Sampler(many), describe_method(DEFAULT_METHOD).build("offline").compile()
+    sampler, graph = Sampler(many), build_graph(find_method(DEFAULT_METHOD)).compile()
     questions = iter(range(many))
 
     async def work(ask: Callable[[dict[str, str]], object]) -> None:

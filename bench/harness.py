@@ -16,35 +16,35 @@ from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from selfwire.bench.measuring import Elapsed, Row, get_median
-from selfwire.bench.models import CannedChatModel
+from bench.measuring import Elapsed, Row, get_median
+from bench.models import CannedChatModel
 from selfwire.core.budget import Budget
 from selfwire.core.task import Splits, Task
-from selfwire.evals.baselines.table import make_baseline
+from selfwire.evals.baselines import make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
-from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.evals.graders import load_grader
-from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.evaluation.run import Evaluation
-from selfwire.runs.evaluation.systems import LoadedWorkflow, SolverFactory, make_system
-from selfwire.runtime.call_settings import CallSettings
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.peak_memory import measure_peak
+from selfwire.evals.table import SystemSummary
+from selfwire.extras.cluster.peak_memory import measure_peak
+from selfwire.models.budget import Ledger
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.limits import CallSettings
+from selfwire.runs.evaluation import OpenEvaluation
+from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.runs.systems import LoadedWorkflow, SystemParts
+from selfwire.store.journal import Journal
 
 TASKS, MANY, CONCURRENCY = 1000, 10_000, 64
 BARE = "a bare graph of one node"
 
 
-class TimedEvaluation(Evaluation):
+class TimedEvaluation(OpenEvaluation):
     """An evaluation that measures the writing of its results."""
 
     writing: Elapsed
 
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
-        """As an evaluation."""
+        """Write the results, and measure the time that it takes."""
         start = Elapsed.now()
         lines = await super().write_results(complete=complete)
         self.writing = start.until_now()
@@ -112,9 +112,9 @@ def make_evaluation(
     """An evaluation of one agent that answers each task in one call."""
     ledger = Ledger(budget)
     model = MeteredModel(chat, journal=journal, ledger=ledger, policy=CallSettings(concurrency=CONCURRENCY))
-    wiring = SolverFactory(model, {}, HashingEmbedder(), None)
+    parts = SystemParts(model, {}, HashingEmbedder(), None)
     return TimedEvaluation(
-        request=EvaluationRequest(
+        request=EvaluateSpec(
             benchmark="bench",
             entries=(SystemSpec(name="direct", target="direct"),),
             tasks=tasks,
@@ -128,21 +128,20 @@ def make_evaluation(
             baseline=TrivialRule("empty answer", lambda question: "-"),
         ),
         workflows={
-            "direct": LoadedWorkflow(
-                workflow=make_baseline("direct", model=model, toolbox={}).make_initial_workflow(())
-            )
+            "direct": LoadedWorkflow(workflow=make_baseline("direct").seed())
         },
-        build_system=lambda entry, one: make_system(entry, one, wiring),
+        parts=parts,
         evolutions=(),
         tasks=[Task(id=f"t{number}", input=f"What is {number}?", reference="4") for number in range(tasks)],
         journal=journal,
         ledger=ledger,
         embedder="hashing",
+        folder=Path(),
         out=out,
     )
 
 
-class _State(TypedDict):
+class _HarnessState(TypedDict):
     question: str
     answer: str
 
@@ -154,19 +153,19 @@ def _run_bare(tasks: int, delay: float) -> Elapsed:
     return start.until_now()
 
 
-def _make_graph(model: CannedChatModel) -> "CompiledStateGraph[_State, None, _State, _State]":
-    async def answer(state: _State) -> dict[str, str]:
+def _make_graph(model: CannedChatModel) -> "CompiledStateGraph[_HarnessState, None, _HarnessState, _HarnessState]":
+    async def answer(state: _HarnessState) -> dict[str, str]:
         reply = await model.ainvoke([("system", "Answer."), ("user", state["question"])])
         return {"answer": reply.text}
 
-    graph = StateGraph(_State)
+    graph = StateGraph(_HarnessState)
     graph.add_node("single", answer)
     graph.add_edge(START, "single")
     graph.add_edge("single", END)
     return graph.compile()
 
 
-async def _ask_all(graph: "CompiledStateGraph[_State, None, _State, _State]", tasks: int) -> None:
+async def _ask_all(graph: "CompiledStateGraph[_HarnessState, None, _HarnessState, _HarnessState]", tasks: int) -> None:
     waiting = iter(range(tasks))
 
     async def worker() -> None:

@@ -12,7 +12,7 @@ from selfwire.core.values import FrozenModel
 
 
 class Row(FrozenModel):
-    """One line of the table, or with `column` one cell of it.
+    """A line of the table, or with `column` a cell of it.
 
     Args:
         bound: the aim; None where there is none.
@@ -48,7 +48,7 @@ class Elapsed(NamedTuple):
 
 def get_median(times: Sequence[Elapsed]) -> Elapsed:
     """The median of each clock."""
-    return Elapsed(median(one.wall for one in times), median(one.cpu for one in times))
+    return Elapsed(median(run.wall for run in times), median(run.cpu for run in times))
 
 
 async def measure_call(act: Callable[[], Any], repeat: int = 1) -> Elapsed:

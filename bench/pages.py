@@ -7,22 +7,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from selfwire.bench.browser import measure_in_browser
-from selfwire.bench.measuring import Elapsed, Row
+from bench.browser import measure_in_browser
+from bench.measuring import Elapsed, Row
 from selfwire.core.agent import Agent
 from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.core.workflow import Workflow
-from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.extras.pages.page import write_report
+from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method_names import DEFAULT_METHOD
-from selfwire.graphs.trajectory_notes import get_sample_name, get_trajectories_note
-from selfwire.report.page import write_report
-from selfwire.runs.folders import JOURNAL, SUMMARY
-from selfwire.runs.requests import EvolveRequest
-from selfwire.runs.run_record import REQUEST
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.workflow_library import open_library
+from selfwire.graphs.rollouts import get_sample_name, get_trajectories_note
+from selfwire.runs.record import JOURNAL, REQUEST, SUMMARY
+from selfwire.runs.spec import EvolveSpec
+from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 
 VERSIONS, AGENTS, TRAJECTORIES = 50, 12, 5000
 MANY, FEW = 200, 5
@@ -53,7 +52,7 @@ def measure_pages() -> list[Row]:
 
 async def _store_run(home: Path, versions: int, agents: int, tasks: int) -> None:
     names = tuple(f"agent-{number}" for number in range(agents))
-    request = EvolveRequest(benchmark="archive", evolution=EvolutionConfig(name=_RUN, iterations=versions - 1))
+    request = EvolveSpec(benchmark="archive", evolution=EvolutionConfig(name=_RUN, iterations=versions - 1))
     summary = {"command": "evolve", "status": "finished", "benchmark": "archive", "name": _RUN}
     with closing(Journal.create(home / "runs" / _RUN / JOURNAL, run=_RUN)) as journal, open_library(home) as library:
         await journal.put_note(REQUEST, request.model_dump(mode="json"))
@@ -61,9 +60,10 @@ async def _store_run(home: Path, versions: int, agents: int, tasks: int) -> None
         for number in range(versions):
             facts = {"why": f"reason {number}", "notes": {"gradients": _note_gradients(number, names)}}
             await library.save(_RUN, _make_team(number, names), run=_RUN, step=number, facts=facts)
-            found = [_make_trajectory(number, one, names) for one in range(tasks)]
-            bodies = await asyncio.gather(*(journal.put_body(one.model_dump(mode="json")) for one in found))
-            kept = {get_sample_name(one): body for one, body in zip(found, bodies, strict=True)}
+            found = [_make_trajectory(number, task, names) for task in range(tasks)]
+            dumped = [trajectory.model_dump(mode="json") for trajectory in found]
+            bodies = await asyncio.gather(*map(journal.put_body, dumped))
+            kept = {get_sample_name(trajectory): body for trajectory, body in zip(found, bodies, strict=True)}
             await journal.put_note(get_trajectories_note(number, "rollout"), kept)
 
 
@@ -73,7 +73,7 @@ def _make_team(number: int, names: tuple[str, ...]) -> Workflow:
 
 
 def _note_gradients(number: int, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """As much as an iteration may note: the critique of every agent on each of some tasks."""
+    """The longest notes of an iteration: the critique of every agent on each of some tasks."""
     critique = {"sentiment": "critical", "concerns": "both"}
     ways = [(name, (after,)) for name, after in zip(names, (*names[1:], ""), strict=True)]
     return [

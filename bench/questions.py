@@ -1,4 +1,4 @@
-"""What a question costs: `python -m selfwire.bench.questions`.
+"""Cost of a question: `python -m bench.questions`.
 
 Every method answers ten archive questions that quote eight passages each, with a calculator, the offline model and its
 default config.
@@ -19,12 +19,12 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.archive import archive
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.method_names import own_methods
-from selfwire.graphs.method_registry import make_method
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.recorder import NullRecorder
+from selfwire.graphs.methods import make_method
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.store.journal import NullRecorder
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool
 
@@ -83,14 +83,15 @@ async def make_questions() -> list[Question]:
 
 
 async def measure_method(name: str, questions: Sequence[Question]) -> QuestionCost:
-    """What a method sends and gets per question."""
+    """Traffic of a method per question: sent and received."""
     chat = ListeningChat()
     model = MeteredModel(chat, journal=NullRecorder())
-    method = make_method(name, model=model, toolbox={"calculator": CalculatorTool()}, embedder=HashingEmbedder())
-    workflow = method.make_initial_workflow(("calculator",))
+    method, tools = make_method(name), {"calculator": CalculatorTool()}
+    ctx = method.make_ctx(model, tools, HashingEmbedder())
+    workflow = method.seed(("calculator",), toolbox=tuple(tools))
     spent: list[Usage] = []
     for question in questions:
-        done = await method.solve(workflow, question, scope=Scope(phase="run", task=question.id))
+        done = await method.answer(workflow, question, ctx.where(phase="run", task=question.id))
         spent.append(done.usage)
     return QuestionCost(
         name,

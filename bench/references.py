@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from selfwire.bench.measuring import Row
+from bench.measuring import Row
 from selfwire.core.errors import ConfigError
 from selfwire.core.execution import Execution, Limits
 from selfwire.core.protocols import Sandbox
 from selfwire.evals.benchmarks import humaneval, mbpp
-from selfwire.runtime.monty import find_working_monty
+from selfwire.tools.sandbox.monty import find_working_monty
 
 LIMITS = Limits(seconds=20)
 REASONS = 5
@@ -36,11 +36,14 @@ def _find_programs() -> Iterator[tuple[str, Sequence[str]]]:
     yield (
         "HumanEval",
         [
-            f"{one['prompt']}{one['canonical_solution']}\n{one['test']}\ncheck({one['entry_point']})\n"
-            for one in humaneval.load_problems()
+            f"{problem['prompt']}{problem['canonical_solution']}\n{problem['test']}\ncheck({problem['entry_point']})\n"
+            for problem in humaneval.load_problems()
         ],
     )
-    yield "MBPP", ["\n".join([one["code"], one["test_setup_code"], *one["test_list"]]) for one in mbpp.load_problems()]
+    yield "MBPP", [
+        "\n".join([problem["code"], problem["test_setup_code"], *problem["test_list"]])
+        for problem in mbpp.load_problems()
+    ]
 
 
 async def _measure(name: str, programs: Sequence[str], sandbox: Sandbox) -> list[Row]:

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from selfwire.bench.measuring import Row, measure_call
-from selfwire.runtime.peak_memory import measure_peak
-from selfwire.tools.retrievers import find_nearest
-from selfwire.tools.search import Document, make_bm25_retriever
+from bench.measuring import Row, measure_call
+from selfwire.extras.cluster.peak_memory import measure_peak
+from selfwire.tools.search import Document, find_nearest, make_bm25_retriever
 
 PASSAGES, WORDS, QUERY_WORDS, VOCABULARY = 100_000, 60, 12, 200_000
 EXPONENT = 1.07

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from selfwire.bench.measuring import Row, measure_by_turns
-from selfwire.evolvers.trained_router.choosers import draw_layers
-from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
-from selfwire.evolvers.trained_router.encoding import Vectors, make_batch
-from selfwire.evolvers.trained_router.reinforce import advantages, compute_returns, get_decisions
-from selfwire.evolvers.trained_router.sampling import draw
+from bench.measuring import Row, measure_by_turns
+from selfwire.evolvers.router.choosers import draw_layers
+from selfwire.evolvers.router.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
+from selfwire.evolvers.router.encoding import Vectors, make_batch
+from selfwire.evolvers.router.reinforce import advantages, compute_returns, get_decisions
+from selfwire.evolvers.router.sampling import draw
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.trained_router.head import RoutingHead
-    from selfwire.evolvers.trained_router.reinforce import Learner
+    from selfwire.evolvers.router.head import RoutingHead
+    from selfwire.evolvers.router.reinforce import Learner
 
 DIMENSIONS, STAGES, ROWS = 384, 4, 8
 SAMPLING = SamplingConfig()
@@ -35,8 +35,8 @@ def measure_routing(
     torch.set_num_threads(1)
     rows = []
     for size in sizes:
-        (one,) = measure_by_turns(partial(draw_state_layers, *_make_state(size)), rounds=rounds)
-        rows.append(Row(what=f"layers for one state, {size} agents", value=one.wall * 1e3, unit="ms"))
+        (plain,) = measure_by_turns(partial(draw_state_layers, *_make_state(size)), rounds=rounds)
+        rows.append(Row(what=f"layers for one state, {size} agents", value=plain.wall * 1e3, unit="ms"))
     whole, single = measure_by_turns(
         partial(_draw, [draws], agents), partial(_draw, [1] * draws, agents), rounds=rounds
     )
@@ -114,7 +114,7 @@ def _draw(batches: Sequence[int], agents: int) -> None:
 
 
 def _make_learner() -> "Learner":
-    from selfwire.evolvers.trained_router.head import RoutingHead
-    from selfwire.evolvers.trained_router.reinforce import Learner
+    from selfwire.evolvers.router.head import RoutingHead
+    from selfwire.evolvers.router.reinforce import Learner
 
     return Learner(RoutingHead(DIMENSIONS), TrainConfig(), SAMPLING, stages=STAGES)

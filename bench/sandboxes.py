@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from selfwire.bench.measuring import Elapsed, Row, measure_by_turns
+from bench.measuring import Elapsed, Row, measure_by_turns
 from selfwire.core.errors import ConfigError
 from selfwire.core.execution import Execution
 from selfwire.core.protocols import Sandbox
-from selfwire.runtime.bubblewrap import find_working_bubblewrap
-from selfwire.runtime.monty import end_workers, find_working_monty
+from selfwire.tools.sandbox.bubblewrap import find_working_bubblewrap
+from selfwire.tools.sandbox.monty import find_working_monty, stop_idle_workers
 
 CODE = "print(sum(range(100)))"
 SOURCE = "def tool_function(n):\n    return sum(range(n))"
@@ -76,7 +76,7 @@ async def _run_bare() -> None:
 def _make_cold(find: Any, run: Act) -> Act:
     async def act() -> None:
         find.cache_clear()
-        end_workers()
+        stop_idle_workers()
         find()
         await run()
 
@@ -102,15 +102,15 @@ def _measure_leftovers(name: str, act: Act, number: int) -> Row:
 
 
 def count_leftovers(act: Callable[[], object]) -> Mapping[str, int]:
-    """What an act leaves behind, by kind, once Monty's workers that wait have ended; nothing without Linux's /proc."""
+    """Leftovers of an act by kind, once Monty's workers that wait have ended; empty without Linux's /proc."""
     if sys.platform != "linux":
         return {}
     process = ctypes.CDLL(None)
     process.prctl(SUBREAPER, 1)  # processes that lost their parent become ours
-    end_workers()
+    stop_idle_workers()
     before = _take_stock()
     act()
-    end_workers()
+    stop_idle_workers()
     for _ in range(50):  # the kernel takes them away in its own time
         if (after := _take_stock()) == before:
             break
@@ -133,13 +133,13 @@ def _take_stock() -> dict[str, set[str]]:
                 waiting += children
     return {
         "processes": processes,
-        "namespaces": {one for process in processes for one in _read_namespaces(process)},
-        "open files": {one.name for one in Path("/proc/self/fd").iterdir()},
+        "namespaces": {namespace for process in processes for namespace in _read_namespaces(process)},
+        "open files": {path.name for path in Path("/proc/self/fd").iterdir()},
         "mounts": set(Path("/proc/self/mountinfo").read_text().splitlines()),
     }
 
 
 def _read_namespaces(process: str) -> Iterator[str]:
     with suppress(OSError):  # it ends just now
-        for one in Path("/proc", process, "ns").iterdir():
-            yield os.readlink(one)
+        for path in Path("/proc", process, "ns").iterdir():
+            yield os.readlink(path)

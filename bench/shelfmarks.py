@@ -1,6 +1,6 @@
-"""What teams could reach on shelf marks: `python -m selfwire.bench.shelfmarks`.
+"""Scores that teams could reach on shelf marks: `python -m bench.shelfmarks`.
 
-With `--write FILE --method NAME` it writes the branching team instead, for `selfwire evolve --seed-team FILE`; with
+With `--write FILE --method NAME` it writes the branching team instead, for `selfwire evolve --team FILE`; with
 `--rooms` its agents say which rooms they serve.
 
 Agents follow the benchmark's rules from the start, which nobody else is told. The best chain and the best single agent
@@ -16,24 +16,22 @@ from statistics import mean
 
 from rich.console import Console
 
-from selfwire.bench.measuring import Row
-from selfwire.bench.tables import keep_lines, print_table
+from bench.measuring import Row
+from bench.tables import keep_lines, print_table
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveEdge, Rewiring
 from selfwire.core.protocols import Model, Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Routing
-from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.shelfmarks import ENVIRONMENT, ROOMS, RULES, shelfmarks
-from selfwire.graphs.agent_node import TeamContext
-from selfwire.graphs.routers import make_fixed_router, route_to_all
-from selfwire.graphs.team import run_team
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.graphs.team import TeamContext, make_fixed_router, route_to_all, run_team
+from selfwire.models.client import MeteredModel
 from selfwire.nodes.agent import make_agent_runner
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.recorder import NullRecorder
+from selfwire.store.journal import NullRecorder
 
 TASKS = 60
 OPENS = Agent(id="open", prompt="You pass the task on.")
@@ -46,7 +44,7 @@ RouterByTask = Callable[[Task], Router]
 
 
 def make_single(rules: Sequence[str]) -> Workflow:
-    """One agent with these rules in its prompt."""
+    """A single agent with these rules in its prompt."""
     prompt = "\n".join(SPECIALISTS[rule].prompt for rule in rules)
     agent = Agent(id="single", prompt=f"You answer the task.\n{prompt}")
     return Workflow(method="single", agents=(agent,), topology=make_chain("single"))
@@ -63,7 +61,7 @@ def make_branching(method: str = "branching", *, rooms: bool = False) -> Workflo
     pair = Workflow(method=method, agents=(OPENS, CLOSES), topology=make_chain(OPENS.id, CLOSES.id))
     edits = [
         edit
-        for agent in (name_rooms(rule) if rooms else one for rule, one in SPECIALISTS.items())
+        for agent in (name_rooms(rule) if rooms else prompt for rule, prompt in SPECIALISTS.items())
         for edit in (
             AddAgent(agent),
             AddNode(agent.id, agent.id),
@@ -84,7 +82,7 @@ def name_rooms(rule: str) -> Agent:
 def route_by_room(task: Task) -> Router:
     """The router that knows which two rules a task needs."""
     wanted = [SPECIALISTS[rule].id for rule in ROOMS[task.kind]]
-    return make_fixed_router({OPENS.id: wanted, **{one: [CLOSES.id] for one in wanted}})
+    return make_fixed_router({OPENS.id: wanted, **{rule: [CLOSES.id] for rule in wanted}})
 
 
 def route_to_any_two(task: Task) -> Router:
@@ -92,7 +90,7 @@ def route_to_any_two(task: Task) -> Router:
 
     def choose(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
         drawn = known.scope.at(node=node).random("two").permutation(len(successors))[:2]
-        return Routing(chosen=tuple(one for at, one in enumerate(successors) if at in drawn))
+        return Routing(chosen=tuple(successor for at, successor in enumerate(successors) if at in drawn))
 
     return choose
 
@@ -111,7 +109,7 @@ async def measure_team(
 
 
 async def measure_teams(tasks: Sequence[Task], model: Model) -> dict[str, float]:
-    """What each kind of team reaches."""
+    """Measure the score of each kind of team."""
     rules = list(RULES)
     some = [few for size in range(1, len(rules) + 1) for few in combinations(rules, size)]
     branching = make_branching()
@@ -129,7 +127,7 @@ async def measure_teams(tasks: Sequence[Task], model: Model) -> dict[str, float]
 
 
 async def measure() -> list[Row]:
-    """What each kind of team reaches on the test tasks, as rows of a table."""
+    """Score of each kind of team on the test tasks, as rows of a table."""
     tasks = shelfmarks().splits(0, train=0, gate=0, test=TASKS).test
     reached = await measure_teams(tasks, MeteredModel(OfflineChat(), journal=NullRecorder()))
     return [Row(what=name, value=score, column="score") for name, score in reached.items()]
@@ -137,7 +135,7 @@ async def measure() -> list[Row]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table and keep its lines, or write the branching team."""
-    parser = ArgumentParser(prog="python -m selfwire.bench.shelfmarks", description="What teams reach on shelf marks.")
+    parser = ArgumentParser(prog="python -m bench.shelfmarks", description="What teams reach on shelf marks.")
     parser.add_argument("--write", type=Path, help="write the branching team to this file, and measure nothing")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the table for a page of docs")
     parser.add_argument("--method", default="branching", help="whose team the file holds")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from statistics import median
 
-from selfwire.bench.measuring import Row
+from bench.measuring import Row
 from selfwire.graphs.method_names import DEFAULT_METHOD
 
 HELP = "import sys; from selfwire.cli import main; sys.argv[1:] = ['--help']; main()"

@@ -5,19 +5,19 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from selfwire.bench.measuring import Row
-from selfwire.graphs.evolution.config import EvolutionConfig
+from bench.measuring import Row
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import start_evolution
-from selfwire.runs.folders import CHECKPOINTS, JOURNAL
-from selfwire.runs.requests import EvolveRequest, Sizes
-from selfwire.runtime.sync import run_sync
+from selfwire.runs.record import CHECKPOINTS, JOURNAL
+from selfwire.runs.spec import EvolveSpec, Sizes
 
 ITERATIONS, BATCH = 10, 40
 
 
 def measure_storage() -> list[Row]:
     """Evolve the default method on archive without a gate, and measure the files."""
-    request = EvolveRequest(
+    request = EvolveSpec(
         benchmark="archive",
         evolution=EvolutionConfig(name="bench", iterations=ITERATIONS, batch=BATCH, gate="off"),
         sizes=Sizes(train=4 * BATCH, gate=0, test=0),
@@ -26,7 +26,7 @@ def measure_storage() -> list[Row]:
         home = Path(folder)
         with start_evolution(request, home, run="bench") as opened:
             run_sync(opened.execute())
-            spend = opened.context.journal.spend()
+            spend = opened.journal.spend()
         sizes = {name: (home / "runs" / "bench" / name).stat().st_size for name in (JOURNAL, CHECKPOINTS)}
         library = (home / "library.sqlite").stat().st_size
     modules = count_torch_modules()

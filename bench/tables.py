@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from selfwire.bench.measuring import Row
+from bench.measuring import Row
 
 Line = dict[str, str]
 """Cells by the title of their column."""

@@ -13,17 +13,15 @@ from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 
-from selfwire.bench.measuring import Row, measure_by_turns
-from selfwire.bench.models import CannedModel
+from bench.measuring import Row, measure_by_turns
+from bench.models import CannedModel
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage
 from selfwire.core.protocols import Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
-from selfwire.graphs.agent_node import TeamContext
-from selfwire.graphs.routers import route_to_all
-from selfwire.graphs.team import run_team
+from selfwire.graphs.team import TeamContext, route_to_all, run_team
 from selfwire.nodes.agent import make_agent_runner
 
 PROMPT = "You are agent {name} of a team. Do your part of the task and hand on what you found."
@@ -85,7 +83,7 @@ def make_layered_topology(layers: Sequence[int]) -> Topology:
     )
 
 
-class Outputs(TypedDict):
+class HandBuiltState(TypedDict):
     """State of the hand-written graph."""
 
     outputs: Annotated[dict[str, str], or_]
@@ -93,8 +91,8 @@ class Outputs(TypedDict):
 
 
 def build_by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
-    """The same team, written by hand for this one topology."""
-    graph = StateGraph(Outputs)
+    """Build the graph of a topology by hand, with LangGraph alone."""
+    graph = StateGraph(HandBuiltState)
     for name in topology.agents:
         graph.add_node(name, _node_by_hand(name, topology.predecessors[name], model))
     graph.add_edge(START, topology.entry)
@@ -110,7 +108,7 @@ def build_by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any
 def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Any:
     scope = Scope(run="bench", task=TASK.id)
 
-    async def node(state: Outputs) -> dict[str, Any]:
+    async def node(state: HandBuiltState) -> dict[str, Any]:
         inbox = "".join(f"\n\nFrom {source}:\n{state['outputs'][source]}" for source in sources)
         messages = [ChatMessage.system(PROMPT.format(name=name)), ChatMessage.user(f"Task:\n{TASK.input}{inbox}")]
         reply = await model.generate(messages, scope=scope.at(node=name, sample=state["sample"]))

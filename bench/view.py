@@ -1,4 +1,4 @@
-"""A run while its page is open: it must be as quick as one that nobody looks at."""
+"""A run while its page is open: it must be as quick as without an open page."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,12 @@ from tempfile import TemporaryDirectory
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from selfwire.bench.harness import CONCURRENCY, make_evaluation
-from selfwire.bench.measuring import Row
-from selfwire.bench.models import CannedChatModel
-from selfwire.report.view.server import ViewServer
-from selfwire.runs.folders import JOURNAL, get_runs_folder
-from selfwire.runs.run_record import REQUEST
-from selfwire.runtime.journal import Journal
+from bench.harness import CONCURRENCY, make_evaluation
+from bench.measuring import Row
+from bench.models import CannedChatModel
+from selfwire.extras.pages.view.server import ViewServer
+from selfwire.runs.record import JOURNAL, REQUEST, get_runs_folder
+from selfwire.store.journal import Journal
 
 TASKS, DELAY, PAIRS = 1000, 0.5, 5
 STEP = 0.02
@@ -86,7 +85,7 @@ def _serve(home: Path, asked: Connection) -> None:
 
 
 def _read_along(page: str, run: "Future[float]") -> None:
-    """What an open page does until a run ends: it hears of changes and fetches what has changed."""
+    """Follow a run as an open page does until its end: hear of changes and fetch them."""
     while not run.done():
         try:
             with urlopen(f"{page}/events?stamp=", timeout=60) as events:

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfwire.core.errors import LibraryError
-from selfwire.evals.evaluation.rows import read_results
+from selfwire.evals.table import read_results
 from selfwire.graphs.method_names import own_methods
-from selfwire.graphs.method_registry import describe_method
-from selfwire.runs.folders import JOURNAL
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.structured_counts import ObjectCounts, count_objects
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.graphs.methods import find_method
+from selfwire.models.metered_chat import ObjectCounts, count_objects
+from selfwire.models.sync import run_sync
+from selfwire.runs.record import JOURNAL
+from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 
 MODEL, CONTEXT = "smollm2", 8192
 QUESTIONS = (
@@ -59,7 +59,7 @@ class Bench:
     tokens: int
 
     def measure(self, command: str, method: str) -> str:
-        """One command with one method, as a row of the table."""
+        """A command with a method, as a row of the table."""
         home, out = self.folder / f"{command}-{method}", self.folder / f"{command}-{method}.jsonl"
         budget = {"run": self.calls, "eval": 2 * self.calls, "evolve": 8 * self.calls}[command]
         status = self._call(command, method, home, out)
@@ -82,7 +82,7 @@ class Bench:
     def _call(self, command: str, method: str, home: Path, out: Path) -> int:
         server = ["--model", f"openai:{MODEL}", "--base-url", self.url, "--max-tokens", str(self.tokens)]
         server += ["--timeout", "600", "--embedder", "hashing"]
-        rounds = describe_method(method).rounds
+        rounds = find_method(method).rounds
         short = ["--set", f"{rounds}=2"] if rounds else []
         tasks = ["--benchmark", write_tasks(self.folder), "--grader", "f1", "--concurrency", "1"]
         capped = ["--calls-per-task", str(self.calls)]
@@ -188,7 +188,7 @@ def main() -> None:
         bench = Bench(url, folder, given.calls, given.tokens)
         sys.stdout.write(f"{HEAD}\n")
         for command in given.commands:
-            for method in map(describe_method, own_methods()):
+            for method in map(find_method, own_methods()):
                 if command != "evolve" or method.evolves:
                     sys.stdout.write(f"{bench.measure(command, method.name)}\n")
                     sys.stdout.flush()

@@ -18,15 +18,15 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from selfwire.bench.measuring import Elapsed, Row
+from bench.measuring import Elapsed, Row
+from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.worker_processes import run_on_workers
+from selfwire.extras.cluster.workers import prepare_workers
 from selfwire.graphs.method_names import DEFAULT_METHOD
-from selfwire.runs.evaluation.lifecycle import start_evaluation
-from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.evaluation.worker_processes import run_on_workers
-from selfwire.runs.workers import prepare_workers
-from selfwire.runtime.executors import WorkerOptions
-from selfwire.runtime.process_time import ProcessTimer
-from selfwire.runtime.sync import run_sync
+from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import start_evaluation
+from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.tools.sandbox.process_time import ProcessTimer
 
 SYSTEMS, TASKS, WORKERS = 24, 1000, 2
 AIM = 1.8
@@ -43,19 +43,19 @@ def measure_workers(systems: int = SYSTEMS, tasks: int = TASKS, rounds: int = 1)
         turns = [
             (_run_separately(separate, systems, tasks), *_measure_round(systems, tasks, places)) for _ in range(rounds)
         ]
-        least, one, *others = zip(*turns, strict=True)
-    alone = median(took.wall for took in one)
+        least, single, *others = zip(*turns, strict=True)
+    alone = median(took.wall for took in single)
     rows = [Row(what=f"one process, {systems} x {tasks:,} tasks", value=alone, unit="s")]
-    best = median(took.wall / base.wall for took, base in zip(least, one, strict=True))
+    best = median(took.wall / base.wall for took, base in zip(least, single, strict=True))
     rows.append(
         Row(what=f"control, {WORKERS} separate evaluations of a part each: wall / one process", value=best, unit="x")
     )
     for (name, _), taken in zip(places, others, strict=True):
-        wall = median(took.wall / base.wall for took, base in zip(taken, one, strict=True))
+        wall = median(took.wall / base.wall for took, base in zip(taken, single, strict=True))
         rows.append(Row(what=f"{WORKERS} workers by {name}: wall / one process", value=wall, unit="x", bound=1 / AIM))
-    more = median(took.wall - base.wall / WORKERS for took, base in zip(others[0], one, strict=True))
+    more = median(took.wall - base.wall / WORKERS for took, base in zip(others[0], single, strict=True))
     rows.append(Row(what=f"{WORKERS} processes: wall beside 1/{WORKERS} of one process", value=more, unit="s"))
-    cpu = median(took.cpu / base.cpu for took, base in zip(others[0], one, strict=True))
+    cpu = median(took.cpu / base.cpu for took, base in zip(others[0], single, strict=True))
     return [*rows, Row(what=f"{WORKERS} processes: CPU / one process", value=cpu, unit="x")]
 
 
@@ -73,7 +73,7 @@ def _run_separately(processes: ProcessPoolExecutor, systems: int, tasks: int) ->
 
 def _run(systems: int, tasks: int, options: WorkerOptions) -> Elapsed:
     entries = tuple(SystemSpec(name=f"s{number}", target=DEFAULT_METHOD) for number in range(systems))
-    request = EvaluationRequest(benchmark="archive", tasks=tasks, entries=entries)
+    request = EvaluateSpec(benchmark="archive", tasks=tasks, entries=entries)
     start, cpu = Elapsed.now(), ProcessTimer(os.getpid())
     prepare_workers(options)
     with TemporaryDirectory() as home, start_evaluation(request, Path(home), run="bench") as run:

@@ -10,13 +10,13 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from selfwire.bench.measuring import Row, measure_by_turns
-from selfwire.bench.models import CannedChatModel
+from bench.measuring import Row, measure_by_turns
+from bench.models import CannedChatModel
 from selfwire.core.chat import ChatMessage
 from selfwire.core.scope import Scope
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.messages import to_langchain
-from selfwire.runtime.metered import MeteredModel
+from selfwire.models.client import MeteredModel
+from selfwire.models.structured import to_langchain
+from selfwire.store.journal import Journal
 
 CALLS = 200
 AT_ONCE = 16

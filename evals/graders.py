@@ -1,4 +1,7 @@
-"""Graders score answers against references: named ones here, the user's own as `module:function`.
+"""Graders by name, the form of an answer, and the measures of a score.
+
+Every search is linear in the length of the text: a model that repeats itself up to its last token must not delay the
+grading of others.
 
 F1 and em follow SQuAD (Rajpurkar et al., 2016): lower case, without punctuation and articles, compared as bags of
 words; with HotpotQA's rule that yes, no and noanswer match only themselves.
@@ -10,32 +13,146 @@ import re
 import string
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from numbers import Real
+from operator import itemgetter
 
 from selfwire.core.errors import ConfigError, GradingError, SelfwireError, format_error
-from selfwire.core.own_modules import import_own_module
+from selfwire.core.plugins import import_user_module
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
-from selfwire.evals.measures import add_measure
-from selfwire.runtime.provider_errors import Caught
-from selfwire.runtime.threads import (
+from selfwire.models.providers import ErrorCatcher
+from selfwire.models.sync import (
     CallTimeoutError,
     LoopBlockedError,
     get_own_loop,
     get_shared_loop,
-    on_foreign_loop,
     run_in_thread,
+    run_on_foreign_loop,
 )
 
-Graded = float | Feedback
+OPENING = r"^(?:[^\S\n]|[*_#>`-])*"
+"""Pattern of characters before a mark on its line, for re.MULTILINE."""
+
+_EDGES = " \t\r\n\f\v\u00a0*_"
+_LINE = re.compile(OPENING + r"answer\W*:", re.IGNORECASE | re.MULTILINE)
+_NUMERAL = re.compile(r"####[\s*_]*\$?\s*([-\u2212]?)\$?([0-9.,]+)")
+_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[{}]|[{}]")
+_LABEL = re.compile(OPENING + r"(?:final\s+)?answer[\W_]*:", re.IGNORECASE | re.MULTILINE)
+_BALLOT = re.compile(OPENING + r"(?:(?:final\s+)?answer[\W_]*|calls[\s*_]*):", re.IGNORECASE | re.MULTILINE)
+
+
+def find_final_answer(text: str) -> str | None:
+    """Find the text after the last "Answer:" at the start of a line; None if there is none."""
+    *before, last = _LINE.split(text)
+    line = last.lstrip(_EDGES).partition("\n")[0].rstrip(_EDGES)
+    return line if before and line else None
+
+
+def find_marked_number(answer: str) -> Decimal | None:
+    """Find the number after the last "####"; None if there is none."""
+    found = _NUMERAL.findall(answer)
+    if not found:
+        return None
+    sign, digits = found[-1]
+    return parse_number(("-" if sign else "") + digits)
+
+
+def parse_number(text: str) -> Decimal | None:
+    """Parse a number with or without thousands separators; None if the text is no number."""
+    try:
+        return Decimal(text.replace(",", "").rstrip("."))
+    except InvalidOperation:
+        return None
+
+
+def find_boxed(answer: str) -> str | None:
+    """Find the content of the last closed box; None if it is empty or missing. An answer cannot guess once per box."""
+    braces: list[re.Match[str]] = []
+    last, found = -1, ""
+    for brace in _BRACE.finditer(answer):
+        if brace[0] == "}" and braces:
+            opened = braces.pop()
+            if len(opened[0]) > 1 and opened.start() > last:
+                last, found = opened.start(), answer[opened.end() : brace.start()].strip()
+        elif brace[0].endswith("{") and brace[0] != "\\{":
+            braces.append(brace)
+    return found or None
+
+
+def to_ballot(answer: str) -> str:
+    """Reduce an answer to the form that votes are counted in: without reasoning, case and spacing.
+
+    The final answer is the content of a box, else the text after the last "Answer:" or "Calls:", and in that the number
+    after "####".
+    """
+    if (box := find_boxed(answer)) is not None:
+        return _normalise(box)
+    last = _BALLOT.split(answer)[-1]
+    if (marked := find_marked_number(last)) is not None:
+        return f"{marked.normalize():f}"
+    return _normalise(_strip_around(last) or answer)
+
+
+def _normalise(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+BY_LABEL = "the last line 'Answer:' or 'Final Answer:' decides where there is one, and two that differ score 0"
+"""The rule of all named graders, as their measures say it."""
+
+MEASURES: Mapping[str, str] = {
+    "exact": (
+        "the answer must be the expected text and nothing else, character by character, apart from quotes, emphasis "
+        f"and a full stop around it; {BY_LABEL}"
+    ),
+    "em": f"exact match with the expected answer, apart from case, punctuation and articles; {BY_LABEL}",
+    "final_em": "exact match of the line 'Answer:' with the expected answer, apart from case, punctuation and articles",
+    "f1": (
+        "word overlap (F1) of the answer with the expected one, apart from case, punctuation and articles; missing and "
+        f"surplus words both lower it, and a list of options scores 0; {BY_LABEL}"
+    ),
+    "final_f1": (
+        "word overlap (F1) of the line 'Answer:' with the expected answer; missing and surplus words both lower it"
+    ),
+    "contains": (
+        "the answer must contain the expected one word for word; further words cost nothing, but a list of options "
+        f"scores 0; {BY_LABEL}"
+    ),
+    "numeric": (
+        "the last number in the answer must equal the expected one to six digits, and a list of numbers scores 0; "
+        f"{BY_LABEL}"
+    ),
+    "marked_number": "the number behind '####' must equal the expected one",
+    "mathematics": "what is in \\boxed{} must be mathematically equal to the expected answer",
+    "normal_form": (
+        "exact match of the line 'Answer:' with the expected letter, word, number or text, apart from case and spaces"
+    ),
+    "unit_tests": "all hidden unit tests of the program must pass; a part of them counts nothing",
+    "goal": "the simulator must reach the goal; a part of the way counts nothing",
+    "tables": "the calls must leave the tables exactly as the request wants them",
+}
+"""Sentences by name of the measure; they reveal nothing of a task's reference."""
+
+
+def add_measure(feedback: Feedback, measure: str) -> Feedback:
+    """Add to the feedback what its measure rewards, unless the task is solved."""
+    if feedback.solved:
+        return feedback
+    return feedback.replace(text=f"{feedback.text} Measured by: {MEASURES.get(measure, measure).rstrip('.')}.")
+
+
+Graded = float | tuple[float, str] | Feedback
 Grader = Callable[[Task, str], Graded | Awaitable[Graded]]
-"""Takes a task and an answer; returns a score in [0, 1] or a Feedback, at once or awaited."""
+"""Takes a task and an answer; returns, at once or awaited, a score in [0, 1] or True or False, the score with what was
+wrong with the answer, which methods learn from, or a Feedback."""
 
 GIVEN_UP_AFTER = 60.0
 """Seconds per answer for a grader of the user's own."""
 
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED = ("yes", "no", "noanswer")
 _NUMBER = re.compile(
     r"""(?:(?<![\w)])-)?                                    # a minus sign, but not the one of 3-4
@@ -55,8 +172,11 @@ _LEAST_SECRET = 4
 
 def normalise(text: str) -> str:
     """SQuAD's normal form: lower case, no punctuation, no articles, single spaces."""
-    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", _strip_punctuation(text)).split())
+
+
+def _strip_punctuation(text: str) -> str:
+    return text.lower().translate(_PUNCTUATION).strip()
 
 
 def exact(answer: str, reference: str) -> float:
@@ -94,7 +214,146 @@ def numeric(answer: str, reference: str) -> float:
     return float(given is not None and abs(given - gold) <= 1e-6 * max(1.0, abs(gold)))
 
 
-NAMED: dict[str, Callable[[str, str], float]] = {one.__name__: one for one in (exact, em, f1, contains, numeric)}
+NAMED: dict[str, Callable[[str, str], float]] = {grade.__name__: grade for grade in (exact, em, f1, contains, numeric)}
+
+_AROUND = " \t\r\n\f\v\u00a0*_`\"'\u201c\u201d\u2018\u2019"
+_LIST_MARK = re.compile(r"(?:[-*+\u2022]|\(?\d{1,2}[.)]|\(?[A-Za-z][.)])$")
+_JOINED = re.compile(r"(?<=[^\W\d])[/,;](?=[^\W\d])|(?<=\d)(?:;|,(?!\d{3}(?!\d)))(?=\d)")
+"""Separators without a space behind them, apart from those inside numbers."""
+_TOKEN = re.compile(r"\n|[^\s|&]+|[|&]")
+_CHOICES = {"or": "or", "/": "or", "|": "or", "and": "and", "&": "and"}
+_STOPS = {",": ",", "/": "or", ";": "or", ".": ".", "!": ".", "?": ".", ":": "."}
+_RANK = ("", ",", ".", "and", "or")
+_SURPLUS = 2
+"""Most words by which an entry of a list may be longer than the expected answer."""
+
+
+def find_graded_text(answer: str, reference: str) -> str | None:
+    """Find the part of an answer that a named grader compares with a reference; None if its labelled lines differ.
+
+    It is the last line that begins with "Answer:" or "Final Answer:", and the whole text where there is none. Where the
+    reference has several lines, it is all that stands behind the label.
+    """
+    _, *labelled = _LABEL.split(answer)
+    if not labelled:
+        return _strip_around(answer)
+    whole = "\n" in reference.strip()
+    parts = [part.strip(_EDGES) if whole else part.lstrip(_EDGES).partition("\n")[0] for part in labelled]
+    given = [_strip_around(part) for part in parts]
+    said = [text for text in given[:-1] if text] + given[-1:]
+    return given[-1] if len({_reduce(text) for text in said}) == 1 else None
+
+
+def _reduce(text: str) -> tuple[str, ...]:
+    """Reduce a line to what must be equal in two labelled lines; the normal form has no signs and decimal points."""
+    return (normalise(text) or text, *(str(float(number.replace(",", ""))) for number in _find_numbers(text)))
+
+
+def _strip_around(text: str) -> str:
+    """Cut quotes, emphasis and one full stop off both ends; a text of nothing else stays."""
+    bare = text.strip(_AROUND)
+    if bare.endswith(".") and not bare.endswith(".."):
+        bare = bare[:-1].rstrip(_AROUND)
+    return bare or text.strip()
+
+
+def compare(name: str, answer: str, reference: str) -> float:
+    """Score an answer by a named grader, under the rule that all of them share."""
+    given, gold = find_graded_text(answer, reference), _strip_around(reference)
+    if given is None:
+        return 0.0
+    if name != "exact" and not normalise(gold):  # such as the option A, which is an article elsewhere
+        return float(_strip_punctuation(given) == _strip_punctuation(gold))
+    score = NAMED[name](given, gold)
+    if score and name == "numeric":
+        single = len(_find_numbers(gold)) == 1
+        return 0.0 if single and lists_options(given, _find_numbers(given)[-1]) else score
+    return 0.0 if score and name in ("f1", "contains") and lists_options(given, gold) else score
+
+
+def lists_options(text: str, option: str) -> bool:
+    """Whether a text names an option as an entry of a list, beside others.
+
+    A list has two entries with "or", "and", a slash or a list mark between them, or three short ones with commas or
+    line ends. Its first entry may have words before it, its last one words behind it.
+    """
+    entries, wanted = _split_entries(text), [word for words, _ in _split_entries(option) for word in words]
+    words = [word for entry, _ in entries for word in entry]
+    places = _find_places(words, wanted)
+    return bool(places) and any(_is_list(chain, wanted) for chain in _make_chains(entries, places, wanted))
+
+
+def _split_entries(text: str) -> list[tuple[list[str], str]]:
+    """Split a text into runs of words, each with what separates it from the next; every word is a run of its own."""
+    found: list[tuple[list[str], str]] = []
+
+    def separate(by: str) -> None:
+        if found and (_RANK.index(by) > _RANK.index(found[-1][1]) or (by, found[-1][1]) == (",", ".")):
+            found[-1] = (found[-1][0], by)
+
+    raw = _TOKEN.findall(_JOINED.sub(r"\g<0> ", text))
+    for number, token in enumerate(raw):
+        opens = number == 0 or raw[number - 1] == "\n"
+        alone = number + 1 == len(raw) or raw[number + 1] == "\n"
+        if token == "\n":
+            separate(",")
+        elif opens and not alone and _LIST_MARK.match(token):
+            separate("or")
+        elif (choice := _CHOICES.get(token.lower().rstrip("/,"))) is not None:
+            separate(choice)
+        else:
+            found += [([word], "") for word in normalise(token).split()]
+            separate(_STOPS.get(token.rstrip("*_`\"')]}\u201d\u2019")[-1:], ""))
+    return found
+
+
+def _find_places(words: list[str], wanted: list[str]) -> list[int]:
+    """List the places where a sequence of words begins, without overlaps."""
+    if not wanted:
+        return []
+    text, sought, places = f" {' '.join(words)} ", f" {' '.join(wanted)} ", list[int]()
+    at, counted, before = text.find(sought), 0, 0
+    while at >= 0:
+        before += text.count(" ", counted, at)
+        places.append(before)
+        counted, at = at, text.find(sought, at + len(sought) - 1)
+    return places
+
+
+_Entry = tuple[list[str], str]
+
+
+def _make_chains(entries: list[_Entry], places: list[int], wanted: list[str]) -> Iterator[list[_Entry]]:
+    """Join words to entries, and entries to chains that end with a sentence; the wanted words are a single word."""
+    starts, mark, chain, words, number = {*places}, " ".join(wanted), list[_Entry](), list[str](), 0
+    while number < len(entries):
+        size = len(wanted) if number in starts else 1
+        words.append(mark if number in starts else entries[number][0][0])
+        number += size
+        separator = entries[number - 1][1]
+        if separator or number == len(entries):
+            chain.append((words, separator))
+            words = []
+        if separator == "." or number == len(entries):
+            yield chain
+            chain = []
+
+
+def _is_list(chain: list[_Entry], wanted: list[str]) -> bool:
+    mark, last, separators = " ".join(wanted), len(chain) - 1, {separator for _, separator in chain[:-1]}
+    here = [
+        number
+        for number, (words, _) in enumerate(chain)
+        if words == [mark] or (number == 0 and words[-1] == mark) or (number == last and words[0] == mark)
+    ]
+    others = [words for words, _ in chain if mark not in words]
+    if not here or not others:
+        return False
+    if len(chain) == 2:
+        second, most = chain[1][0], len(wanted) + (_SURPLUS if "or" in separators else 0)
+        return separators != {","} and (mark in second or len(second) <= most)
+    short = chain if separators == {","} else [entry for entry in chain[1:] if mark not in entry[0]]
+    return all(len(words) <= len(wanted) + _SURPLUS for words, _ in short)
 
 
 class GradedEnvironment:
@@ -112,7 +371,7 @@ class GradedEnvironment:
         self._coroutine = grader if inspect.iscoroutinefunction(grader) else None
 
     def with_timeout(self, seconds: float) -> "GradedEnvironment":
-        """The same with another time limit, if it has one."""
+        """Make a copy with another time limit, if there is a limit."""
         if self._seconds is None:
             return self
         return GradedEnvironment(self.name, self._grader, solved_at=self._solved_at, seconds=seconds)
@@ -124,14 +383,16 @@ class GradedEnvironment:
             GradingError: the grader raised, took too long, returned no score in [0, 1], or revealed the reference in
                 its feedback.
         """
-        result = await self._call(task, answer)
-        if not isinstance(result, Feedback):
-            return self._make_feedback(task, result)
-        self._refuse_leak(task, answer, "\n".join((result.text, *_list_texts(result.details))))
-        return result
+        result, said = await self._call(task, answer), ""
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
+            result, said = result
+        feedback = result if isinstance(result, Feedback) else self._make_feedback(task, result, said)
+        if (said or feedback is result) and self._seconds is not None:
+            self._refuse_leak(task, answer, "\n".join((feedback.text, *_list_texts(feedback.details))))
+        return feedback
 
     async def _call(self, task: Task, answer: str) -> object:
-        with Caught() as caught:  # a grader is foreign code
+        with ErrorCatcher() as caught:  # a grader is foreign code
             return await self._call_in_time(task, answer)
         if isinstance(caught.error, SelfwireError):
             raise caught.error
@@ -154,7 +415,7 @@ class GradedEnvironment:
 
     async def _call_foreign(self, task: Task, answer: str, loop: asyncio.AbstractEventLoop) -> object:
         if self._coroutine:
-            return await on_foreign_loop(loop, self._seconds, self._coroutine, task, answer)
+            return await run_on_foreign_loop(loop, self._seconds, self._coroutine, task, answer)
         try:
             async with asyncio.timeout(self._seconds) as timer:
                 result = await run_in_thread(self._grader, task, answer)
@@ -163,17 +424,20 @@ class GradedEnvironment:
                 raise CallTimeoutError from None
             raise
         if inspect.isawaitable(result):
-            return await on_foreign_loop(loop, self._seconds, _await, result)
+            return await run_on_foreign_loop(loop, self._seconds, _await, result)
         return result
 
-    def _make_feedback(self, task: Task, result: object) -> Feedback:
+    def _make_feedback(self, task: Task, result: object, said: str) -> Feedback:
         score = float(result) if isinstance(result, Real) else -1.0
         if not 0 <= score <= 1:  # NaN compares false
             raise GradingError(
-                f"grader {self.name!r} returned {result!r} for task {task.id!r}; return a score in [0, 1] or a Feedback"
+                f"grader {self.name!r} returned {result!r} for task {task.id!r}; return a score in [0, 1], "
+                "(score, text) or a Feedback"
             )
         solved = score >= self._solved_at
         text = "The answer is right." if solved else f"The answer is not right: it scores {score:.2f} of 1."
+        if said and not (solved and self._seconds is None):
+            text = said
         feedback = Feedback(score=score, solved=solved, text=text)
         return add_measure(feedback, self.name) if self.name in NAMED else feedback
 
@@ -200,7 +464,7 @@ def _list_texts(details: object) -> Iterator[str]:
 
 
 def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
-    """A named grader, or the one at `module:function`, as an environment; ConfigError if there is none to call."""
+    """Load a named grader, or a function at `module:function`, as an environment; ConfigError without one."""
     if not 0 < solved_at <= 1:
         raise ConfigError(f"a task is solved at a score above 0 and up to 1, not at {solved_at}")
     if name in NAMED:
@@ -215,8 +479,13 @@ def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
     return GradedEnvironment(name, _import_grader(name, module, function), solved_at=solved_at)
 
 
+def get_grader_name(grader: Grader) -> str:
+    """Name a grader that is an object, such as a function of a notebook."""
+    return str(getattr(grader, "__qualname__", type(grader).__qualname__)).replace("<locals>.", "")
+
+
 def get_references(task: Task) -> tuple[str, ...]:
-    """The reference as texts: itself, or each entry of a list; empty for anything else."""
+    """List the references as texts: a text, or each entry of a list; empty for anything else."""
     reference = to_plain_json(task.reference)
     entries = reference if isinstance(reference, list) else [reference]
     return tuple(_to_text(entry) for entry in entries if isinstance(entry, str | int | float))
@@ -227,14 +496,32 @@ def _to_text(entry: str | float) -> str:
 
 
 def _compare_with_references(name: str) -> Grader:
-    async def grade(task: Task, answer: str) -> float:  # async, as these are too fast to be worth a thread
-        return max(NAMED[name](answer, gold) for gold in validate_references(name, task))
+    async def grade(task: Task, answer: str) -> Graded:  # async, as these are too fast to be worth a thread
+        golds = validate_references(name, task)
+        score, gold = max(((compare(name, answer, gold), gold) for gold in golds), key=itemgetter(0))
+        if find_graded_text(answer, gold) is None:
+            return score, "The answer is not right: its lines that begin with 'Answer:' differ, so it scores 0."
+        return (score, _describe_overlap(answer, gold, score)) if name == "f1" and 0 < score < 1 else score
 
     return grade
 
 
+def _describe_overlap(answer: str, gold: str, score: float) -> str:
+    """Say how many words of an answer are right and how many are missing, and none of the words."""
+    given = normalise(find_graded_text(answer, gold) or "").split()
+    expected = normalise(gold).split()
+    common = (Counter(given) & Counter(expected)).total()
+    missing = len(expected) - common
+    are = "word is" if len(given) == 1 else "words are"
+    lost = f"{missing} {'is' if missing == 1 else 'are'}" if missing else "none is"
+    return (
+        f"The answer is partly right: it scores {score:.2f} of 1; "
+        f"{common} of your {len(given)} {are} expected, {lost} missing."
+    )
+
+
 def validate_references(name: str, task: Task) -> tuple[str, ...]:
-    """The references of a task for a named grader; GradingError if one is missing or is no number for `numeric`."""
+    """List the references of a task for a named grader; GradingError if any is missing, or no number for `numeric`."""
     if not (golds := get_references(task)):
         raise GradingError(
             f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "
@@ -247,16 +534,20 @@ def validate_references(name: str, task: Task) -> tuple[str, ...]:
 
 def _import_grader(name: str, module: str, function: str) -> Grader:
     try:
-        grader: object = getattr(import_own_module(module), function)
+        grader: object = getattr(import_user_module(module), function)
     except _IMPORT_FAULTS as error:
         raise ConfigError(
-            f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}"
+            f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}, judge"
         ) from error
     if not callable(grader):
         raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")
     return grader
 
 
+def _find_numbers(text: str) -> list[str]:
+    return _NUMBER.findall(text.translate(_MINUS))
+
+
 def _find_last_number(text: str) -> float | None:
-    found = _NUMBER.findall(text.translate(_MINUS))
+    found = _find_numbers(text)
     return float(found[-1].replace(",", "")) if found else None

@@ -11,15 +11,13 @@ from textwrap import shorten
 
 from pydantic import Field
 
+from selfwire.core.chat import ReplySchema, load_prompts
 from selfwire.core.errors import ConfigError, GradingError, ModelError
 from selfwire.core.protocols import Model
-from selfwire.core.reply_schema import ReplySchema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
-from selfwire.evals.graders import contains, get_references
-from selfwire.evals.measures import add_measure
-from selfwire.graphs.prompts import load_prompts
+from selfwire.evals.graders import add_measure, contains, get_references
 from selfwire.graphs.rollouts import JUDGE_NODE
 
 JUDGE = "judge"
@@ -42,7 +40,7 @@ class RubricScore(ReplySchema):
 
 
 class JudgeEnvironment:
-    """Asks a model, which a run passes, for a score by a rubric; without one, for agreement with the reference."""
+    """A judge: a model scores answers by a rubric, or without one by agreement with the reference."""
 
     name = JUDGE
 
@@ -51,7 +49,7 @@ class JudgeEnvironment:
         self.rubric, self._model = rubric or self._prompts.text("rubric").strip(), model
 
     def with_model(self, model: Model) -> "JudgeEnvironment":
-        """The same judge with a model."""
+        """Make a copy of the judge with a model."""
         return JudgeEnvironment(self.rubric, model)
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
@@ -90,7 +88,7 @@ class JudgeEnvironment:
 
 
 def read_rubric(given: str) -> str:
-    """A rubric: the text itself, or the content of the file of that name; ConfigError if it is blank or unreadable."""
+    """Read a rubric: the text itself, or the content of a file; ConfigError if it is blank or unreadable."""
     text = given
     if given.endswith((".md", ".txt")) and "\n" not in given:
         try:

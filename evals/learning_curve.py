@@ -7,11 +7,11 @@ from pydantic import Field
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.evals.topology_metrics import compute_known_mean, format_known, split_by_query
-from selfwire.evolvers.outcomes import get_score
+from selfwire.evolvers.trajectory_text import get_score
 
 
 class Point(FrozenModel):
-    """One query of training.
+    """A query of training.
 
     Args:
         query: its place, from 1.
@@ -31,13 +31,13 @@ class Point(FrozenModel):
 
 
 def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> tuple[Point, ...]:
-    """A point per query of trajectories in the order of training; a window has at least 1 query."""
+    """Compute a point per query of trajectories in the order of training; a window has at least 1 query."""
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = split_by_query(trajectories)
-    graded = [[one for one in some if get_score(one) is not None] for some in queries]
-    scores = [compute_known_mean([get_score(one) for one in some]) for some in graded]
-    tokens = [compute_known_mean([float(one.usage.tokens) for one in some]) for some in graded]
+    graded = [[trajectory for trajectory in some if get_score(trajectory) is not None] for some in queries]
+    scores = [compute_known_mean([get_score(trajectory) for trajectory in some]) for some in graded]
+    tokens = [compute_known_mean([float(trajectory.usage.tokens) for trajectory in some]) for some in graded]
     return tuple(
         Point(
             query=place,
@@ -53,11 +53,12 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
 
 
 def format_curve(curve: Sequence[Point], window: int) -> list[str]:
-    """The curve as a table for people, one line per query."""
+    """Format the curve as a table with a line per query."""
     rows = [
-        f"{one.query:>5}  {format_known(one.score, ',.3f'):>7}  {format_known(one.tokens, ',.0f'):>8}  "
-        f"{format_known(one.window_score, ',.3f'):>12}  {format_known(one.window_tokens, ',.0f'):>13}  {one.question}"
-        for one in curve
+        f"{point.query:>5}  {format_known(point.score, ',.3f'):>7}  {format_known(point.tokens, ',.0f'):>8}  "
+        f"{format_known(point.window_score, ',.3f'):>12}  {format_known(point.window_tokens, ',.0f'):>13}  "
+        f"{point.question}"
+        for point in curve
     ]
     return [
         "query    score    tokens  score so far  tokens so far  question",

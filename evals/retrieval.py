@@ -1,16 +1,38 @@
-"""Recall of a retriever without any team, over gold passages and over answers."""
+"""Questions over passages, and the recall of a retriever on them without any team."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from selfwire.core.protocols import Embedder
+from selfwire.core.task import Task
 from selfwire.core.values import FrozenModel
-from selfwire.evals.benchmarks.collection import Collection, strip_format_hint
 from selfwire.evals.graders import get_references, normalise
 from selfwire.tools.search import PER_STEP, SINGLE_TURN, Document, make_retriever
 
+FORM = "End with a line that starts with 'Answer:' and gives only the name, date, number or phrase, or yes or no."
+"""Line below every question, so that any model knows what is graded."""
 CLOSED = ("yes", "no")
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Questions and the passages with their answers.
+
+    Attributes:
+        gold: titles of the passages that a question needs, by task; empty if the data does not name them.
+    """
+
+    name: str
+    tasks: tuple[Task, ...]
+    documents: tuple[Document, ...]
+    gold: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def strip_format_hint(question: str) -> str:
+    """Remove the line on the form of the answer from a task's input."""
+    return question.removesuffix(FORM).strip()
 
 
 class Recall(FrozenModel):
@@ -56,7 +78,7 @@ async def measure_recall(
     open_questions = [
         (first[task.id], get_references(task))
         for task in tasks
-        if not any(normalise(one) in CLOSED for one in get_references(task))
+        if not any(normalise(reference) in CLOSED for reference in get_references(task))
     ]
     return Recall(
         benchmark=collection.name,
@@ -72,25 +94,29 @@ async def measure_recall(
 
 
 def compute_gold_share(found: Sequence[Document], gold: frozenset[str]) -> float:
-    """Share of the gold titles, at least one, that are among the passages."""
-    return len(gold & {one.title for one in found}) / len(gold)
+    """Compute the share of the gold titles, at least one, that are among the passages."""
+    return len(gold & {passage.title for passage in found}) / len(gold)
 
 
 def has_answer(found: Sequence[Document], answers: Sequence[str]) -> bool:
-    """Whether one of the passages or their titles contains one of the answers."""
-    texts = [f" {normalise(f'{one.title} {one.text}')} " for one in found]
+    """Whether any passage or its title contains any of the answers."""
+    texts = [f" {normalise(f'{passage.title} {passage.text}')} " for passage in found]
     wanted = [f" {bare} " for answer in answers if (bare := normalise(answer))]
-    return any(one in text for one in wanted for text in texts)
+    return any(reference in text for reference in wanted for text in texts)
 
 
 def format_recall(measured: Sequence[Recall]) -> list[str]:
-    """One line per retriever, for people."""
+    """Format the measurements, a line per retriever."""
     return [
-        f"{one.benchmark}, {one.retriever} over {one.passages:,} passages, {one.questions} questions: "
+        f"{result.benchmark}, {result.retriever} over {result.passages:,} passages, {result.questions} questions: "
         + ", ".join(
-            [*_format_shares("recall", one.gold), *_format_shares("answer", one.answers), f"{one.seconds:.1f} s"]
+            [
+                *_format_shares("recall", result.gold),
+                *_format_shares("answer", result.answers),
+                f"{result.seconds:.1f} s",
+            ]
         )
-        for one in measured
+        for result in measured
     ]
 
 

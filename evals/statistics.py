@@ -12,7 +12,7 @@ CONFIDENCE = 0.95
 RESAMPLES = 2000
 """Resamples of a bootstrap."""
 DRAWS = 1_000_000
-"""Draws of a bootstrap in memory at a time, so that memory does not grow with the number of scores."""
+"""Draws of a bootstrap in memory at a time, so that memory is bounded."""
 
 
 class IntervalEstimate(FrozenModel):
@@ -24,7 +24,7 @@ class IntervalEstimate(FrozenModel):
     n: int
 
     def clip(self, low: float, high: float) -> "IntervalEstimate":
-        """The estimate with an interval within what its value can be, such as 0 to 1 for a mean score."""
+        """Clip the interval to the possible values, such as 0 to 1 for a mean score."""
         return self.replace(low=min(max(self.low, low), high), high=max(min(self.high, high), low))
 
     def __str__(self) -> str:
@@ -33,12 +33,12 @@ class IntervalEstimate(FrozenModel):
 
 
 def compute_mean(values: Sequence[float]) -> float:
-    """Arithmetic mean of at least one finite number, else ValueError."""
+    """Compute the mean of at least one finite number, else raise ValueError."""
     return float(_array(values).mean())
 
 
 def compute_sd(values: Sequence[float]) -> float:
-    """Standard deviation of a sample (n - 1); 0 for a single value. Raises as `compute_mean`."""
+    """Compute the standard deviation of a sample (n - 1); 0 for a single value. Raises as `compute_mean`."""
     array = _array(values)
     return float(array.std(ddof=1)) if len(array) > 1 else 0.0
 

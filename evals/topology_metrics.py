@@ -27,7 +27,7 @@ from selfwire.core.values import FrozenModel
 
 WINDOW = 20  # queries of a window of the transition entropy
 MOST_CYCLES = 1000
-"""Most cycles that are counted: twenty agents who all write to each other close more than 10^17."""
+"""Most cycles that are counted: twenty agents who all write to each other make more than 10^17."""
 
 PHASES = ("initial", "exploration", "refinement", "optimization")  # the paper's quarters of training
 
@@ -37,7 +37,7 @@ Transition = tuple[str, str]
 
 
 class TrajectoryMetrics(FrozenModel):
-    """The metrics of one trajectory.
+    """The metrics of a trajectory.
 
     Args:
         question: id of the question.
@@ -102,7 +102,7 @@ class RunMetrics(FrozenModel):
 
 
 def compute_metrics(trajectory: Trajectory) -> TrajectoryMetrics:
-    """The metrics of one trajectory."""
+    """The metrics of a trajectory."""
     found = list_transitions(trajectory)
     acted = {step.agent for step in trajectory.steps}
     graph: nx.DiGraph[str] = nx.DiGraph()
@@ -123,7 +123,7 @@ def compute_metrics(trajectory: Trajectory) -> TrajectoryMetrics:
 
 
 def list_transitions(trajectory: Trajectory) -> tuple[Transition, ...]:
-    """Messages as pairs of agents, in order, without those to or from a node that never acted."""
+    """List messages as pairs of agents, in order, without nodes that never acted."""
     agents = {step.node: step.agent for step in trajectory.steps}
     return tuple((agents[a], agents[b]) for a, b in trajectory.edges if a in agents and b in agents)
 
@@ -136,12 +136,12 @@ def entropy(found: Iterable[Transition]) -> float | None:
 
 
 def diameter(graph: "nx.DiGraph[str]") -> int:
-    """Longest shortest path over pairs of which the second can be reached from the first; 0 if there is none."""
+    """Compute the longest shortest path over reachable pairs of agents; 0 without any."""
     return max((max(lengths.values()) for _, lengths in nx.all_pairs_shortest_path_length(graph)), default=0)
 
 
 def get_query_kind(trajectory: Trajectory) -> str:
-    """The profile that the method noted, as type and difficulty; else the benchmark's kind; else "any"."""
+    """Name the kind of a question: the method's profile of it, else the benchmark's kind, else "any"."""
     profile = trajectory.notes.get("profile")
     if isinstance(profile, dict) and profile.get("type"):
         return ", ".join(str(profile[name]) for name in ("type", "difficulty") if profile.get(name))
@@ -151,7 +151,7 @@ def get_query_kind(trajectory: Trajectory) -> str:
 def compute_run_metrics(
     trajectories: Sequence[Trajectory],
     window: int = WINDOW,
-    kind: Callable[[TrajectoryMetrics], str] = lambda one: one.kind,
+    kind: Callable[[TrajectoryMetrics], str] = lambda metrics: metrics.kind,
 ) -> RunMetrics:
     """A run's metrics, by quarter of training and by sort of question.
 
@@ -160,11 +160,11 @@ def compute_run_metrics(
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = [tuple(map(compute_metrics, some)) for some in split_by_query(trajectories)]
-    every = [one for some in queries for one in some]
+    every = [metrics for some in queries for metrics in some]
     windows = sliding_entropies(queries, window)
     kinds = []
-    for name in sorted({kind(one) for one in every}):
-        found = [[one for one in some if kind(one) == name] for some in queries]
+    for name in sorted({kind(metrics) for metrics in every}):
+        found = [[metrics for metrics in some if kind(metrics) == name] for some in queries]
         kinds.append(_group(name, [some for some in found if some]))
     entropies = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)
@@ -178,25 +178,25 @@ def compute_run_metrics(
 
 
 def split_by_query(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
-    """Trajectories by query, in order: a new one starts with another question, or where the sample does not rise."""
+    """Group trajectories by query, in order; another question or a sample that does not rise starts a new query."""
     found: list[list[Trajectory]] = []
-    for one in trajectories:
+    for trajectory in trajectories:
         last = found[-1][-1] if found else None
-        if last is not None and last.question.id == one.question.id and last.sample < one.sample:
-            found[-1].append(one)
+        if last is not None and last.question.id == trajectory.question.id and last.sample < trajectory.sample:
+            found[-1].append(trajectory)
         else:
-            found.append([one])
+            found.append([trajectory])
     return found
 
 
 def sliding_entropies(queries: Sequence[Sequence[TrajectoryMetrics]], window: int) -> dict[int, float | None]:
-    """Transition entropy of each full window, by the place of the query that ends it."""
+    """Compute the transition entropy of each full window, by the place of its last query."""
     ends = range(window - 1, len(queries))
     return {end: entropy(_transitions(queries[end - window + 1 : end + 1])) for end in ends}
 
 
 def format_metrics(found: RunMetrics) -> list[str]:
-    """The metrics as a table for people, one line per phase and sort of question."""
+    """Format the metrics as a table with a line per phase and sort of question."""
     head = ("", "queries", "entropy", "agents", "F1/|V|", "self-loops", "cycles", "diameter", "F1", "tokens")
     rows = [head, *(_row(group) for group in (*found.phases, *found.kinds, found.whole))]
     widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
@@ -210,7 +210,7 @@ def format_metrics(found: RunMetrics) -> list[str]:
 def _phases(
     queries: Sequence[Sequence[TrajectoryMetrics]], windows: Mapping[int, float | None]
 ) -> tuple[MetricsRow, ...]:
-    """Quarters; their entropies come from windows only if one ends in each, as they could not be compared otherwise."""
+    """Compute the metrics by quarter; entropies are those of windows if a window ends in every quarter."""
     bounds = [len(queries) * quarter // len(PHASES) for quarter in range(len(PHASES) + 1)]
     quarters = [(name, *ends) for name, ends in zip(PHASES, pairwise(bounds), strict=True) if ends[0] < ends[1]]
     ended = [compute_known_mean([windows.get(end) for end in range(first, last)]) for _, first, last in quarters]
@@ -222,22 +222,22 @@ def _phases(
 
 
 def _group(name: str, queries: Sequence[Sequence[TrajectoryMetrics]], windowed: float | None = None) -> MetricsRow:
-    every = [one for some in queries for one in some]
+    every = [metrics for some in queries for metrics in some]
     return MetricsRow(
         name=name,
         queries=len(queries),
         trajectories=len(every),
         entropy=entropy(_transitions(queries)) if windowed is None else windowed,
-        **{name: compute_known_mean([getattr(one, name) for one in every]) for name in _MEANS},
+        **{name: compute_known_mean([getattr(metrics, name) for metrics in every]) for name in _MEANS},
     )
 
 
 def _transitions(queries: Iterable[Sequence[TrajectoryMetrics]]) -> list[Transition]:
-    return [pair for some in queries for one in some for pair in one.transitions]
+    return [pair for some in queries for metrics in some for pair in metrics.transitions]
 
 
 def compute_known_mean(values: Sequence[float | None]) -> float | None:
-    """The mean without unknown values; None where none is known."""
+    """Compute the mean without unknown values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 
@@ -250,9 +250,10 @@ def _f1(trajectory: Trajectory) -> float | None:
 
 def _row(group: MetricsRow) -> tuple[str, ...]:
     *means, tokens = (getattr(group, name) for name in ("entropy", *_MEANS))
-    return (group.name, str(group.queries), *(format_known(one, ".3f") for one in means), format_known(tokens, ",.0f"))
+    shown = (format_known(mean, ".3f") for mean in means)
+    return (group.name, str(group.queries), *shown, format_known(tokens, ",.0f"))
 
 
 def format_known(value: float | None, form: str) -> str:
-    """A value for a table, by a format specification; "-" where it is unknown."""
+    """Format a value for a table by a format specification; "-" if it is unknown."""
     return "-" if value is None else format(value, form)

@@ -1,1 +1,1 @@
-"""One module per paper: its Config, its equations and its evolver nodes; and the gate. No LangGraph, no client."""
+"""A package per paper: its config, equations, prompts and edits; and the gate. No LangGraph, no client."""

@@ -35,7 +35,7 @@ class GateDecision(FrozenModel):
 
 
 def name_outcome(decision: Mapping[str, Any]) -> str:
-    """What became of an iteration, from its decision on record: accepted, rejected, no change or unusable reply."""
+    """Outcome of an iteration by its decision on record: accepted, rejected, no change or unusable reply."""
     return decision.get("unchanged") or ("accepted" if decision["accepted"] else "rejected")
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from selfwire.core.budget import get_error_cost
+from selfwire.core.chat import Prompts
 from selfwire.core.errors import ModelError, ReplyError
-from selfwire.core.prompts import Prompts
 from selfwire.core.protocols import Model, Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
@@ -73,7 +73,7 @@ class PromptedModel:
     async def try_ask(
         self, schema: type[Schema], name: str, /, *, scope: Scope, by: Role = "meta", **sections: str
     ) -> tuple[Schema | ModelError, Usage]:
-        """As `ask`, with the error in the place of the reply where the call failed; its cost counts either way.
+        """Ask as `ask` does, but return the error of a failed call instead of raising it; its cost counts either way.
 
         Raises:
             BudgetError: as `ask`.

@@ -5,14 +5,13 @@ makes a random team.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
 from selfwire.core.values import Id
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.operations import (
+from selfwire.evolvers.topology_ops import (
     add_parallel,
     add_serial,
     connect_to_sink,
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
 WHY = "drawn at random"
 
 
-@dataclass(frozen=True)
 class RandomControl:
-    """What methods share whose rewirings are drawn at random; it stands before the method among the bases.
+    """Base class of methods whose rewirings are drawn at random; it stands before the method among the bases.
 
     Attributes:
         operations: kinds of edits per iteration, in order, with repetitions; the last ones hold for later iterations.
@@ -44,8 +42,10 @@ class RandomControl:
     @classmethod
     def of(cls, method: Any, operations: Sequence[Sequence[str]], instructions: Sequence[str]) -> Self:
         """The control for a method; further arguments as the attributes."""
-        own = {field.name: getattr(method, field.name) for field in fields(method)}
-        return cls(**own, operations=tuple(map(tuple, operations)), instructions=tuple(instructions))
+        make: Any = cls
+        control: Self = make(method.config)
+        control.operations, control.instructions = tuple(map(tuple, operations)), tuple(instructions)
+        return control
 
     def get_operations(self, scope: Scope) -> tuple[str, ...]:
         """Kinds of edits of the scope's iteration."""
@@ -137,7 +137,7 @@ def list_team_operations(instructions: Sequence[str], length: int) -> dict[str, 
 
 
 def add_instruction(prompt: str, instructions: Sequence[str], length: int, random: "np.random.Generator") -> str:
-    """The prompt with a drawn instruction below it, or, half of the time, in the place of an earlier drawn one."""
+    """Draw an instruction and add it below the prompt or, half of the time, put it for an earlier drawn one."""
     lines = prompt.rstrip().split("\n")
     new = draw([text for text in instructions if text not in lines] or list(instructions), random)
     earlier = [place for place, line in enumerate(lines) if line in instructions]
@@ -175,7 +175,7 @@ def edit_at_random(
 
 
 def draw(options: Sequence[str], random: "np.random.Generator") -> str:
-    """One of the options, each as likely as the others."""
+    """Draw an option, each as likely as the others."""
     return options[int(random.integers(len(options)))]
 
 

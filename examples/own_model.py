@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable
 from own_tool import look_up
 
 from selfwire.graphs import hiva
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.providers import make_chat_model
 
 
 class LoggingModel(BaseChatModel):

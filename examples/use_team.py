@@ -8,8 +8,8 @@ selfwire export archive-team archive_team.json
 
 from pathlib import Path
 
+import selfwire
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.graphs import hiva
 
 TEAM = str(Path(__file__).with_name("archive_team.json"))
 
@@ -18,9 +18,8 @@ def main() -> None:
     """Ask the team one question of its benchmark, with the tools of that."""
     archive = load_benchmark("archive", seed=1)
     [task] = archive.splits(1, train=0, gate=0, test=1).test
-    team = hiva.build("offline", initial=TEAM, tools=[*archive.toolbox.values()]).compile()
-    result = team.invoke({"question": task.input})
-    print(task.input, result["answer"], f"reference: {task.reference}", sep="\n\n")
+    done = selfwire.run(TEAM, task, tools=[*archive.toolbox.values()])
+    print(task.input, done.answer, f"reference: {task.reference}", sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""One module per paper: its state machine; the team; the outer evolution. The one place where parts are wired."""
+"""State machines of the methods, the graph of a team, and the outer evolution; all parts are wired here."""

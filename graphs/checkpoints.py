@@ -1,19 +1,26 @@
-"""Savers that serve sync and async runs, from any event loop: SQLite in a file, PostgreSQL at an address."""
+"""Checkpoints in SQLite for sync and async runs, and interrupts at agents inside a team.
+
+A method's graph takes `interrupt_before` and `interrupt_after` with names of its own nodes and of nodes of the team
+that runs inside one of them. The latter travel in the run's config to the node that runs the team.
+"""
 
 import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.errors import ConfigError, JournalError
 
@@ -22,7 +29,7 @@ LOCKED = 60
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """LangGraph's serializer for files that somebody else may have written: it never makes objects of unknown types.
+    """LangGraph's serializer for files of unknown origin: it never makes objects of unknown types.
 
     By default LangGraph imports and calls whatever a checkpoint names.
     """
@@ -124,7 +131,7 @@ def postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
         from langgraph.checkpoint.postgres import PostgresSaver
         from psycopg import Error
 
-        from selfwire.runtime.postgres_pool import open_pool
+        from selfwire.store.postgres_pool import open_pool
     except ImportError as error:
         raise ConfigError(f"checkpoints in PostgreSQL need: pip install 'selfwire[postgres]' ({error})") from None
 
@@ -147,3 +154,73 @@ def postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
         saver = ThreadedPostgresSaver(pool, serde=StrictSerializer())
         saver.setup()
         yield saver
+
+
+WHEN = ("interrupt_before", "interrupt_after")
+_KEY = "__selfwire_interrupts"  # LangGraph keeps keys with two underscores out of the checkpoints' metadata
+
+
+class MethodStateGraph(StateGraph[Any, Any, Any, Any]):
+    """A graph in whose nodes a team runs.
+
+    Attributes:
+        inner: nodes of the team, at which a run may be interrupted.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.inner: set[str] = set()
+
+    def compile(self, *args: Any, **options: Any) -> "InterruptibleGraph":
+        """Compile the graph so that it can be interrupted inside the team."""
+        compiled = super().compile(*args, **options)
+        made = InterruptibleGraph.__new__(InterruptibleGraph)
+        vars(made).update(vars(compiled))
+        return made
+
+
+class InterruptibleGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph that can also be interrupted at nodes of the team inside it, if it has a checkpointer."""
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Stream as LangGraph does; raises ConfigError if an interrupt names no node."""
+        config, options = self._hand_down(config, options)
+        return super().stream(input, config, **options)
+
+    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Stream as LangGraph does; raises ConfigError if an interrupt names no node."""
+        config, options = self._hand_down(config, options)
+        return super().astream(input, config, **options)
+
+    def _hand_down(
+        self, config: RunnableConfig | None, options: dict[str, Any]
+    ) -> tuple[RunnableConfig | None, dict[str, Any]]:
+        inner: dict[str, list[str]] = {}
+        for when in WHEN:
+            names = options.get(when)
+            if not names or isinstance(names, str):  # "*" is every node of this graph
+                continue
+            own = [name for name in names if name in self.nodes]
+            inner[when] = [self._find_inner(name) for name in names if name not in self.nodes]
+            options = {**options, when: own}
+        if not any(inner.values()):
+            return config, options
+        config = config or {}
+        return {**config, "configurable": {**config.get("configurable", {}), _KEY: inner}}, options
+
+    def _find_inner(self, name: str) -> str:
+        known: Iterable[str] = getattr(self.builder, "inner", ())
+        outer, _, node = name.rpartition(":")  # the drawing calls it forward:source
+        if node in known and (not outer or outer in self.nodes):
+            return node
+        nodes = [name for name in self.nodes if not name.startswith("__")]
+        raise ConfigError(
+            f"there is no node {name!r} to interrupt at; the graph has {', '.join(nodes)}, and the team inside it "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
+
+
+def get_interrupts() -> Mapping[str, Any]:
+    """Where the current run is to be interrupted in a team, as options of `ainvoke`."""
+    found: Mapping[str, Any] = ensure_config().get("configurable", {}).get(_KEY, {})
+    return found

@@ -1,15 +1,15 @@
-"""Runs a workflow on tasks, in parallel, and has the answers graded."""
+"""Rollouts: a batch of tasks answered and graded, with budgets reserved per task."""
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from selfwire.core.budget import get_error_cost
+from selfwire.core.budget import Budget, get_error_cost
 from selfwire.core.errors import (
     BudgetError,
     ConfigError,
@@ -21,56 +21,165 @@ from selfwire.core.errors import (
     TaskBudgetError,
     format_error,
 )
+from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.method_protocol import Method, Solver
-from selfwire.graphs.rollout_context import RolloutContext, TaskReservations
-from selfwire.graphs.trajectory_notes import keep_trajectories
-from selfwire.runtime.journal_rows import CallResult
-from selfwire.runtime.ledger import SHARE_USED_UP
-from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config, trace_step, untraced
+from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.graphs.machine import Ctx
+from selfwire.models.budget import SHARE_USED_UP, Ledger
+from selfwire.models.sync import run_in_thread
+from selfwire.models.tracing import make_trace_config, run_untraced, trace_step
+from selfwire.store.journal import Journal
+from selfwire.store.journal_file import CallResult
+
+ONE_CALL = Usage(calls=1)
+JUDGED = Budget(calls=2)
+"""Budget of a judge per answer: it is called again if its reply is not a score."""
+Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
+"""Keeps a task's graded trajectories as soon as they are ready."""
+
+RolloutFn = Callable[[Workflow, Question, Ctx[Any]], Awaitable[Trajectory | Sequence[Trajectory]]]
+"""A way to put a question to a team: `Method.answer`, or `explore`, whose trajectories differ by `sample`."""
+
+RolloutRunner = Callable[["RolloutContext", RolloutFn, Workflow, Sequence[Task], Ctx[Any], Keep], Awaitable[None]]
+"""Runs and grades tasks: `rollouts.stream_rollouts` in this process, or a replacement on workers."""
+
+
+@dataclass(frozen=True)
+class RolloutContext:
+    """Environment, journal and limits of rollouts.
+
+    Attributes:
+        calls_per_task: model calls that are reserved for each run of a task before it starts, under a budget of calls.
+        samples: runs of a task, which share its calls.
+        capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
+        keep_errors_below: share of the trajectories that may end as infrastructure errors; above it all are refused.
+        replays_grades: whether grades are rows of the journal; False where trajectories are kept with their grades.
+        judge: pays for a model that grades, whose calls do not count as the task's; None where `ledger` pays.
+        runner: runs the tasks; None for `stream_rollouts`.
+    """
+
+    environment: Environment
+    journal: Journal
+    ledger: Ledger
+    concurrency: int
+    calls_per_task: int
+    keep_errors_below: float
+    samples: int = 1
+    capped: bool = False
+    replays_grades: bool = True
+    judge: Ledger | None = None
+    runner: RolloutRunner | None = None
+
+
+class TaskReservations:
+    """Reserves the calls of a task before it starts, strictly in the order of the tasks.
+
+    A task waits while running tasks may still give back unused calls. When no other task runs, it gets all calls that
+    are left, and no other task starts before it ends; without any left it is refused. So spending, and not timing,
+    decides which task is refused.
+    """
+
+    def __init__(self, rollout_context: RolloutContext) -> None:
+        self.rollout_context, self.running = rollout_context, 0
+        self.turn, self.freed = asyncio.Lock(), asyncio.Event()
+
+    def of(self, place: Scope) -> AbstractAsyncContextManager[None]:
+        """Reserve the calls of a task while it runs; entering may wait, and raises BudgetError if calls run out."""
+        is_bound = self.rollout_context.capped or self.rollout_context.ledger.budget.calls is not None
+        return self._share(place) if is_bound else nullcontext()
+
+    @asynccontextmanager
+    async def _share(self, place: Scope) -> AsyncIterator[None]:
+        async with self.turn:
+            if not await self._reserve(place):
+                yield  # alone, on what is left
+                return
+            self.running += 1
+        try:
+            yield
+        finally:
+            self._release(place)
+            self.running -= 1
+            self.freed.set()
+
+    async def _reserve(self, place: Scope) -> bool:
+        """Reserve a task's calls; return False if fewer are left, which the task may then use."""
+        before = await self.rollout_context.journal.spend_at(
+            run=place.run, iteration=place.iteration, phase=place.phase, task=place.task
+        )
+        calls = self.rollout_context.calls_per_task * self.rollout_context.samples
+        share = Budget(calls=calls + (0 if self.rollout_context.capped else before.calls))
+        while True:
+            self.freed.clear()
+            try:
+                if self.rollout_context.ledger.is_shared:
+                    await run_in_thread(self._reserve_now, place, share, before)
+                else:
+                    self._reserve_now(place, share, before)
+            except BudgetError:
+                self._release(place)
+                if not self.running:
+                    with self.rollout_context.ledger.track_call() as call:  # it may wait for other processes
+                        (await call.reserve(ONE_CALL, f"{place.phase}/{place.task}")).settle(Usage())
+                    return False
+                await self.freed.wait()
+            else:
+                return True
+
+    def _reserve_now(self, place: Scope, share: Budget, before: Usage) -> None:
+        self.rollout_context.ledger.reserve_task(place, share, before)
+        if self.rollout_context.judge:
+            self.rollout_context.judge.reserve_task(place, JUDGED)
+
+    def _release(self, place: Scope) -> None:
+        for ledger in (self.rollout_context.ledger, self.rollout_context.judge):
+            if ledger:
+                ledger.release_task(place)
+
+
+TRAJECTORIES = "trajectories/"
+"""Prefix of the notes."""
+
+
+async def keep_trajectories(journal: Journal, found: Iterable[Trajectory], scope: Scope) -> None:
+    """Keep the trajectories of a phase, in place of those that were kept for it before."""
+    bodies = {get_sample_name(t): await journal.put_body(t.model_dump(mode="json")) for t in found}
+    await journal.put_note(get_scope_note(scope), bodies)
+
+
+async def load_trajectories(journal: Journal, scope: Scope) -> list[Trajectory]:
+    """The kept trajectories of a phase; none where it has not begun."""
+    bodies = await journal.get_note(get_scope_note(scope)) or {}
+    return [Trajectory.model_validate(await journal.get_body(body)) for body in bodies.values()]
+
+
+def get_sample_name(done: Trajectory) -> str:
+    """Name of a trajectory within its phase: its task's id, and which of several samples it is."""
+    return f"{done.question.id}#{done.sample}" if done.sample else done.question.id
+
+
+def get_scope_note(scope: Scope) -> str:
+    """Name of the note of a scope's phase; the side of a comparison stands behind the run's name."""
+    return get_trajectories_note(scope.iteration, scope.phase, scope.run.partition("/")[2])
+
+
+def get_trajectories_note(iteration: int, phase: str, side: str = "") -> str:
+    """Name of the journal's note that lists a phase's trajectories, as hashes by task.
+
+    The side of a comparison is incumbent, candidate or pruned, before or after, and "" elsewhere.
+    """
+    return f"{TRAJECTORIES}{iteration}/{phase}/{side}"
+
 
 NEW_OBJECTS = 20_000
 """New objects after which the garbage collector runs."""
 JUDGE_NODE = "environment.judge"
 """Node of the calls of a model that grades; they are not part of a task's cost."""
-
-Progress = Callable[[Trajectory], None]
-RolloutFn = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
-"""Puts a question to a team, once or several times; the trajectories differ by their `sample`."""
-Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
-"""Takes a task's graded trajectories as soon as they are ready."""
-
-
-RolloutRunner = Callable[[RolloutContext, RolloutFn, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
-"""`stream_rollouts`, or a replacement."""
-
-
-@dataclass(frozen=True)
-class SolverRollouts:
-    """Rollouts with one answer per question."""
-
-    solver: Solver
-
-    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-        """Put the question once."""
-        return [await self.solver.solve(workflow, question, scope=scope)]
-
-
-@dataclass(frozen=True)
-class TrainRollouts:
-    """Rollouts to learn from: as many answers per question as the method wants."""
-
-    method: Method
-
-    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-        """Put the question, once or several times."""
-        return await self.method.explore(workflow, question, scope=scope)
 
 
 async def collect_rollouts(
@@ -78,42 +187,43 @@ async def collect_rollouts(
     rollout_fn: RolloutFn,
     workflow: Workflow,
     tasks: Sequence[Task],
-    scope: Scope,
-    progress: Progress,
+    ctx: Ctx[Any],
+    progress: Callable[[Trajectory], None] = lambda trajectory: None,
     earlier: Mapping[str, Trajectory] = FrozenMap(),
-    runner: RolloutRunner | None = None,
 ) -> list[Trajectory]:
-    """Graded trajectories, in the order of the tasks; they are kept in the journal too, even if the phase stops.
+    """Run and grade tasks; return their trajectories in the order of the tasks, and keep them in the journal.
+
+    They are kept even if the phase stops.
 
     Args:
-        runner: runs the tasks; None for `stream_rollouts`.
-        earlier: finished trajectories by task, which is not run again then.
+        ctx: of the method at the place of the phase.
+        earlier: finished trajectories by task; these tasks are not run again.
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
         ModelError: too many ended as errors to learn from the rest.
     """
-    found: dict[str, Sequence[Trajectory]] = {task: [one] for task, one in earlier.items()}
+    found: dict[str, Sequence[Trajectory]] = {task: [trajectory] for task, trajectory in earlier.items()}
 
-    async def keep(task: Task, some: Sequence[Trajectory]) -> None:
-        found[task.id] = some
-        for trajectory in some:
+    async def keep(task: Task, trajectories: Sequence[Trajectory]) -> None:
+        found[task.id] = trajectories
+        for trajectory in trajectories:
             progress(trajectory)
 
     async def keep_in_journal() -> list[Trajectory]:
         whole = [trajectory for task in tasks for trajectory in found.get(task.id, ())]
-        await keep_trajectories(rollout_context.journal, whole, scope)
+        await keep_trajectories(rollout_context.journal, whole, ctx.at)
         return whole
 
     left = [task for task in tasks if task.id not in earlier]
     try:
-        await (runner or stream_rollouts)(rollout_context, rollout_fn, workflow, left, scope, keep)
+        await (rollout_context.runner or stream_rollouts)(rollout_context, rollout_fn, workflow, left, ctx, keep)
     except StoppedError:
         await keep_in_journal()
         raise
     whole = await keep_in_journal()
     if not earlier:  # else only a few were left, and the whole passed before
-        _refuse_too_many_errors(whole, rollout_context, scope.phase)
+        _refuse_too_many_errors(whole, rollout_context, ctx.at.phase)
     return whole
 
 
@@ -122,10 +232,10 @@ async def stream_rollouts(
     rollout_fn: RolloutFn,
     workflow: Workflow,
     tasks: Iterable[Task],
-    scope: Scope,
+    ctx: Ctx[Any],
     keep: Keep,
 ) -> None:
-    """Run and grade tasks in order, several at once; each is released as soon as it is kept.
+    """Run and grade tasks in order, several at once; keep each right after its grading.
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
@@ -134,18 +244,18 @@ async def stream_rollouts(
 
     async def work() -> None:
         for task in waiting:
-            place = scope.at(task=task.id)
-            async with shares.of(place):
-                found = await try_rollout(rollout_context, rollout_fn, workflow, task, place)
+            here = ctx.where(task=task.id)
+            async with shares.of(here.at):
+                found = await try_rollout(rollout_context, rollout_fn, workflow, task, here)
             await keep(task, found)
 
-    with freeze_gc(), nullcontext() if is_observed() else InheritedConfig():
+    with freeze_gc():
         await run_together([work() for _ in range(rollout_context.concurrency)])
 
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Have the garbage collector skip older objects and run less often: by default it takes a third of a task's CPU."""
+    """Let the garbage collector skip older objects and run less often; by default it takes a third of a task's CPU."""
     often = gc.get_threshold()
     if often[0] >= NEW_OBJECTS:  # another user in this process has set it and will reset it
         yield
@@ -160,31 +270,31 @@ def freeze_gc() -> Iterator[None]:
 
 
 async def try_rollout(
-    rollout_context: RolloutContext, rollout_fn: RolloutFn, workflow: Workflow, task: Task, scope: Scope
+    rollout_context: RolloutContext, rollout_fn: RolloutFn, workflow: Workflow, task: Task, ctx: Ctx[Any]
 ) -> Sequence[Trajectory]:
     """Run and grade one task; its failures become a trajectory's `error`.
 
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
-    question = task.question
+    question, scope = task.question, ctx.at
 
     async def run() -> Sequence[Trajectory]:
-        done = await run_rollout(rollout_fn, workflow, question, scope)
+        done = await run_rollout(rollout_fn, workflow, question, ctx)
         done = await _add_cost_of_failures(rollout_context, done, scope)
         if len(done) == 1:
             return [await grade_trajectory(rollout_context, task, done[0], scope)]
-        return await gather_all(grade_trajectory(rollout_context, task, one, scope) for one in done)
+        return await gather_all(grade_trajectory(rollout_context, task, trajectory, scope) for trajectory in done)
 
     def shown(found: Sequence[Trajectory]) -> dict[str, Any]:
-        return {"results": [to_trace_output(one) for one in found]}
+        return {"results": [to_trace_output(trajectory) for trajectory in found]}
 
     # a trace shows the question and results, and never the reference
     return await trace_step("task", run, make_task_config(workflow, scope), given=question.model_dump, summarize=shown)
 
 
 def make_task_config(workflow: Workflow, scope: Scope) -> RunnableConfig:
-    """Trace config of a task; without a tag of the workflow, as a method may run other ones."""
+    """Make the trace config of a task; no tag names the workflow, as a method may run others."""
     here = make_trace_config(scope, {"method": workflow.method})
     return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
 
@@ -192,32 +302,36 @@ def make_task_config(workflow: Workflow, scope: Scope) -> RunnableConfig:
 async def _add_cost_of_failures(
     rollout_context: RolloutContext, done: Sequence[Trajectory], scope: Scope
 ) -> Sequence[Trajectory]:
-    """The trajectories, the first failed one with what the journal has of the task's cost beyond that of all."""
-    failed = next((number for number, one in enumerate(done) if one.error is not None), None)
+    """Add the cost of the task that the journal has and no trajectory has to the first failed trajectory."""
+    failed = next((number for number, trajectory in enumerate(done) if trajectory.error is not None), None)
     if failed is None:
         return done
     here: dict[str, str | int] = {"run": scope.run, "iteration": scope.iteration, "phase": scope.phase}
     paid = await rollout_context.journal.spend_at(**here, task=scope.task)
     judged = await rollout_context.journal.spend_at(**here, task=scope.task, node=JUDGE_NODE)
-    missing = paid.subtract(judged).subtract(sum_usages(one.usage for one in done))
-    one = done[failed]
-    return [*done[:failed], one.replace(overhead=one.overhead + missing), *done[failed + 1 :]]
+    missing = paid.subtract(judged).subtract(sum_usages(trajectory.usage for trajectory in done))
+    charged = done[failed].replace(overhead=done[failed].overhead + missing)
+    return [*done[:failed], charged, *done[failed + 1 :]]
 
 
 async def run_rollout(
-    rollout_fn: RolloutFn, workflow: Workflow, question: Question, scope: Scope
+    rollout_fn: RolloutFn, workflow: Workflow, question: Question, ctx: Ctx[Any]
 ) -> Sequence[Trajectory]:
     """Put a question to the team; its failures become a trajectory's `error`.
 
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
-    blank = Trajectory(question=question, workflow=workflow.fingerprint)
-    return await _record_failure(blank, lambda: rollout_fn(workflow, question, scope))
+
+    async def run() -> Sequence[Trajectory]:
+        done = await rollout_fn(workflow, question, ctx)
+        return [done] if isinstance(done, Trajectory) else done
+
+    return await _record_failure(Trajectory(question=question, workflow=workflow.fingerprint), run)
 
 
 def to_trace_output(done: Trajectory) -> dict[str, Any]:
-    """A task's outcome for traces: answer, fault, feedback and usage."""
+    """Make the outcome of a task for traces: answer, fault, feedback and usage."""
     feedback = done.feedback and done.feedback.model_dump(mode="json", include={"score", "solved", "text"})
     return {
         "answer": done.answer,
@@ -228,14 +342,14 @@ def to_trace_output(done: Trajectory) -> dict[str, Any]:
 
 
 def get_fault(done: Trajectory) -> str | None:
-    """Why a task ended as an error, without the words of a grader, which may hold the reference."""
+    """Return why a task ended as an error, without the words of a grader, as these may hold the reference."""
     if done.error is None or done.answer is None:
         return done.error
     return f"not graded: {done.error.partition(':')[0]}"
 
 
 async def grade_trajectory(rollout_context: RolloutContext, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
-    """The trajectory with its answer graded, or with the grading error; one without an answer is unchanged.
+    """Grade the answer of a trajectory, or note the grading error; a trajectory without an answer is unchanged.
 
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
@@ -251,17 +365,17 @@ async def grade_trajectory(rollout_context: RolloutContext, task: Task, done: Tr
 
 
 async def grade_answer(rollout_context: RolloutContext, task: Task, answer: str, scope: Scope) -> Feedback:
-    """Have the environment grade an answer, through the journal.
+    """Grade an answer by the environment, through the journal.
 
     Raises:
         GradingError: the environment failed.
     """
     if not rollout_context.replays_grades:
-        return await untraced(rollout_context.environment.grade(task, answer, scope=scope))
+        return await run_untraced(rollout_context.environment.grade(task, answer, scope=scope))
     found: list[Feedback] = []
 
     async def call() -> CallResult:
-        found.append(await untraced(rollout_context.environment.grade(task, answer, scope=scope)))
+        found.append(await run_untraced(rollout_context.environment.grade(task, answer, scope=scope)))
         return CallResult(found[0].model_dump_json())
 
     request = {"environment": rollout_context.environment.name, "answer": answer}
@@ -287,7 +401,7 @@ async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run workers at the same time until all are done, or until one fails, which ends the others.
 
     Raises:
-        SelfwireError, BrokenPipeError: of the first that failed; the latter if nobody reads what is printed.
+        SelfwireError, BrokenPipeError: of the first that failed; the latter if the reader of the output is gone.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -301,8 +415,8 @@ async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
 
 
 def _first(failed: BaseExceptionGroup[Exception]) -> Exception:
-    one = failed.exceptions[0]
-    return _first(one) if isinstance(one, BaseExceptionGroup) else one
+    error = failed.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: RolloutContext, phase: str) -> None:

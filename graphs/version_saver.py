@@ -1,18 +1,14 @@
 """Keeps workflows that people's graphs evolve as versions of a saved workflow."""
 
 import os
-from collections.abc import Awaitable, Callable
 
 from langgraph.config import get_config
 
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
 from selfwire.core.values import fingerprint, is_id
-from selfwire.core.workflow import Workflow
-from selfwire.runtime.versions import Version
-from selfwire.runtime.workflow_library import WorkflowLibrary
-
-Saver = Callable[[Workflow, Scope, int], Awaitable[Version]]
-"""Keeps an evolved workflow as a version; the number grows from save to save within a thread."""
+from selfwire.graphs.machine import Saver
+from selfwire.store.library import Version, WorkflowLibrary
 
 STUDIO = "studio"
 """Origin of versions that a server saves, and the tag of the newest one."""
@@ -44,15 +40,15 @@ def make_studio_saver(library: WorkflowLibrary, name: str, method: str, embedder
     async def save(workflow: Workflow, scope: Scope, step: int) -> Version:
         run = f"{STUDIO}-{scope.run[-DIGITS:] if is_id(scope.run[-DIGITS:]) else fingerprint(scope.run)[:DIGITS]}"
         versions = await _list_versions(library, name)
-        own = {one.fingerprint: one for one in versions if one.run == run}
+        own = {saved.fingerprint: saved for saved in versions if saved.run == run}
         if saved := own.get(workflow.fingerprint):
             return saved
         settings = get_config().get("configurable", {})
         user, tools = settings.get("langgraph_auth_user_id"), os.environ.get("SELFWIRE_TOOLS")
         facts = {"method": method, "origin": STUDIO, "thread": scope.run, **({"user": user} if user else {})}
         facts |= {"question": scope.task, "embedder": embedder, **({"tools": tools} if tools else {})}
-        beside = any(one.facts.get("origin") != STUDIO for one in versions)
-        number = 1 + max((one.step for one in own.values()), default=0)
+        beside = any(known.facts.get("origin") != STUDIO for known in versions)
+        number = 1 + max((saved.step for saved in own.values()), default=0)
         version = await library.save(name, workflow, run=run, step=number, facts=facts, beside=beside)
         await library.tag(name, version.version, STUDIO)
         return version

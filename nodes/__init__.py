@@ -1,6 +1,5 @@
-"""Agents by kind, and their prompts.
+"""Runners of agents by kind: the agent with tools, and the ensemble.
 
-What any team can hold lives here, as it needs no more than an agent, a question and an inbox (`AgentRunner`): the
-agent with tools, and the ensemble. Planners, judges and managers read the state of one method's algorithm, so each
-stays with its method in `evolvers`.
+Runners in this room need only an agent, a question and an inbox (`AgentRunner`), so every team can use them. Planners,
+judges and managers read the state of a method's algorithm, so they are in that method's folder in `evolvers`.
 """

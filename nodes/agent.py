@@ -1,4 +1,4 @@
-"""An agent with a prompt, an inbox and tools, which it calls until it answers."""
+"""The runner of agents that call tools until they answer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,28 +9,32 @@ from selfwire.core.errors import ConfigError, ModelError, ToolError
 from selfwire.core.protocols import AgentRunner, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.tool_calls import call_tool
 from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import to_plain_json
+from selfwire.tools.own import call_tool
 
 MAX_TURNS = 8
-"""Replies of an agent that may call tools, before it must answer without them."""
+"""Replies in which an agent may call tools, before it must answer without tools."""
+MOST_CALLS = 32
+"""Tool calls of a reply that are run, as no budget counts them; the agent reads an error as the others' result."""
 
 
 def make_agent_runner(
     model: Model, toolbox: Toolbox, *, max_turns: int = MAX_TURNS, temperature: float | None = None
 ) -> AgentRunner:
-    """Make the runner of agents that call tools until they answer, at most `max_turns` times, then without tools.
+    """Make the runner of agents that call tools until they answer; after `max_turns` replies they get no tools.
 
-    The temperature is that of agents without one of their own. The runner raises ConfigError if an agent holds a tool
-    that the toolbox lacks.
+    The runner raises ConfigError if an agent has a tool that the toolbox lacks.
+
+    Args:
+        temperature: for agents without a temperature of their own.
     """
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         tools_by_name = _get_tools(agent, toolbox)
         agent_temperature = temperature if agent.temperature is None else agent.temperature
-        messages = [ChatMessage.system(_system(agent)), ChatMessage.user(_task(question, inbox))]
+        messages = [ChatMessage.system(_render_system(agent)), ChatMessage.user(_render_task(question, inbox))]
         replies: list[Reply] = []
         uses: list[ToolUse] = []
         while True:
@@ -38,35 +42,38 @@ def make_agent_runner(
             tools = tuple(tool.spec for tool in tools_by_name.values()) if turn < max_turns else ()
             try:
                 reply = await model.generate(
-                    messages, scope=_turn_scope(scope, turn), tools=tools, temperature=agent_temperature
+                    messages, scope=_make_turn_scope(scope, turn), tools=tools, temperature=agent_temperature
                 )
             except ModelError as error:
-                error.cost = sum_usages([*(one.usage for one in replies), get_error_cost(error)])
+                error.cost = sum_usages([*(earlier.usage for earlier in replies), get_error_cost(error)])
                 raise
             replies.append(reply)
             if not (tools and reply.tool_calls):
-                return _step(agent, inbox, scope, replies, uses)
+                return _make_step(agent, inbox, scope, replies, uses)
             messages.append(reply.message)
             for index, call in enumerate(reply.tool_calls):
-                use = await _use_tool(call, tools_by_name, _turn_scope(scope, turn, index))
+                if index < MOST_CALLS:
+                    use = await _use_tool(call, tools_by_name, _make_turn_scope(scope, turn, index))
+                else:
+                    use = _refuse_call(call)
                 uses.append(use)
                 messages.append(ChatMessage.tool(call, use.result))
 
     return act
 
 
-def _system(agent: Agent) -> str:
+def _render_system(agent: Agent) -> str:
     if not agent.memory:
         return agent.prompt
     return agent.prompt + "\n\nNotes from earlier work:" + "".join(f"\n- {note}" for note in agent.memory)
 
 
-def _task(question: Question, inbox: Sequence[Message]) -> str:
+def _render_task(question: Question, inbox: Sequence[Message]) -> str:
     return f"Task:\n{question.input}" + "".join(f"\n\nFrom {message.source}:\n{message.text}" for message in inbox)
 
 
-def _turn_scope(scope: Scope, turn: int, call: int | None = None) -> Scope:
-    """The scope of one call inside the loop: `solve`, its tool calls `solve#0.0`, `solve#0.1`, then `solve#1`."""
+def _make_turn_scope(scope: Scope, turn: int, call: int | None = None) -> Scope:
+    """Make the scope of a call inside the loop: `solve`, its tool calls `solve#0.0`, `solve#0.1`, then `solve#1`."""
     if call is not None:
         return scope.at(node=f"{scope.node}#{turn}.{call}")
     return scope.at(node=f"{scope.node}#{turn}") if turn else scope
@@ -91,7 +98,12 @@ async def _use_tool(call: ToolCall, tools_by_name: Mapping[str, Tool], scope: Sc
         return ToolUse(name=call.name, arguments=call.arguments, result=f"error: {complaint}", error=True)
 
 
-def _step(
+def _refuse_call(call: ToolCall) -> ToolUse:
+    result = f"error: not run, as a reply may call at most {MOST_CALLS} tools; call those that you still need again"
+    return ToolUse(name=call.name, arguments=call.arguments, result=result, error=True)
+
+
+def _make_step(
     agent: Agent, inbox: Sequence[Message], scope: Scope, replies: Sequence[Reply], uses: Sequence[ToolUse]
 ) -> Step:
     skills = dict.fromkeys(str(skill) for reply in replies for skill in reply.metadata.get("skills", ()))

@@ -1,4 +1,4 @@
-"""The Ensemble: it chooses the solution on which most of those in its inbox agree (EvoMAS, App. C.4.7)."""
+"""The Ensemble: an agent that chooses the solution on which most solutions in its inbox agree (EvoMAS, App. C.4.7)."""
 
 import string
 from collections import Counter
@@ -9,21 +9,20 @@ from pydantic import Field
 
 from selfwire.core.agent import Agent
 from selfwire.core.budget import get_error_cost
+from selfwire.core.chat import Prompts, ReplySchema
 from selfwire.core.errors import ReplyError
-from selfwire.core.prompts import Prompts
 from selfwire.core.protocols import AgentRunner, Model
-from selfwire.core.reply_schema import ReplySchema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
 
 LETTERS = string.ascii_uppercase
-"""One letter per solution; solutions beyond the last letter are not shown."""
+"""Labels of solutions; solutions beyond the last letter are not shown."""
 NOTHING = "There is no solution to choose from yet."
 
 
-class Choice(ReplySchema):
+class EnsembleChoice(ReplySchema, title="Choice"):
     """The chosen solution."""
 
     MAX_TOKENS: ClassVar[int] = 600
@@ -35,8 +34,8 @@ class Choice(ReplySchema):
 def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float | None = None) -> AgentRunner:
     """Make the runner of an Ensemble, whose output is the chosen solution, unchanged.
 
-    With one solution or none it calls no model. Without a valid reply, or with a letter that no solution has, it
-    takes the most frequent text, or the first of those.
+    With fewer than two solutions no model is called. After an invalid reply or an unknown letter, the output is the
+    most frequent text, the first among equals.
     """
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
@@ -53,7 +52,7 @@ def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float |
         messages = prompts.messages("ensemble", prompt=agent.prompt, task=question.input, solutions=shown)
         try:
             choice, usage = await model.generate_structured(
-                Choice, messages, scope=scope, role="agent", temperature=temperature
+                EnsembleChoice, messages, scope=scope, role="agent", temperature=temperature
             )
         except ReplyError as error:
             return most_common(solutions), get_error_cost(error)
@@ -64,11 +63,11 @@ def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float |
 
 
 def label_solutions(inbox: Sequence[Message]) -> dict[str, str]:
-    """Solutions by letter, in the order of the inbox, without blank ones and `NOTHING`."""
+    """Label the solutions by letters, in the order of the inbox, without blank texts and `NOTHING`."""
     texts = [message.text.strip() for message in inbox]
     return dict(zip(LETTERS, (text for text in texts if text and text != NOTHING), strict=False))
 
 
 def most_common(solutions: Mapping[str, str]) -> str:
-    """The most frequent solution, word for word; the first of several."""
+    """Return the most frequent solution, compared word for word; the first among equals."""
     return Counter(solutions.values()).most_common(1)[0][0]

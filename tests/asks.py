@@ -9,14 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.evals.baselines.aflow import method as aflow
-from selfwire.evals.baselines.gepa import method as gepa
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.extras.contestants.aflow.method import Aflow
+from selfwire.extras.contestants.gepa.method import Gepa
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
+from selfwire.graphs.build import make_build
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.runtime.models import make_chat_model
-from selfwire.runtime.sync import run_sync
+from selfwire.models.providers import make_chat_model
+from selfwire.models.sync import run_sync
 from selfwire.tools.calculator import CalculatorTool
 from tests.processes import kill_when, start
 from tests.wire.server import Fault, WireServer, hanging
@@ -29,8 +30,8 @@ GRAPHS: dict[str, Callable[[Any], Any]] = {
     "tacomas": lambda model: tacomas.build(model, config=TacomasConfig(rounds=4)),
     "dytopo": lambda model: dytopo.build(model, initial="math", embedder="hashing"),
     "evomas": lambda model: evomas.build(model, config=PLAN, tools=[CalculatorTool()], embedder="hashing"),
-    "gepa": lambda model: gepa.build(model),
-    "aflow": lambda model: aflow.build(model),
+    "gepa": make_build(Gepa),
+    "aflow": make_build(Aflow),
 }
 
 

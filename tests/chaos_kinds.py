@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from selfwire.evals.evaluation.rows import read_results
-from selfwire.runs.evaluation.lifecycle import RESULTS
-from selfwire.runs.folders import JOURNAL, PARTS, list_run_names
-from selfwire.runtime.journal import Journal
+from selfwire.evals.table import read_results
+from selfwire.runs.evaluation import RESULTS
+from selfwire.runs.record import JOURNAL, PARTS, list_run_names
+from selfwire.store.journal import Journal
 from tests import kills, machines
 
 Result = dict[str, Any]
@@ -145,7 +145,11 @@ def name_evolution(method: str) -> tuple[str, ...]:
 
 
 KINDS = (
-    *(make_evolution(method) for method in ("hiva", "hera", "dytopo", "tacomas", "evomas")),
+    *(make_evolution(method) for method in ("hiva", "hera", "evomas")),
+    *(
+        Kind(f"eval {method}", ("eval", method, "--benchmark", "archive", "--tasks", "3"), read_evaluation)
+        for method in ("dytopo", "tacomas")
+    ),
     Kind("train", (*TRAINING, *TINY_TRAINING), read_evolution),
     Kind("eval", ("eval", "hiva", "--benchmark", "archive", "--tasks", "6"), read_evaluation),
     Kind(

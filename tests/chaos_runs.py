@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.providers import make_chat_model
 from tests import kills, processes
 from tests.chaos_kinds import KINDS, Kind, Result
 from tests.disturbances import DISTURBANCES, KILLS, LONG, Disturbed

@@ -1,7 +1,9 @@
 import gc
 import itertools
 import os
+import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
 
@@ -9,12 +11,13 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
+os.environ["SELFWIRE_CONFIG_HOME"] = tempfile.mkdtemp(prefix="selfwire-config-")  # a user of its own for the tests
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch's threads would wait for each other
 
-from selfwire.runtime import structured_modes, throttle
+from selfwire.models import limits, structured
 from tests import benchmark_data
-from tests.runtime import postgres
 from tests.samples import SWEEP
+from tests.store import postgres
 from tests.wire.langsmith_server import LangSmithServer
 from tests.wire.server import WireServer, text
 
@@ -31,6 +34,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_sessionfinish() -> None:
     """Save what `make fault-coverage` has counted, as pytest-xdist kills workers that take ten seconds to end."""
+    shutil.rmtree(os.environ["SELFWIRE_CONFIG_HOME"], ignore_errors=True)
     coverage = sys.modules.get("coverage")  # there only where it counts
     if coverage and (counting := coverage.Coverage.current()):
         counting.save()
@@ -64,8 +68,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(autouse=True)
 def _no_server_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test's server may get the port of an earlier test's, and must not be taken for it."""
-    monkeypatch.setattr(structured_modes, "_known", {})
-    monkeypatch.setattr(throttle, "_throttles", {})
+    monkeypatch.setattr(structured, "_known", {})
+    monkeypatch.setattr(limits, "_throttles", {})
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import SelfwireError
-from selfwire.runs.folders import JOURNAL, list_run_names
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.lease import is_held
+from selfwire.runs.record import JOURNAL, list_run_names
+from selfwire.store.journal import Journal
+from selfwire.store.journal_file import is_held
 from tests import machines, processes
 from tests.chaos_child import CLOCK, COMMIT, DISK, READ_ONLY
 from tests.chaos_kinds import Kind, Result, count_open_calls

@@ -21,10 +21,10 @@ from typer.testing import CliRunner
 from selfwire.cli.app import build
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_canonical_json
-from selfwire.runs.folders import JOURNAL, list_run_names
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.models import make_chat_model
-from selfwire.runtime.workflow_library import open_library
+from selfwire.models.providers import make_chat_model
+from selfwire.runs.record import JOURNAL, list_run_names
+from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 from tests import processes
 from tests.wire.server import WireServer, served
 
@@ -110,7 +110,7 @@ async def result(home: Path) -> Result:
     versions = tuple((one.fingerprint, to_canonical_json(one.facts.get("gate"))) for one in history.versions)
     journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
     try:
-        notes = await journal.note_names("trajectories")
+        notes = await journal.list_note_names("trajectories")
         scores = {note: await _scores(journal, note) for note in notes}
         spend = journal.spend()
     finally:
@@ -135,7 +135,7 @@ async def questions(home: Path, note: str) -> dict[str, str]:
 async def trajectories(journal: Journal) -> dict[str, str]:
     """All trajectories by place, without times."""
     found = dict[str, str]()
-    for note in await journal.note_names("trajectories"):
+    for note in await journal.list_note_names("trajectories"):
         done = await _trajectories(journal, note)
         plain = to_canonical_json({task: one.model_dump(mode="json") for task, one in done.items()})
         found[note] = SECONDS.sub("", plain)

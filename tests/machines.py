@@ -10,11 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from selfwire.runs.folders import JOURNAL
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.shared_ledger import SERVER
+from selfwire.extras.cluster.shared_ledger import SERVER
+from selfwire.runs.record import JOURNAL
+from selfwire.store.journal import Journal
 from tests.ray_cluster import ray_cluster
-from tests.runtime import postgres
+from tests.store import postgres
 
 FORK_SERVER = "multiprocessing.forkserver"
 """In the command line of the process that workers are forked from."""

@@ -8,8 +8,8 @@ import pytest
 from selfwire.core.errors import ConfigError
 from selfwire.core.execution import Execution, Limits
 from selfwire.core.protocols import Sandbox
-from selfwire.runtime.bubblewrap import find_working_bubblewrap
-from selfwire.runtime.monty import find_working_monty
+from selfwire.tools.sandbox.bubblewrap import find_working_bubblewrap
+from selfwire.tools.sandbox.monty import find_working_monty
 
 
 def _why_not(find: Callable[[], Sandbox]) -> str:

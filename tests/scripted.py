@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from selfwire.core.chat import ChatMessage, Reply
-from selfwire.core.prompts import Prompts
+from selfwire.core.chat import ChatMessage, Prompts, Reply
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage

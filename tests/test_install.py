@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from tests.light_requirements import LARGE, PAGE, make_light_requirements
-from tests.test_house import ROOMS, ROOT
+from tests.test_house import ROOT, TOP
 
 BUILD = """
 import os, sys
@@ -38,7 +38,7 @@ def build(kind: str, folder: Path) -> Path:
 @pytest.mark.slow
 def test_the_wheel_of_the_sdist_holds_every_file_of_every_room(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
-    for room in ROOMS:
+    for room in TOP:
         shutil.copytree(ROOT / room, clone / room, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     shutil.copytree(ROOT / "src" / "selfwire", clone / "src" / "selfwire", symlinks=True)
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", PAGE.name):
@@ -50,10 +50,13 @@ def test_the_wheel_of_the_sdist_holds_every_file_of_every_room(tmp_path: Path) -
     with zipfile.ZipFile(build("wheel", unpacked)) as wheel:
         inside = {name for name in wheel.namelist() if name.startswith("selfwire/")}
         [metadata] = [wheel.read(name) for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
-    files = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file()]
-    wanted = {f"selfwire/{path.relative_to(ROOT)}" for path in files if "__pycache__" not in path.parts}
-    assert wanted == inside
-    assert {f"selfwire/{room}/py.typed" for room in ROOMS} <= inside
+    own = ROOT / "src" / "selfwire"
+    files = [path for room in TOP for path in (ROOT / room).rglob("*") if path.is_file()]
+    wanted = {path.relative_to(ROOT).as_posix() for path in files}
+    wanted |= {path.relative_to(own).as_posix() for path in own.rglob("*") if path.is_file()}
+    assert {f"selfwire/{name}" for name in wanted if "__pycache__" not in name} == inside
+    rooms = [path.name for path in own.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert {f"selfwire/{room}/py.typed" for room in rooms} <= inside
     page = email.message_from_bytes(metadata)
     assert page["Description-Content-Type"] == "text/markdown"
     assert "Typing :: Typed" in page.get_all("Classifier", [])
@@ -122,7 +125,7 @@ def test_images_have_what_the_extra_for_postgres_brings() -> None:
 
 def test_everything_that_is_installed_gets_into_the_images() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
-    needed = [*ROOMS, "src", "setup.py", "pyproject.toml", "README.md", "LICENSE", "langgraph.json", PAGE.name]
+    needed = [*TOP, "src", "setup.py", "pyproject.toml", "README.md", "LICENSE", "langgraph.json", PAGE.name]
     assert not [name for name in needed if any(fnmatch(name, pattern) for pattern in ignored)]
     assert {"tests", ".*"} <= set(ignored)  # .venv and .selfwire among them
 

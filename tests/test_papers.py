@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.graphs.method_registry import describe_method
+from selfwire.graphs.methods import find_method
 from tests.test_docs import DOCS, find
 
 FOLDER, TESTS = DOCS / "papers", Path(__file__).parent
 PAGES = sorted(path.stem for path in FOLDER.glob("*.md"))
-ROOMS = "core|runtime|nodes|evolvers|tools|graphs|evals|runs|report|cli|bench"
+ROOMS = "core|store|models|nodes|evolvers|tools|graphs|evals|runs|cli|extras"
 PLACE = re.compile(rf"`((?:{ROOMS})(?:\.[A-Za-z_]\w*)+)`")
 TEST = re.compile(r"`(test_\w+)`")
 VERDICT = re.compile(r"faithful|D\d|open|theory|not done|claim")
-MORE = {"evomas": ("trained_router",)}
+MORE = {"evomas": ("router",)}
 """Packages whose departures stand on a method's page too."""
 
 of_every_page = pytest.mark.parametrize("page", PAGES)
@@ -74,5 +74,5 @@ def test_every_departure_is_listed_with_a_test_that_is_named_after_it(page: str)
     assert [
         n for n, cell in listed.items() if not any(t.startswith(f"test_{n.lower()}_") for t in TEST.findall(cell))
     ] == []
-    assert describe_method(page).departures == f"D1-D{max(int(number[1:]) for number in listed)}"
+    assert find_method(page).departures == f"D1-D{max(int(number[1:]) for number in listed)}"
     assert set(re.findall(r"\bD\d+\b", read(page))) >= set(listed)

@@ -10,11 +10,11 @@ from importlib.resources.abc import Traversable
 import pytest
 
 from selfwire.evals.judge import RubricScore
-from selfwire.nodes.ensemble import Choice
-from selfwire.runtime.sync import run_sync
-from selfwire.tools.browse import BrowseTool
+from selfwire.models.sync import run_sync
+from selfwire.nodes.ensemble import EnsembleChoice
 from selfwire.tools.python import PythonTool
 from selfwire.tools.recipes import RecipeSearch
+from selfwire.tools.search import BrowseTool
 from selfwire.tools.workbench.calls import OPERATIONS
 from tests.prompts.pages import COMMAND, FOLDER, render_page
 from tests.prompts.recording import Ask
@@ -73,7 +73,7 @@ def test_nothing_internal_reaches_a_model(method: str) -> None:
 
 def test_nothing_internal_is_in_prompts_and_schemas_beside_the_methods() -> None:
     prompts = [file.read_text(encoding="utf-8") for file in _prompt_files("nodes", "evals")]
-    schemas = [json.dumps(schema.model_json_schema()) for schema in (Choice, RubricScore)]
+    schemas = [json.dumps(schema.model_json_schema()) for schema in (EnsembleChoice, RubricScore)]
     assert len(prompts) > 10
     assert not [hit for text in [*prompts, *schemas] for hit in _find_internal(text)]
 

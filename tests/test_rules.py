@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -12,28 +13,15 @@ import networkx
 from vulture import Vulture
 
 ROOT = Path(__file__).parents[1]
-ROOMS = tuple(sorted(path.name for path in (ROOT / "src" / "selfwire").iterdir()))
-METHODS = tuple(sorted(path.parent.name for path in (ROOT / "graphs").glob("*/descriptor.py")))
-NAMED = re.compile(rf"(?<![a-z])({'|'.join(METHODS)})(?![a-z])", re.IGNORECASE)
-NAMED_ON_PURPOSE = {
-    "cli/demo.py": {"hiva"},
-    "graphs/method_names.py": {"hiva"},  # the default
-    "evolvers/trained_router/choosers.py": {"evomas/adapter"},  # the key of its random numbers
-    "bench/__main__.py": {"the trained router of EvoMAS"},
-    "bench/storage.py": {
-        "torch modules after import selfwire.graphs.hiva",
-        "import sys, selfwire.graphs.hiva; print(sum(name.split('.')[0] == 'torch' for name in sys.modules))",
-    },
-    "cli/options.py": {"How HiVA routes: kabb, learned (after `train hiva`), or auto: learned where it was trained."},
-    "runs/evaluation/request.py": {" stands twice among the systems; give each a name, as in mine=hiva"},
-    "cli/train.py": {"the learning test is `selfwire train evomas --family "},
-}
-"""Texts that name a method, by file; examples of commands in backquotes may stand anywhere."""
-EXAMPLE = re.compile(r"`selfwire [^`]*`")
+FOLDERS = ("graphs", "nodes", "evolvers", "tools", "evals", "src/selfwire", "bench")
+"""Where the code lies; what `src/selfwire` has as links to the first five counts once."""
 HOOKS = {
     "__getattr__": "Python's modules",
+    "__dir__": "Python's modules",
+    "_repr_markdown_": "IPython",
     "_": "singledispatch",
     "do_GET": "the standard library's servers",
+    "do_POST": "the standard library's servers",
     "send_error": "the standard library's servers",
     "version_string": "the standard library's servers",
     "log_message": "the standard library's servers",
@@ -60,9 +48,9 @@ IMPORTERS = ("import_module", "__import__")
 CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
 
 
-def sources(*rooms: str) -> Iterator[Path]:
-    for room in rooms or ROOMS:
-        yield from sorted((ROOT / room).rglob("*.py"))
+def sources() -> list[Path]:
+    found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [path for path in found if path.resolve() == path]
 
 
 @cache
@@ -127,48 +115,18 @@ def find_unused_members() -> Iterator[str]:
     """Vulture's finds: methods, properties, imports, and functions inside functions."""
     hooks = ["@field_validator*", "@model_validator*", "@field_serializer*", "@computed_field*"]
     vulture = Vulture(ignore_decorators=hooks)
-    vulture.scavenge([str(ROOT / room) for room in ROOMS])
+    vulture.scavenge([str(path) for path in sources()])
     for one in vulture.get_unused_code(min_confidence=60):
         if one.typ in ("function", "class", "method", "property", "import") and one.name not in HOOKS:
             yield f"{Path(one.filename).relative_to(ROOT)}:{one.first_lineno} {one.name}"
 
 
 def test_nothing_is_unused() -> None:
-    """A name that is used nowhere in the rooms stands as code in the docs, or goes."""
+    """A name that is used nowhere is an entry point, or stands as code in the docs, or goes."""
     pages = [path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]]
     documented = {name for page in pages for code in CODE.findall(page) for name in re.findall(r"\w+", code)}
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    documented |= {target.rpartition(":")[2] for group in points.values() for target in group.values()}
     found = {*find_unused_definitions(), *find_unused_members()}
     unused = sorted(one for one in found if one.rpartition(" ")[2] not in documented)
     assert not unused, "\n".join(unused)
-
-
-def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Everything in a module's code that could name a method; no docstrings, which are prose."""
-    prose = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.ImportFrom(module=str(name)) | ast.alias(name=name) | ast.alias(asname=str(name)):
-                yield node.lineno, name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield node.lineno, name
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
-                yield node.lineno, name
-            case ast.Constant(value=str() | bytes() as text) if id(node) not in prose:
-                yield node.lineno, text if isinstance(text, str) else repr(text)
-
-
-def find_methods(text: str) -> set[str]:
-    """Methods that a text names; `HivaContext` and `HiVA` are HiVA both."""
-    text = text.replace("_", " ")
-    return {name.lower() for one in (text, re.sub(r"([a-z])([A-Z])", r"\1 \2", text)) for name in NAMED.findall(one)}
-
-
-def test_methods_are_named_in_their_own_packages_only() -> None:
-    named = [
-        f"{file}:{line} {text}"
-        for path, tree in read_trees().items()
-        for file in [str(path.relative_to(ROOT))]
-        for line, text in names(tree)
-        if find_methods(EXAMPLE.sub("", text)) - set(file.split("/")) and text not in NAMED_ON_PURPOSE.get(file, ())
-    ]
-    assert not named, "\n".join(named)

@@ -8,8 +8,8 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
-from selfwire.tools.text_input import get_text
-from selfwire.tools.worker_pool import WorkerError, WorkerPool
+from selfwire.tools.search import get_text
+from selfwire.tools.worker_pool import ToolWorkerError, WorkerPool
 
 LONGEST = 400
 """Most characters of an expression."""
@@ -18,7 +18,7 @@ OPERATIONS = ("simplify", "expand", "factor", "solve", "differentiate", "integra
 
 
 class AlgebraTool:
-    """Simplifies, expands, factors, solves, differentiates, integrates, takes limits and evaluates."""
+    """A tool that simplifies, expands, factors, solves, differentiates, integrates, takes limits and evaluates."""
 
     spec = ToolSpec(
         name="algebra",
@@ -42,7 +42,7 @@ class AlgebraTool:
     )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The result as text; ToolError if the expression cannot be read or takes too long."""
+        """Compute and return the result as text; ToolError if the expression cannot be read or takes too long."""
         texts = {name: value for name, value in arguments.items() if name in self.spec.parameters["properties"]}
         get_text(arguments, "expression", "algebra", "expression")
         if texts.get("operation") not in OPERATIONS:
@@ -54,10 +54,10 @@ class AlgebraTool:
 
 
 def compute(request: Mapping[str, str]) -> str:
-    """Compute as `AlgebraTool.run`; blocks."""
+    """Compute the reply to a request of `AlgebraTool.run`; blocks."""
     try:
-        reply = _pool().ask(request)
-    except WorkerError as error:
+        reply = _get_pool().ask(request)
+    except ToolWorkerError as error:
         raise ToolError(f"the computation was stopped: {error}; try a simpler expression") from error
     if "error" in reply:
         raise ToolError(reply["error"])
@@ -65,5 +65,5 @@ def compute(request: Mapping[str, str]) -> str:
 
 
 @cache
-def _pool() -> WorkerPool:
+def _get_pool() -> WorkerPool:
     return WorkerPool("selfwire.tools.algebra_worker", seconds=10, patience=60)

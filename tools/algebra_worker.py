@@ -1,7 +1,7 @@
-"""A worker process for symbolic mathematics with sympy; run as a module, never imported.
+"""The worker process for symbolic mathematics with sympy; run as a module, never imported.
 
-Expressions are read with Python's parser and built piece by piece: no text is ever evaluated. A request has the fields
-of `AlgebraTool` and gets {"text"} or {"error"}.
+Expressions are parsed by Python's parser and built from their parts, so that no text is ever evaluated. A request has
+the fields of `AlgebraTool`; the reply is {"text"} or {"error"}.
 """
 
 import ast
@@ -27,7 +27,7 @@ _CALLS = {
 
 
 def reply(request: dict[str, Any]) -> dict[str, Any]:
-    """The result of an operation as text."""
+    """Compute the result of an operation as text."""
     try:
         text = str(_compute(request))
     except SyntaxError as error:
@@ -49,11 +49,11 @@ def _compute(request: dict[str, Any]) -> object:
         case "evaluate":
             return expression.evalf(15) if isinstance(expression, sympy.Expr) else expression
         case "solve":
-            return sympy.solve(expression, _variable(request, expression))
+            return sympy.solve(expression, _find_variable(request, expression))
         case "differentiate":
-            return sympy.diff(expression, _variable(request, expression))
+            return sympy.diff(expression, _find_variable(request, expression))
         case "integrate":
-            variable = _variable(request, expression)
+            variable = _find_variable(request, expression)
             bounds = [read(request[name]) for name in ("lower", "upper") if request.get(name)]
             if len(bounds) == 1:
                 raise ValueError("a definite integral needs both bounds")
@@ -61,11 +61,11 @@ def _compute(request: dict[str, Any]) -> object:
         case "limit":
             if not request.get("point"):
                 raise ValueError("limit needs a point")
-            return sympy.limit(expression, _variable(request, expression), read(request["point"]))
+            return sympy.limit(expression, _find_variable(request, expression), read(request["point"]))
     raise ValueError(f"unknown operation {operation!r}")
 
 
-def _variable(request: dict[str, Any], expression: sympy.Expr) -> sympy.Symbol:
+def _find_variable(request: dict[str, Any], expression: sympy.Expr) -> sympy.Symbol:
     if name := request.get("variable"):
         if not name.isidentifier() or name in _CONSTANTS:
             raise ValueError(f"{name!r} is no variable")
@@ -77,7 +77,7 @@ def _variable(request: dict[str, Any], expression: sympy.Expr) -> sympy.Symbol:
 
 
 def read(text: str) -> sympy.Expr:
-    """An expression of sympy; ValueError or SyntaxError if the text is something else."""
+    """Parse an expression of sympy; ValueError or SyntaxError if the text is no expression."""
     return _build(ast.parse(text.strip().replace("^", "**"), mode="eval").body)
 
 

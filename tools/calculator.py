@@ -1,4 +1,4 @@
-"""Arithmetic on expressions, which are parsed and never executed; sizes are bounded."""
+"""Arithmetic on expressions, which are parsed and never executed; numbers are bounded."""
 
 import ast
 import math
@@ -9,7 +9,7 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
-from selfwire.tools.text_input import get_text, make_text_schema
+from selfwire.tools.search import get_text, make_text_schema
 
 Number = int | float
 
@@ -51,7 +51,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class CalculatorTool:
-    """Evaluates + - * / // % ** with brackets, and abs, round, min, max, sqrt."""
+    """A tool that evaluates + - * / // % ** with brackets, and abs, round, min, max, sqrt."""
 
     spec = ToolSpec(
         name="calculator",
@@ -60,12 +60,12 @@ class CalculatorTool:
     )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The value as text; ToolError if it is too large or the expression is missing, too long or not arithmetic."""
+        """Return the value as text; ToolError if it is too large, or the expression is missing, too long or invalid."""
         return str(calculate(get_text(arguments, "expression", "calculator")))
 
 
 def calculate(expression: str) -> Number:
-    """The value of an expression; raises as `CalculatorTool.run`."""
+    """Evaluate an expression; raises ToolError as `CalculatorTool.run` does."""
     if len(expression) > LONGEST:
         raise ToolError(f"the expression has {len(expression)} characters; at most {LONGEST} are read")
     try:

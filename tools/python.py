@@ -8,14 +8,14 @@ from selfwire.core.errors import SandboxError, ToolError
 from selfwire.core.execution import Execution, Limits
 from selfwire.core.protocols import Sandbox
 from selfwire.core.scope import Scope
-from selfwire.tools.text_input import get_text, make_text_schema
+from selfwire.tools.search import get_text, make_text_schema
 
 SHOWN = 4000
-"""Most characters of each stream that an agent reads; of stderr the end, where the reason stands."""
+"""Most characters of a stream that an agent reads: the beginning of stdout, and the end of stderr with the reason."""
 
 
 class PythonTool:
-    """Runs a Python program in a sandbox; each run starts afresh."""
+    """A tool that runs a Python program in a sandbox; each run starts afresh."""
 
     spec = ToolSpec(
         name="python",
@@ -30,7 +30,7 @@ class PythonTool:
         self.sandbox, self.limits = sandbox, limits
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The program's output, and how it ended if it failed; ToolError without a program or if the sandbox fails."""
+        """Run a program and return its output, and the reason of a failure; ToolError if the sandbox itself fails."""
         code = get_text(arguments, "code", "python", "program")
         try:
             return _format_output(await self.sandbox.run(code, limits=self.limits), self.limits)

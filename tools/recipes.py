@@ -1,4 +1,4 @@
-"""Search in the recipes of Plancraft: all recipes of an item, always in the same words and order."""
+"""A tool for the recipes of Plancraft: all recipes of an item, always in the same words and order."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _LETTERS = "abcdefghi"
 
 
 class RecipeSearch:
-    """Lists all recipes of one item."""
+    """A tool that lists all recipes of an item."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -41,10 +41,10 @@ class RecipeSearch:
 
 @cache
 def format_recipes(item: str) -> str:
-    """All recipes of an item as text, sorted; ToolError if there is no such item.
+    """Format all recipes of an item as text, sorted; ToolError if there is no such item.
 
-    A shaped recipe shows the rows of the grid, with letters for alternatives; each slot may hold another one. A
-    shapeless recipe has one line for each set of items that makes it.
+    A shaped recipe shows the rows of the grid, with letters for alternatives; each slot may use another alternative. A
+    shapeless recipe has a line for each possible set of items.
     """
     from plancraft.environment.items import ALL_ITEMS
     from plancraft.environment.recipes import RECIPES
@@ -52,25 +52,25 @@ def format_recipes(item: str) -> str:
     if item not in ALL_ITEMS:
         close = ", ".join(get_close_matches(item, sorted(ALL_ITEMS), n=5, cutoff=0.5))
         raise ToolError(f"there is no item {item!r}; " + (f"close names are {close}" if close else "check its name"))
-    texts = sorted(_recipe_text(recipe) for recipe in RECIPES.get(item, ()))
+    texts = sorted(_format_recipe(recipe) for recipe in RECIPES.get(item, ()))
     if not texts:
         return f"{item}: no recipe makes it; it must be in the inventory."
     return "\n".join(f"{item}, recipe {number} of {len(texts)}: {text}" for number, text in enumerate(texts, start=1))
 
 
-def _recipe_text(recipe: Any) -> str:
+def _format_recipe(recipe: Any) -> str:
     kind = str(recipe.recipe_type)
-    body = {"shaped": _shaped, "shapeless": _shapeless, "smelting": _smelting}[kind](recipe)
+    body = {"shaped": _format_shaped, "shapeless": _format_shapeless, "smelting": _format_smelting}[kind](recipe)
     return f"{kind}, gives {recipe.result.count} {recipe.result.item}\n{body}"
 
 
-def _shaped(recipe: Any) -> str:
+def _format_shaped(recipe: Any) -> str:
     from plancraft.environment.recipes import id_to_item
 
     letters: dict[str, str] = {}
 
     def cell(ids: set[int]) -> str:
-        names = sorted(id_to_item(one) or "empty" for one in ids)
+        names = sorted(id_to_item(number) or "empty" for number in ids)
         if len(names) == 1:
             return names[0]
         return letters.setdefault(" or ".join(names), f"({_LETTERS[len(letters)]})")
@@ -85,10 +85,10 @@ def _shaped(recipe: Any) -> str:
     return "\n".join(rows + alternatives + free)
 
 
-def _shapeless(recipe: Any) -> str:
-    sets = sorted({" + ".join(f"{n} {item}" for item, n in sorted(one.items())) for one in recipe.ingredients})
+def _format_shapeless(recipe: Any) -> str:
+    sets = sorted({" + ".join(f"{n} {item}" for item, n in sorted(counts.items())) for counts in recipe.ingredients})
     return "in any grid slots, one item in each: " + "\nor: ".join(sets)
 
 
-def _smelting(recipe: Any) -> str:
+def _format_smelting(recipe: Any) -> str:
     return "smelt " + " or ".join(sorted(recipe.ingredient))

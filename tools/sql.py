@@ -1,4 +1,4 @@
-"""SQL for agents: reads from one SQLite file, which it cannot change."""
+"""SQL for agents: reads a SQLite file, which cannot be changed."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,15 +9,15 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.scope import Scope
-from selfwire.tools.text_input import get_text, make_text_schema
-from selfwire.tools.worker_pool import WorkerError, WorkerPool
+from selfwire.tools.search import get_text, make_text_schema
+from selfwire.tools.worker_pool import ToolWorkerError, WorkerPool
 
 LONGEST = 4000
 """Most characters of a statement."""
 
 
 class SqlTool:
-    """Runs one SELECT statement at a time on a SQLite file, read-only, in a process of its own.
+    """A tool that runs a SELECT statement on a SQLite file, read-only, in a process of its own.
 
     Args:
         path: the file; its tables and columns are part of the tool's description.
@@ -31,7 +31,7 @@ class SqlTool:
         if not self.path.is_file():
             raise ConfigError(f"there is no file {str(path)!r}; give the path of a SQLite file")
         try:
-            tables = _ask({"path": str(self.path)})["text"]
+            tables = _ask_worker({"path": str(self.path)})["text"]
         except ToolError as error:
             raise ConfigError(f"{path} cannot be read as a SQLite file: {error}") from None
         self.spec = ToolSpec(
@@ -41,18 +41,18 @@ class SqlTool:
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The rows as JSON lines; ToolError for what is no SELECT, or takes too long."""
+        """Run a statement and return the rows as JSON lines; ToolError if it is no SELECT, or takes too long."""
         statement = get_text(arguments, "statement", self.spec.name, "statement")
         if len(statement) > LONGEST:
             raise ToolError(f"the statement has {len(statement)} characters; at most {LONGEST} are read")
-        found = await asyncio.to_thread(_ask, {"path": str(self.path), "statement": statement})
+        found = await asyncio.to_thread(_ask_worker, {"path": str(self.path), "statement": statement})
         return str(found["text"])
 
 
-def _ask(request: Mapping[str, Any]) -> dict[str, Any]:
+def _ask_worker(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        reply: dict[str, Any] = _pool().ask(request)
-    except WorkerError as error:
+        reply: dict[str, Any] = _get_pool().ask(request)
+    except ToolWorkerError as error:
         raise ToolError(f"the statement was stopped: {error}; ask for less") from error
     if "error" in reply:
         raise ToolError(reply["error"])
@@ -60,5 +60,5 @@ def _ask(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _pool() -> WorkerPool:
+def _get_pool() -> WorkerPool:
     return WorkerPool("selfwire.tools.sql_worker", seconds=5, patience=60)

@@ -1,6 +1,7 @@
-"""A worker process that reads SQLite files; run as a module, never imported.
+"""The worker process that reads SQLite files; run as a module, never imported.
 
-A request {"path", "statement"} gets {"text"} with the rows or {"error"}; without a statement the text lists the tables.
+The reply to a request {"path", "statement"} is {"text"} with the rows, or {"error"}; without a statement the text lists
+the tables.
 """
 
 import json
@@ -28,7 +29,7 @@ _REFUSED = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"}
 
 
 def reply(request: dict[str, Any]) -> dict[str, Any]:
-    """The rows of a statement, or the tables."""
+    """Read the rows of a statement, or list the tables."""
     try:
         with closing(_open(request["path"])) as database:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000_000)
@@ -41,7 +42,7 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open(path: str) -> sqlite3.Connection:
-    """Open a file read-only; as immutable if it has an empty write-ahead log, which opening would create anew."""
+    """Open a file read-only; as immutable if its write-ahead log is empty, which opening would create anew."""
     with open(path, "rb") as file:
         logged = file.read(20)[18:] == b"\2\2"
     log = Path(f"{path}-wal")
@@ -59,14 +60,14 @@ def _select(database: sqlite3.Connection, statement: str) -> str:
     if found.description is None:
         return "The statement returned no rows."
     rows = found.fetchmany(ROWS + 1)
-    lines = [json.dumps([*map(_cell, row)], ensure_ascii=False) for row in rows[:ROWS]]
-    names = json.dumps([one[0] for one in found.description], ensure_ascii=False)
+    lines = [json.dumps([*map(_format_cell, row)], ensure_ascii=False) for row in rows[:ROWS]]
+    names = json.dumps([column[0] for column in found.description], ensure_ascii=False)
     text = "\n".join([names, *lines]) if lines else "No row matches."
     more = f"\nOnly the first {ROWS} rows are shown." if len(rows) > ROWS else ""
     return (text if len(text) <= ALL else f"{text[:ALL]} [cut off]") + more
 
 
-def _cell(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     return f"{value[:CELL]} [cut off]" if isinstance(value, str) and len(value) > CELL else value

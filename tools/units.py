@@ -9,18 +9,18 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
-from selfwire.tools.text_input import get_text
+from selfwire.tools.search import get_text
 
 LONGEST = 80
 """Most characters of a unit."""
 
 _TERM = r"(?:[^\W\d]|[°%µΩ])[\w°%µΩ]*\s*\)*(?:\s*(?:\*\*|\^)\s*-?\d{1,2}(?!\d)|[²³])?"
 _UNIT = re.compile(rf"(?:1\s*/\s*)?\(*\s*{_TERM}(?:\s*[*/·\s]\s*\(*\s*{_TERM}\)*)*")
-"""Names with small whole powers; no other numbers, as the registry would compute powers of powers."""
+"""Pattern of a unit: names with small whole powers; no other numbers, as the registry would compute nested powers."""
 
 
 class UnitsTool:
-    """Converts a number from one unit into another, temperatures and compound units included."""
+    """A tool that converts a number between units, temperatures and compound units included."""
 
     spec = ToolSpec(
         name="convert_units",
@@ -40,7 +40,7 @@ class UnitsTool:
     )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The quantity in both units; ToolError for an unknown unit, or units of different dimensions."""
+        """Return the quantity in both units; ToolError for an unknown unit, or units of different dimensions."""
         value = arguments.get("value")
         if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= 1e100:
             raise ToolError(f"convert_units needs a number as 'value', at most 1e100, not {str(value)[:80]!r}")
@@ -49,10 +49,10 @@ class UnitsTool:
 
 
 def convert(value: float, unit: str, to: str) -> str:
-    """Convert as `UnitsTool.run`."""
+    """Convert a number, and format it in both units; raises ToolError as `UnitsTool.run` does."""
     before, after = _parse(unit), _parse(to)
     try:
-        quantity = _registry().Quantity(value, before)
+        quantity = _get_registry().Quantity(value, before)
         return f"{value:.12g} {before} = {quantity.to(after).magnitude:.12g} {after}"
     except Exception as error:  # noqa: BLE001  # pint's own errors have no common base apart from Exception
         raise ToolError(f"{unit} cannot be converted to {to}: {error}") from None
@@ -65,13 +65,13 @@ def _parse(text: str) -> Any:
             "kg * m ** 2 / s ** 2"
         )
     try:
-        return _registry().parse_units(text.strip())
+        return _get_registry().parse_units(text.strip())
     except Exception as error:  # noqa: BLE001  # as above
         raise ToolError(f"unit {text!r} is not known: {error}") from None
 
 
 @cache
-def _registry() -> Any:
+def _get_registry() -> Any:
     import pint  # it reads its definitions for half a second
 
     return pint.UnitRegistry()

@@ -1,7 +1,7 @@
-"""The loop of a worker process: one JSON request per line in, one JSON reply per line out, within limits of its own.
+"""The loop of a worker process: it reads a JSON request per line and writes a JSON reply per line.
 
-Each request says how many seconds of processor time it may take in "seconds"; more ends the process, if the system
-supports that. The parent (`worker_pool.py`) bounds wall time and starts another process.
+The field "seconds" of a request limits its processor time; at the limit the process ends, if the system supports that.
+The parent (`worker_pool.py`) limits wall time and starts another process.
 """
 
 import json
@@ -30,7 +30,7 @@ else:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # it writes no files
 
     def _limit_time(seconds: float) -> None:
-        """End this process after that much more processor time."""
+        """End this process after `seconds` more of processor time."""
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), most))
 

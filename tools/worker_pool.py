@@ -1,4 +1,4 @@
-"""Worker processes for computations that may take for ever: killed when their time is up, and started anew."""
+"""Worker processes for computations that may never end: killed at a time limit, and started anew."""
 
 import atexit
 import json
@@ -12,55 +12,55 @@ from contextlib import suppress
 from typing import Any
 
 SECONDS = 30.0
-"""Processor time of one request, since wall time says little on a busy machine."""
+"""Processor time of a request; wall time says little on a busy machine."""
 PATIENCE = 300.0
-"""Wall time of one request in seconds, with the start of a worker."""
+"""Wall time of a request in seconds, with the start of a worker."""
 
 
-class WorkerError(Exception):
-    """A worker broke, or its time was up; the message says which limits it had."""
+class ToolWorkerError(Exception):
+    """A worker of a tool crashed or reached its time limit; the message names the limits."""
 
 
 class WorkerPool:
-    """At most one worker process per processor; they start when needed and end with this process.
+    """A pool with at most one worker process per processor; workers start when needed and end with this process.
 
     Args:
         module: the worker's module, which calls `worker_loop.serve`; or a whole command.
-        seconds: processor time of one request.
-        patience: wall time of one request in seconds.
+        seconds: processor time of a request.
+        patience: wall time of a request in seconds.
     """
 
     def __init__(self, module: str | Sequence[str], seconds: float = SECONDS, patience: float = PATIENCE) -> None:
         self._command = (sys.executable, "-m", module) if isinstance(module, str) else module
         self._seconds, self._patience = seconds, patience
-        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[_WorkerProcess | None] = queue.LifoQueue()
         for _ in range(os.cpu_count() or 1):
             self._idle.put(None)
 
     def ask(self, request: Mapping[str, Any]) -> Any:
-        """The worker's reply; blocks. WorkerError if the time was up or the worker broke."""
+        """Return a worker's reply; blocks. ToolWorkerError if the worker crashed or reached its time limit."""
         worker = self._idle.get()
         try:
-            worker = worker or _Worker(self._command)
+            worker = worker or _WorkerProcess(self._command)
             return json.loads(worker.ask({**request, "seconds": self._seconds}, self._patience))
         except (OSError, ValueError) as error:
             if worker is not None:
                 worker.end()
             worker = None
             limits = f"{self._seconds:g} seconds to compute or {self._patience:g} in all"
-            raise WorkerError(f"it broke, or took more than {limits}") from error
+            raise ToolWorkerError(f"it broke, or took more than {limits}") from error
         finally:
             self._idle.put(worker)
 
 
-class _Worker:
+class _WorkerProcess:
     def __init__(self, command: Sequence[str]) -> None:
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True)
         atexit.register(self.end)
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> str:
-        """The worker's line; "" if it ended or was killed when the time was up."""
+        """Return the worker's line; "" if it ended, or was killed at the time limit."""
         stdin, stdout = self._process.stdin, self._process.stdout
         late = threading.Timer(seconds, self._process.kill)
         late.start()

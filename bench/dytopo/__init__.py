@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from selfwire.bench.measuring import Row, measure_by_turns
-from selfwire.bench.models import CannedModel
+from bench.measuring import Row, measure_by_turns
+from bench.models import CannedModel
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -19,8 +19,8 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain
 from selfwire.evolvers.dytopo.induction import adjacency, aggregation_order, order_edges, relevance
 from selfwire.evolvers.dytopo.initial_team import make_team
-from selfwire.graphs.dytopo.method import Dytopo
-from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.graphs.dytopo import Dytopo
+from selfwire.models.embeddings import HashingEmbedder
 
 TITLE = "rounds of DyTopo"
 DIMENSIONS, TOPICS = 384, 8
@@ -64,7 +64,7 @@ def compute_vectorised(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.fl
 
 
 def compute_looped(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float64]) -> tuple[Edges, list[int]]:
-    """The same, pair by pair."""
+    """Edges and order as a round computes them, pair by pair."""
     edges: Edges = []
     for consumer, query in enumerate(queries):
         found = []
@@ -85,5 +85,6 @@ def _make_round(workers: int) -> Callable[[], Any]:
     agents = [Agent(id=f"w{at}", prompt="You work.") for at in range(workers)]
     team = make_team(agents, Domain(name="bench", answerers=("w0",)), manager="You lead.")
     model = CannedModel(objects=_reply, object_delay=LATENCY)
-    dytopo = Dytopo(model, {}, HashingEmbedder(), DytopoConfig(rounds=1))
-    return lambda: dytopo.run(team, Question(id="bench", input="Who is here?"), scope=Scope(run="bench"))
+    dytopo = Dytopo(DytopoConfig(rounds=1))
+    ctx = dytopo.make_ctx(model, {}, HashingEmbedder(), at=Scope(run="bench"))
+    return lambda: dytopo.run(team, Question(id="bench", input="Who is here?"), ctx)

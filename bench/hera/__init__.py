@@ -1,20 +1,22 @@
 """A group of HERA against one of its teams: G teams side by side, on a model with a delay."""
 
+from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
-from selfwire.bench.measuring import Row, measure_by_turns
-from selfwire.bench.models import CannedModel
+from bench.measuring import Row, measure_by_turns
+from bench.models import CannedModel
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
-from selfwire.core.workflow import Workflow
+from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD
 from selfwire.evolvers.hera.schemas import QueryProfile, TopologyPlan
-from selfwire.graphs.hera.method import Hera
-from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.graphs.hera import Hera
+from selfwire.models.embeddings import HashingEmbedder
 
 TITLE = "groups of HERA"
 LATENCY = 0.1
@@ -38,14 +40,15 @@ def measure(rounds: int = 5) -> list[Row]:
         topology=make_chain(*NAMES),
     )
     model = CannedModel(LATENCY, lambda schema, scope: OBJECTS[schema])
-    single, whole = (Hera(model, {}, HashingEmbedder(), HeraConfig(group=size)) for size in (1, TEAMS))
     question, visits = Question(id="bench", input="Who is here?"), count()
-    one, group = measure_by_turns(
-        lambda: single.explore(workflow, question, scope=Scope(run="bench", visit=next(visits))),
-        lambda: whole.explore(workflow, question, scope=Scope(run="bench", visit=next(visits))),
-        rounds=rounds,
-    )
+
+    async def explore(size: int) -> Sequence[Trajectory]:
+        method = Hera(HeraConfig(group=size))
+        ctx = method.make_ctx(model, {}, HashingEmbedder(), at=Scope(run="bench", visit=next(visits)))
+        return await method.explore(workflow, question, ctx)
+
+    single, group = measure_by_turns(lambda: explore(1), lambda: explore(TEAMS), rounds=rounds)
     return [
-        Row(what=f"one team of {AGENTS} agents in a row at {LATENCY * 1e3:.0f} ms", value=one.wall * 1e3, unit="ms"),
-        Row(what=f"group of {TEAMS} such teams / one team", value=group.wall / one.wall, unit="x", bound=1.2),
+        Row(what=f"one team of {AGENTS} agents in a row at {LATENCY * 1e3:.0f} ms", value=single.wall * 1e3, unit="ms"),
+        Row(what=f"group of {TEAMS} such teams / one team", value=group.wall / single.wall, unit="x", bound=1.2),
     ]

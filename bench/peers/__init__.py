@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Mapping
 
-from selfwire.bench.measuring import Row
-from selfwire.bench.peers.contest import find_quartiles, open_contest
-from selfwire.bench.peers.environments import InstallError, make_environment
+from bench.measuring import Row
+from bench.peers.contest import find_quartiles, open_contest
+from bench.peers.environments import InstallError, make_environment
 
 TITLE = "peers: CPU per call as a multiple of the bare client's, median and quartiles over rounds"
 ROUNDS = 11

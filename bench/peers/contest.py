@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
-from selfwire.bench.peers.server import TEXT
+from bench.peers.server import TEXT
 
 HERE = Path(__file__).parent
 Turn = Mapping[str, Any]

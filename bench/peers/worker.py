@@ -1,4 +1,4 @@
-"""One contestant of `make bench ARGS=peers`, in a process and an environment of its own.
+"""A contestant of `make bench ARGS=peers`, in a process and an environment of its own.
 
     python worker.py NAME ADDRESS
 
@@ -31,7 +31,7 @@ OPEN = AsyncExitStack()
 """What is closed at the end."""
 
 
-class Team(NamedTuple):
+class PeerTeam(NamedTuple):
     """Agents in the order of their levels, and the predecessors of each."""
 
     sources: dict[str, tuple[str, ...]]
@@ -52,8 +52,8 @@ class Team(NamedTuple):
         return [*self.sources][-1]
 
 
-CHAIN = Team({"a": (), "b": ("a",), "c": ("b",), "d": ("c",)})
-FAN = Team({"entry": (), **dict.fromkeys(WORKERS, ("entry",)), "sink": WORKERS})
+CHAIN = PeerTeam({"a": (), "b": ("a",), "c": ("b",), "d": ("c",)})
+FAN = PeerTeam({"entry": (), **dict.fromkeys(WORKERS, ("entry",)), "sink": WORKERS})
 
 Run = Callable[[], Awaitable[str]]
 """Runs a team once; its answer."""
@@ -62,7 +62,7 @@ Run = Callable[[], Awaitable[str]]
 class Shape(NamedTuple):
     """A team, how many of it run at once, and where the server is asked."""
 
-    team: Team
+    team: PeerTeam
     at_once: int = 1
     path: str = "/v1"
 
@@ -75,8 +75,8 @@ SHAPES = {
 }
 
 
-def write_messages(team: Team, name: str, outputs: dict[str, str]) -> list[dict[str, str]]:
-    """What an agent is asked."""
+def write_messages(team: PeerTeam, name: str, outputs: dict[str, str]) -> list[dict[str, str]]:
+    """Messages to an agent."""
     inbox = "".join(f"\n\nFrom {source}:\n{outputs[source]}" for source in team.sources[name])
     system = {"role": "system", "content": PROMPT.format(name=name)}
     return [system, {"role": "user", "content": f"Task:\n{TASK}{inbox}"}]
@@ -94,7 +94,7 @@ def make_ask(address: str) -> Callable[[list[dict[str, str]]], Awaitable[str]]:
     return ask
 
 
-def _build_by_level(team: Team, ask: Callable[[str, dict[str, str]], Awaitable[str]]) -> Run:
+def _build_by_level(team: PeerTeam, ask: Callable[[str, dict[str, str]], Awaitable[str]]) -> Run:
     """Run the agents of a level together, level after level."""
     levels = [["entry"], [*WORKERS], ["sink"]] if team is FAN else [[name] for name in team.sources]
 
@@ -108,7 +108,7 @@ def _build_by_level(team: Team, ask: Callable[[str, dict[str, str]], Awaitable[s
     return run
 
 
-def build_bare(address: str, team: Team) -> Run:
+def build_bare(address: str, team: PeerTeam) -> Run:
     """The client alone."""
     ask = make_ask(address)
     return _build_by_level(team, lambda name, outputs: ask(write_messages(team, name, outputs)))
@@ -120,7 +120,7 @@ class Outputs(TypedDict):
     outputs: Annotated[dict[str, str], or_]
 
 
-def _build_langgraph(team: Team, ask: Callable[[list[dict[str, str]]], Awaitable[str]]) -> Run:
+def _build_langgraph(team: PeerTeam, ask: Callable[[list[dict[str, str]]], Awaitable[str]]) -> Run:
     def make_node(name: str) -> Callable[[Outputs], Awaitable[dict[str, Any]]]:
         async def node(state: Outputs) -> dict[str, Any]:
             return {"outputs": {name: await ask(write_messages(team, name, state["outputs"]))}}
@@ -142,12 +142,12 @@ def _build_langgraph(team: Team, ask: Callable[[list[dict[str, str]]], Awaitable
     return run
 
 
-def build_langgraph_bare(address: str, team: Team) -> Run:
+def build_langgraph_bare(address: str, team: PeerTeam) -> Run:
     """LangGraph whose nodes ask by the bare client."""
     return _build_langgraph(team, make_ask(address))
 
 
-def build_langgraph_chat(address: str, team: Team) -> Run:
+def build_langgraph_chat(address: str, team: PeerTeam) -> Run:
     """LangGraph whose nodes ask by LangChain's chat model."""
     chat = import_module("langchain_openai").ChatOpenAI(model=MODEL, base_url=address, api_key="none", max_retries=0)
     OPEN.push_async_callback(chat.root_async_client.close)
@@ -158,19 +158,17 @@ def build_langgraph_chat(address: str, team: Team) -> Run:
     return _build_langgraph(team, ask)
 
 
-def _build_selfwire(address: str, team: Team, journal: Any = None) -> Run:
+def _build_selfwire(address: str, team: PeerTeam, journal: Any = None) -> Run:
     from selfwire.core.agent import Agent
     from selfwire.core.scope import Scope
     from selfwire.core.task import Question
     from selfwire.core.topology import Edge, Node, Topology
-    from selfwire.graphs.agent_node import TeamContext
-    from selfwire.graphs.routers import route_to_all
-    from selfwire.graphs.team import run_team
+    from selfwire.graphs.team import TeamContext, route_to_all, run_team
+    from selfwire.models.client import MeteredModel
+    from selfwire.models.limits import CallSettings
+    from selfwire.models.providers import make_chat_model
     from selfwire.nodes.agent import make_agent_runner
-    from selfwire.runtime.call_settings import CallSettings
-    from selfwire.runtime.metered import MeteredModel
-    from selfwire.runtime.models import make_chat_model
-    from selfwire.runtime.recorder import NullRecorder
+    from selfwire.store.journal import NullRecorder
 
     chat = make_chat_model(f"openai:{MODEL}", base_url=address)
     model = MeteredModel(chat, journal=journal or NullRecorder(), policy=CallSettings(concurrency=MOST))
@@ -188,21 +186,22 @@ def _build_selfwire(address: str, team: Team, journal: Any = None) -> Run:
     return run
 
 
-def build_selfwire(address: str, team: Team) -> Run:
+def build_selfwire(address: str, team: PeerTeam) -> Run:
     """Selfwire without a journal."""
     return _build_selfwire(address, team)
 
 
-def build_selfwire_journal(address: str, team: Team) -> Run:
-    """Selfwire with a journal in a file."""
-    from selfwire.runtime.journal import Journal
+def build_selfwire_journal(address: str, team: PeerTeam) -> Run:
+    """Selfwire with a journal in a file, which the loop writes by itself, as in an evaluation."""
+    from selfwire.store.journal import Journal
 
     journal = Journal.create(Path(OPEN.enter_context(TemporaryDirectory())) / "journal.sqlite", run="bench")
     OPEN.callback(journal.close)
+    OPEN.enter_context(journal.on_this_loop())
     return _build_selfwire(address, team, journal)
 
 
-def build_agentscope_model(address: str, team: Team) -> Run:
+def build_agentscope_model(address: str, team: PeerTeam) -> Run:
     """AgentScope's chat model; the agents of a level are gathered, as AgentScope has no graph."""
     model = _make_agentscope_model(address)
     messages = import_module("agentscope.message")
@@ -215,7 +214,7 @@ def build_agentscope_model(address: str, team: Team) -> Run:
     return _build_by_level(team, lambda name, outputs: ask(write_messages(team, name, outputs)))
 
 
-def build_agentscope_agents(address: str, team: Team) -> Run:
+def build_agentscope_agents(address: str, team: PeerTeam) -> Run:
     """AgentScope's agents, new ones for each run, as they remember."""
     model, library = _make_agentscope_model(address), import_module("agentscope.agent")
     messages = import_module("agentscope.message")
@@ -233,7 +232,7 @@ def _make_agentscope_model(address: str) -> Any:
     return import_module("agentscope.model").OpenAIChatModel(credential, MODEL, stream=False, max_retries=0)
 
 
-def build_pydantic_graph(address: str, team: Team) -> Run:
+def build_pydantic_graph(address: str, team: PeerTeam) -> Run:
     """pydantic-graph whose steps ask by the bare client."""
     library, ask = import_module("pydantic_graph"), make_ask(address)
 
@@ -265,7 +264,7 @@ def build_pydantic_graph(address: str, team: Team) -> Run:
     return run
 
 
-CONTESTANTS: dict[str, Callable[[str, Team], Run]] = {
+CONTESTANTS: dict[str, Callable[[str, PeerTeam], Run]] = {
     "openai": build_bare,
     "langgraph": build_langgraph_bare,
     "langgraph-chat": build_langgraph_chat,
@@ -278,7 +277,7 @@ CONTESTANTS: dict[str, Callable[[str, Team], Run]] = {
 
 
 async def measure(run: Run, shape: Shape, repeat: int) -> dict[str, Any]:
-    """One turn: CPU and wall seconds of `repeat` times `at_once` runs."""
+    """Measure a turn: CPU and wall seconds of `repeat` times `at_once` runs."""
     gc.collect()
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(repeat):

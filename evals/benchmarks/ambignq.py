@@ -11,9 +11,9 @@ from typing import Any
 
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.collection import FORM
 from selfwire.evals.benchmarks.multihop import MultihopEnvironment
 from selfwire.evals.benchmarks.sources import find_source
+from selfwire.evals.retrieval import FORM
 
 
 @cache
@@ -24,7 +24,7 @@ def load_tasks() -> tuple[Task, ...]:
         Task(
             id=f"ambignq-{row['id']}",
             input=f"{row['question']}\n{FORM}",
-            kind="ambiguous" if any("qaPairs" in one for one in row["annotations"]) else "plain",
+            kind="ambiguous" if any("qaPairs" in annotation for annotation in row["annotations"]) else "plain",
             reference=list(dict.fromkeys(_answers(row))),
         )
         for row in rows
@@ -32,8 +32,8 @@ def load_tasks() -> tuple[Task, ...]:
 
 
 def _answers(row: Mapping[str, Any]) -> Iterator[str]:
-    for one in row["annotations"]:
-        for reading in one.get("qaPairs", [one]):
+    for annotation in row["annotations"]:
+        for reading in annotation.get("qaPairs", [annotation]):
             yield from reading["answer"]
 
 

@@ -18,8 +18,7 @@ from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.core.protocols import Sandbox
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import RuleEnvironment
+from selfwire.evals.benchmarks.benchmark import Benchmark, RuleEnvironment, TrivialRule, make_disjoint_loader
 from selfwire.evals.benchmarks.programs import CODE_FORM, describe_error, find_program, run_driver
 from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.python import PythonTool
@@ -40,16 +39,16 @@ are, lists as Python writes them), and prints the function's result as Python's 
 
 @cache
 def load_tasks() -> tuple[Task, ...]:
-    """The distinct tasks of the selection."""
-    found = {one["name"]: one for one in reversed(read_rows("apps/selected150.jsonl"))}
+    """Load the distinct tasks of the selection."""
+    found = {problem["name"]: problem for problem in reversed(read_rows("apps/selected150.jsonl"))}
     return tuple(
         Task(
-            id=f"apps-{one['name']}",
-            input=f"{one['description'].strip()}\n\n{_describe_format(one)}\n{CODE_FORM}",
-            kind=one["difficulty"],
-            reference=[[test["input"], str(test["output"][0])] for test in one["test_list"]],
+            id=f"apps-{problem['name']}",
+            input=f"{problem['description'].strip()}\n\n{_describe_format(problem)}\n{CODE_FORM}",
+            kind=problem["difficulty"],
+            reference=[[test["input"], str(test["output"][0])] for test in problem["test_list"]],
         )
-        for one in reversed(found.values())
+        for problem in reversed(found.values())
     )
 
 
@@ -57,7 +56,7 @@ def _describe_format(problem: dict[str, Any]) -> str:
     signature = problem["starter_code"].strip()
     if not signature:
         return "Write a program that reads standard input and prints the result."
-    shown = [f"Input:\n{one['input']}\nOutput:\n{one['output'][0]}" for one in problem["sample_io"]]
+    shown = [f"Input:\n{example['input']}\nOutput:\n{example['output'][0]}" for example in problem["sample_io"]]
     short = [example for example in shown if len(example) <= LONGEST][:EXAMPLES]
     return _AS_FUNCTION.format(signature=signature, examples="\n\n".join(short)).rstrip()
 

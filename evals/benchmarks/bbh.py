@@ -10,10 +10,18 @@ from collections.abc import Iterator
 from functools import cache
 
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import find_final_answer
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import NO_ANSWER_LINE, RIGHT, RuleEnvironment, get_text_reference, reject
+from selfwire.evals.benchmarks.benchmark import (
+    NO_ANSWER_LINE,
+    RIGHT,
+    Benchmark,
+    RuleEnvironment,
+    TrivialRule,
+    get_text_reference,
+    make_disjoint_loader,
+    reject,
+)
 from selfwire.evals.benchmarks.sources import find_source, list_sources
+from selfwire.evals.graders import find_final_answer
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "End with a line that starts with 'Answer:' and gives only the answer."
@@ -34,10 +42,10 @@ def load_tasks() -> tuple[Task, ...]:
 
 def _questions(name: str) -> Iterator[Task]:
     kind = name.removeprefix("bbh/").removesuffix(".json")
-    for number, one in enumerate(json.loads(find_source(name).read_text(encoding="utf-8"))["examples"]):
-        form = OPTION_FORM if "(A)" in one["input"] else FORM
-        text = f"{one['input']}\n{form}"
-        yield Task(id=f"bbh-{kind}-{number}", input=text, kind=kind, reference=one["target"])
+    for number, example in enumerate(json.loads(find_source(name).read_text(encoding="utf-8"))["examples"]):
+        form = OPTION_FORM if "(A)" in example["input"] else FORM
+        text = f"{example['input']}\n{form}"
+        yield Task(id=f"bbh-{kind}-{number}", input=text, kind=kind, reference=example["target"])
 
 
 def normalise(answer: str, gold: str) -> str:

@@ -1,15 +1,18 @@
-"""A benchmark as the rest of selfwire sees it: tasks, an environment, tools and a baseline."""
+"""A benchmark: its splits, graders, tools and trivial rule."""
 
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import isawaitable
 from typing import Any, Protocol, runtime_checkable
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, GradingError
+from selfwire.core.own_tool import WorkflowTool
 from selfwire.core.protocols import Environment, Model, Toolbox
-from selfwire.core.task import Splits, Task
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Splits, Task
 from selfwire.core.values import FrozenMap
-from selfwire.core.workflow_tool import WorkflowTool
+from selfwire.evals.graders import add_measure
 
 
 class TooFewTasksError(ConfigError):
@@ -29,7 +32,7 @@ class NeedsModel(Protocol):
     """An environment that asks a model, which a run provides."""
 
     def with_model(self, model: Model) -> Environment:
-        """The same environment with a model."""
+        """Make a copy of the environment with a model."""
         ...
 
 
@@ -66,7 +69,7 @@ class Benchmark:
         return self.load(seed, train, gate, test)
 
     def with_model(self, model: Model) -> "Benchmark":
-        """The benchmark with a model for its environment, if that needs one; else itself."""
+        """Give the environment of the benchmark a model, if it needs one."""
         environment = self.environment
         return replace(self, environment=environment.with_model(model)) if isinstance(environment, NeedsModel) else self
 
@@ -83,7 +86,7 @@ def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int
     groups = _shuffle_groups(split_into_components(tasks), random.Random(f"splits {seed}"))
     dealt: dict[str, list[Task]] = {"train": [], "gate": [], "test": []}
     sizes = {"train": train, "gate": gate, "test": test}
-    for name in sorted(sizes, key=lambda one: -sizes[one]):
+    for name in sorted(sizes, key=lambda split: -sizes[split]):
         while len(dealt[name]) < sizes[name]:
             if not groups:
                 raise TooFewTasksError(
@@ -95,12 +98,12 @@ def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int
 
 
 def make_disjoint_loader(load_tasks: Callable[[], Sequence[Task]]) -> Callable[[int, int, int, int], Splits]:
-    """The `load` of a benchmark whose tasks are one pool."""
+    """Make the `load` of a benchmark whose tasks are a single pool."""
     return lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test)
 
 
 def sample_tasks(benchmark: str, split: str, tasks: Sequence[Task], size: int, seed: int) -> tuple[Task, ...]:
-    """The first tasks of a split in the seed's order, so that samples are nested; TooFewTasksError if it has fewer."""
+    """Take the first tasks in the seed's order, so that samples are nested; TooFewTasksError if there are fewer."""
     if size > len(tasks):
         raise TooFewTasksError(f"the split {split!r} of {benchmark} has {len(tasks)} tasks, not {size}; ask for fewer")
     shuffled = list(tasks)
@@ -109,7 +112,7 @@ def sample_tasks(benchmark: str, split: str, tasks: Sequence[Task], size: int, s
 
 
 def split_into_components(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Tasks in groups that share no entity and no text with one another, in order of their first task."""
+    """Group tasks so that no two groups share an entity or a text, in order of their first task."""
     import networkx
 
     first: dict[tuple[str, str], int] = {}
@@ -126,4 +129,37 @@ def _shuffle_groups(groups: list[list[Task]], rng: random.Random) -> list[list[T
     for group in groups:
         by_kinds.setdefault(tuple(sorted(task.kind for task in group)), []).append(group)
     placed = [((i + rng.random()) / len(same), group) for same in by_kinds.values() for i, group in enumerate(same)]
-    return [group for _, group in sorted(placed, key=lambda one: one[0])]
+    return [group for _, group in sorted(placed, key=lambda placing: placing[0])]
+
+
+Rule = Callable[[Task, str], Feedback | Awaitable[Feedback]]
+"""A rule that grades an answer to a task; raises GradingError if the task lacks the reference."""
+
+RIGHT = Feedback(score=1.0, solved=True, text="The answer is right.")
+NO_ANSWER_LINE = "Format fault: there is no line that starts with 'Answer:' and gives an answer."
+
+
+@dataclass
+class RuleEnvironment:
+    """A rule as an environment; `measure` is a name of `evals.graders`, or a text on the reward."""
+
+    name: str
+    rule: Rule
+    measure: str
+
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        """Grade by the rule; GradingError if the task lacks the reference, or the grading failed."""
+        feedback = self.rule(task, answer)
+        return add_measure(await feedback if isawaitable(feedback) else feedback, self.measure)
+
+
+def reject(text: str) -> Feedback:
+    """Make the feedback of score 0 with an explanation."""
+    return Feedback(score=0.0, solved=False, text=text)
+
+
+def get_text_reference(task: Task, benchmark: str) -> str:
+    """Return a reference that must be a text, else raise GradingError."""
+    if not isinstance(task.reference, str):
+        raise GradingError(f"{benchmark} task {task.id!r} has no text as reference: {task.reference!r}")
+    return task.reference

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
 from selfwire.core.errors import ConfigError, GradingError
-from selfwire.core.protocols import Embedder
-from selfwire.core.task import Task
+from selfwire.core.protocols import Embedder, Toolbox
+from selfwire.core.task import Splits, Task
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.own_data.fields import OwnData
-from selfwire.evals.own_data.tasks import FORMS, is_own_data
-from selfwire.runtime.embedding_cache import CachedEmbedder
-from selfwire.runtime.embeddings import MiniLMEmbedder
+from selfwire.evals.graders import Grader
+from selfwire.evals.readers import OwnData
+from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data
+from selfwire.models.embeddings import CachedEmbedder, MiniLMEmbedder
 
 NAMES = (
     "archive",
@@ -32,8 +32,10 @@ NAMES = (
     "hover",
 )
 
+IN_PYTHON = "tasks:"
+"""Prefix of the name of tasks that were given in Python; a fingerprint follows."""
 GENERATED = ("archive", "tariffs", "shelfmarks")
-"""Benchmarks that have as many tasks as are asked for."""
+"""Generated benchmarks, which have as many tasks as a run wants."""
 
 
 def load_benchmark(
@@ -46,7 +48,7 @@ def load_benchmark(
     tools: str | None = None,
     own_data: OwnData = OwnData(),
 ) -> Benchmark:
-    """A benchmark.
+    """Load a benchmark.
 
     Args:
         name: one of `NAMES`, or the user's own tasks: the path of a JSONL, JSON, CSV or Parquet file, or the name of a
@@ -66,6 +68,10 @@ def load_benchmark(
         if rubric is not None and grader != "judge":
             raise ConfigError(f"a rubric is for the judge, not for the grader {grader}; give it with --grader judge")
         return load_own_tasks(name, grader, rubric, tools, own_data)
+    if name.startswith(IN_PYTHON):
+        raise ConfigError(
+            f"the tasks {name} were given in Python and are not stored; go on there, with the same tasks and run_name"
+        )
     _refuse_own_options(name, grader, rubric, tools, own_data)
     if name in GENERATED:
         generate = _generated()[name]
@@ -86,7 +92,7 @@ def load_benchmark(
 
 
 def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
-    """Benchmark, retriever and embedder, always MiniLM, of a name such as `hotpotqa:hybrid`."""
+    """Parse a name such as `hotpotqa:hybrid`: benchmark, retriever, and MiniLM as the embedder."""
     benchmark, _, retriever = name.partition(":")
     retriever = retriever or "bm25"
     return benchmark, retriever, None if retriever == "bm25" else CachedEmbedder(MiniLMEmbedder())
@@ -127,7 +133,7 @@ def _load_published(name: str) -> Benchmark | None:
     from selfwire.evals.benchmarks.mbpp import mbpp
     from selfwire.evals.benchmarks.mmlu import MMLU
     from selfwire.evals.benchmarks.workbench import workbench
-    from selfwire.runtime.sandbox import find_sandbox
+    from selfwire.tools.sandbox.sandbox import find_sandbox
 
     programs = {"humaneval": humaneval, "mbpp": mbpp, "apps": apps}
     if name in programs:
@@ -135,32 +141,56 @@ def _load_published(name: str) -> Benchmark | None:
     if name == "workbench":
         return workbench()
     found = (MATH500, GSM8K, BBH, DEEPRESEARCHER, MMLU, AMBIGNQ, HOVER)
-    return {one.name: one for one in found}.get(name)
+    return {benchmark.name: benchmark for benchmark in found}.get(name)
 
 
 def load_own_tasks(
     path: str, grader: str, rubric: str | None = None, tools: str | None = None, own_data: OwnData = OwnData()
 ) -> Benchmark:
-    """The user's own tasks, with a grader or a judge as the environment and the named tools.
+    """Load the user's own tasks, with a grader or a judge as the environment and the named tools.
 
     Raises:
         ConfigError: the data, the grader or a tool cannot be used, or a task lacks the reference that the grader needs.
     """
-    from selfwire.evals.graders import load_grader
-    from selfwire.evals.judge import AGREES, HOLDS, JUDGE, JudgeEnvironment
-    from selfwire.evals.own_data.tasks import read_tasks
-    from selfwire.graphs.ready_tools import load_tools
+    from selfwire.evals.tasks import read_tasks
+    from selfwire.tools.ready import load_tools
 
     read = read_tasks(path, own_data)
-    tasks = read.tasks
-    _check_references(path, tasks, grader, rubric)
-    toolbox = load_tools(tools) if tools else {}
+    load = make_disjoint_loader(lambda: read.tasks)
+    return make_own_benchmark(path, read, load, grader, rubric, load_tools(tools) if tools else {})
 
+
+def make_own_benchmark(
+    name: str,
+    read: OwnTasks,
+    load: Callable[[int, int, int, int], Splits],
+    grader: str | Grader,
+    rubric: str | None,
+    toolbox: Toolbox,
+) -> Benchmark:
+    """Make a benchmark of the user's own tasks.
+
+    Args:
+        read: all tasks.
+        load: deals them out, as `Benchmark.load`.
+
+    Raises:
+        ConfigError: there is no such grader, or a task lacks the reference that it needs.
+    """
+    from selfwire.evals.graders import GradedEnvironment, get_grader_name, load_grader
+    from selfwire.evals.judge import AGREES, HOLDS, JUDGE, JudgeEnvironment
+
+    graded_by = grader if isinstance(grader, str) else get_grader_name(grader)
+    if isinstance(grader, str):
+        _check_references(name, read.tasks, grader, rubric)
+        environment = JudgeEnvironment(rubric) if grader == JUDGE else load_grader(grader)
+    else:
+        environment = GradedEnvironment(graded_by, grader)
     return Benchmark(
-        name=path,
-        description=f"{len(tasks)} tasks of {path}, graded by {grader}",
-        load=make_disjoint_loader(lambda: tasks),
-        environment=JudgeEnvironment(rubric) if grader == JUDGE else load_grader(grader),
+        name=name,
+        description=f"{len(read.tasks)} tasks of {name}, graded by {graded_by}",
+        load=load,
+        environment=environment,
         baseline=TrivialRule("empty answer", lambda question: "-"),
         toolbox=toolbox,
         tools=tuple(sorted(toolbox)),

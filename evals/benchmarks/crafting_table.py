@@ -32,8 +32,8 @@ Slots = dict[int, tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of an answer: an action for the simulator, `impossible`, or neither.
+class AnswerLine:
+    """A line of an answer: an action for the simulator, `impossible`, or neither.
 
     Attributes:
         number: place in the answer, from 1, empty lines counted.
@@ -68,27 +68,27 @@ class SimulationResult:
     inventory: Slots
 
 
-def parse_lines(answer: str) -> tuple[Line, ...]:
-    """The lines of an answer that are not empty, without bullets, numbers and backticks."""
+def parse_lines(answer: str) -> tuple[AnswerLine, ...]:
+    """Parse the lines of an answer that are not empty, without bullets, numbers and backticks."""
     numbered = enumerate(answer.splitlines(), start=1)
     return tuple(_line(number, raw[:_LONGEST_LINE]) for number, raw in numbered if raw.strip(" \t`"))
 
 
-def _line(number: int, raw: str) -> Line:
+def _line(number: int, raw: str) -> AnswerLine:
     bare = _DECORATION.sub("", raw, count=1).rstrip()
     text = raw.strip() if len(raw.strip()) <= _SHOWN else raw.strip()[:_SHOWN] + "..."
     if _IMPOSSIBLE.fullmatch(bare):
-        return Line(number, text, "impossible: said by the answer", "impossible")
+        return AnswerLine(number, text, "impossible: said by the answer", "impossible")
     if found := _ACTION.fullmatch(bare):
         verb, source, target = found[1].lower(), found[2].upper(), found[3].upper()
         quantity = int(found[4])
         action = f"{verb}: from {source} to {target} with quantity {quantity}"
-        return Line(number, text, action, verb, source, target, quantity)
-    return Line(number, text)
+        return AnswerLine(number, text, action, verb, source, target, quantity)
+    return AnswerLine(number, text)
 
 
 class _NoPicture:
-    """Replaces the picture of the simulator's table."""
+    """A stand-in for the picture of the simulator's table."""
 
     frame = None
 
@@ -98,7 +98,7 @@ class _NoPicture:
     add_item_to_slot = remove_item_from_slot = clear = _draw_nothing
 
 
-class _Table(PlancraftEnvironment):  # type: ignore[misc]  # the package has no types
+class _CraftingTable(PlancraftEnvironment):  # type: ignore[misc]  # the package has no types
     """The package's crafting table without pictures, which tries only recipes that can match."""
 
     table: Any
@@ -127,7 +127,7 @@ class _Table(PlancraftEnvironment):  # type: ignore[misc]  # the package has no 
 
 
 @cache
-def _blank() -> tuple[Any, _Table]:
+def _blank() -> tuple[Any, _CraftingTable]:
     """A simulator and a table to copy: building them reads hundreds of pictures (0.1 to 0.3 s)."""
     example = {"target": "stick", "inventory": {}, "slotted_inventory": {}, "num_distractors": 0, "impossible": False}
     unknown = dict.fromkeys(
@@ -135,12 +135,12 @@ def _blank() -> tuple[Any, _Table]:
     )
     rest = {"complexity_bin": 0, "complexity_split": "", "unseen_in_train": False, "unseen_in_val": False}
     empty = PlancraftExample(**example, **unknown, **rest, split="train", id="")
-    return PlancraftGymWrapper(empty, max_steps=MAX_STEPS), _Table()
+    return PlancraftGymWrapper(empty, max_steps=MAX_STEPS), _CraftingTable()
 
 
 def make_simulator(example: Mapping[str, Any]) -> Any:
     """A new simulator of an example, given as JSON; the example is copied, since the simulator changes it."""
-    wrapper, table = (copy.copy(one) for one in _blank())
+    wrapper, table = (copy.copy(made) for made in _blank())
     wrapper.example = PlancraftExample(**copy.deepcopy(dict(example)))
     wrapper.environment = table
     table.reset(wrapper.example.slotted_inventory)
@@ -152,7 +152,7 @@ def get_first_observation(example: Mapping[str, Any]) -> str:
     return str(make_simulator(example).step("")[0]["text"])
 
 
-def run_actions(example: Mapping[str, Any], actions: tuple[Line, ...]) -> SimulationResult:
+def run_actions(example: Mapping[str, Any], actions: tuple[AnswerLine, ...]) -> SimulationResult:
     """Run the actions on an example, given as JSON, until the simulator ends the episode."""
     run = make_simulator(example)
     run.step("")
@@ -176,12 +176,12 @@ def _slots(run: Any) -> Slots:
 
 
 def format_slots(slots: Slots) -> str:
-    """Slots and their contents, as one line."""
+    """Format slots and their contents in a line."""
     return ", ".join(f"{item} {_NAMES[slot]} quantity {count}" for slot, (item, count) in slots.items()) or "nothing"
 
 
-def _why_idle(line: Line, slots: Slots) -> str:
-    """Why an action changed nothing, as the visible table before it shows."""
+def _why_idle(line: AnswerLine, slots: Slots) -> str:
+    """Explain why an action changed nothing, by the visible table before it."""
     for slot in (line.source, line.target):
         if slot not in _SLOTS:
             return f"there is no slot {slot}; slots are [0], [A1] to [C3] and [I1] to [I36]"

@@ -10,10 +10,17 @@ from functools import cache
 from selfwire.core.errors import GradingError
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
-from selfwire.evals.answers import find_final_answer
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import NO_ANSWER_LINE, RIGHT, RuleEnvironment, reject
+from selfwire.evals.benchmarks.benchmark import (
+    NO_ANSWER_LINE,
+    RIGHT,
+    Benchmark,
+    RuleEnvironment,
+    TrivialRule,
+    make_disjoint_loader,
+    reject,
+)
 from selfwire.evals.benchmarks.sources import read_rows
+from selfwire.evals.graders import find_final_answer
 
 FORM = "End with a line that starts with 'Answer:' and gives only the name, date, number or yes or no."
 _SPACED = str.maketrans(dict.fromkeys(string.punctuation, " "))
@@ -23,8 +30,8 @@ _SPACED = str.maketrans(dict.fromkeys(string.punctuation, " "))
 def load_tasks() -> tuple[Task, ...]:
     """All questions; the reference is the list of alternatives."""
     return tuple(
-        Task(id=one["id"], input=f"{one['question']}\n{FORM}", kind=one["source"], reference=one["answers"])
-        for one in read_rows("deepresearcher/test.jsonl")
+        Task(id=row["id"], input=f"{row['question']}\n{FORM}", kind=row["source"], reference=row["answers"])
+        for row in read_rows("deepresearcher/test.jsonl")
     )
 
 

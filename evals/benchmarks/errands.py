@@ -63,7 +63,7 @@ def load_wordings() -> Wordings:
 
 
 class Errand(FrozenModel):
-    """One task: indices of situations in order with their wordings, and the feedback after a failed attempt."""
+    """A task: indices of situations in order with their wordings, and the feedback after a failed attempt."""
 
     name: str
     situations: tuple[int, ...]
@@ -103,8 +103,8 @@ def _generate_errand(length: int, scope: Scope, held_out: bool, kinds: int) -> E
 
     situations = random.integers(kinds, size=length).tolist()
     texts = []
-    for one in (found.situations[index] for index in situations):
-        wording = pick(one.held_out if held_out else one.known)
+    for situation in (found.situations[index] for index in situations):
+        wording = pick(situation.held_out if held_out else situation.known)
         texts.append(wording.format(thing=pick(found.things), place=pick(found.places)))
     name = pick(found.people)
     complaint = pick(found.complaints).format(name=name)

@@ -8,10 +8,16 @@ from functools import cache
 
 from selfwire.core.errors import GradingError
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import find_marked_number, parse_number
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import RIGHT, RuleEnvironment, reject
+from selfwire.evals.benchmarks.benchmark import (
+    RIGHT,
+    Benchmark,
+    RuleEnvironment,
+    TrivialRule,
+    make_disjoint_loader,
+    reject,
+)
 from selfwire.evals.benchmarks.sources import read_rows
+from selfwire.evals.graders import find_marked_number, parse_number
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "End with a line that holds '#### ' and then only the number."
@@ -23,11 +29,11 @@ def load_tasks() -> tuple[Task, ...]:
     return tuple(
         Task(
             id=f"gsm8k-{number}",
-            input=f"{one['question']}\n{FORM}",
+            input=f"{row['question']}\n{FORM}",
             kind="arithmetic",
-            reference=one["answer"].rpartition("####")[2].strip(),
+            reference=row["answer"].rpartition("####")[2].strip(),
         )
-        for number, one in enumerate(read_rows("gsm8k/test.jsonl"))
+        for number, row in enumerate(read_rows("gsm8k/test.jsonl"))
     )
 
 

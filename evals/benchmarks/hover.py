@@ -7,10 +7,18 @@ import json
 from functools import cache
 
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import find_final_answer
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import NO_ANSWER_LINE, RIGHT, RuleEnvironment, get_text_reference, reject
+from selfwire.evals.benchmarks.benchmark import (
+    NO_ANSWER_LINE,
+    RIGHT,
+    Benchmark,
+    RuleEnvironment,
+    TrivialRule,
+    get_text_reference,
+    make_disjoint_loader,
+    reject,
+)
 from selfwire.evals.benchmarks.sources import find_source
+from selfwire.evals.graders import find_final_answer
 
 FORM = "Is this claim true? End with a line that starts with 'Answer:' and gives only 'supported' or 'not supported'."
 

@@ -26,7 +26,7 @@ def load_problems() -> tuple[dict[str, str], ...]:
 @cache
 def load_tasks() -> tuple[Task, ...]:
     """All problems as tasks."""
-    return tuple(_task(one) for one in load_problems())
+    return tuple(_task(problem) for problem in load_problems())
 
 
 def _task(problem: dict[str, str]) -> Task:

@@ -18,7 +18,7 @@ LOOK_EVERY = 0.25
 
 
 def _become(program: str | CodeType, given: str) -> None:
-    """Become the program; it ends as any program does, with its own exceptions."""
+    """Become the program, which ends by itself or with its own exceptions."""
     for stream, name in ((0, "in"), (1, "out"), (2, "err")):
         handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         if name == "in":
@@ -34,7 +34,7 @@ def _become(program: str | CodeType, given: str) -> None:
 
 
 def _ended(child: int, seconds: float) -> int | None:
-    """Exit status of a child; None if it was stopped because everything here had slept for that time."""
+    """Wait for a child; return its exit status, or None if it was stopped, as all processes had slept too long."""
     slept = 0.0
 
     def look(*_: object) -> None:

@@ -15,17 +15,24 @@ from pydantic import ValidationError
 from selfwire.core.errors import GradingError
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import FrozenModel
-from selfwire.evals.answers import find_boxed
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import RIGHT, RuleEnvironment, get_text_reference, reject
+from selfwire.evals.benchmarks.benchmark import (
+    RIGHT,
+    Benchmark,
+    RuleEnvironment,
+    TrivialRule,
+    get_text_reference,
+    make_disjoint_loader,
+    reject,
+)
 from selfwire.evals.benchmarks.sources import read_rows
+from selfwire.evals.graders import find_boxed
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.worker_pool import WorkerError, WorkerPool
+from selfwire.tools.worker_pool import ToolWorkerError, WorkerPool
 
 FORM = "Put the final answer into \\boxed{}."
 WORKER = "selfwire.evals.benchmarks.math_worker"
 LONGEST = 20_000
-"""Characters of an answer that are read, from its end, where the final answer stands."""
+"""Characters of an answer that are read, from its end, as the final answer is there."""
 
 
 @cache
@@ -33,16 +40,16 @@ def load_tasks() -> tuple[Task, ...]:
     """All tasks; the reference is the gold answer in LaTeX, the kind is the subject."""
     return tuple(
         Task(
-            id=one["unique_id"].removeprefix("test/").removesuffix(".json").replace("/", "-"),
-            input=f"{one['problem']}\n{FORM}",
-            kind=one["subject"],
-            reference=one["answer"],
+            id=row["unique_id"].removeprefix("test/").removesuffix(".json").replace("/", "-"),
+            input=f"{row['problem']}\n{FORM}",
+            kind=row["subject"],
+            reference=row["answer"],
         )
-        for one in read_rows("math500/test.jsonl")
+        for row in read_rows("math500/test.jsonl")
     )
 
 
-class Comparison(FrozenModel):
+class MathComparison(FrozenModel):
     """A worker's reply: whether it could read the answer, and whether that is right."""
 
     read: bool
@@ -50,27 +57,27 @@ class Comparison(FrozenModel):
 
 
 class Comparer:
-    """Compares in worker processes, with the limits of a `WorkerPool`."""
+    """A comparison in worker processes, with the limits of a `WorkerPool`."""
 
     def __init__(self, **limits: Any) -> None:
         self._pool = WorkerPool(**{"module": WORKER, **limits})
 
-    def compare(self, gold: str, answer: str) -> Comparison:
+    def compare(self, gold: str, answer: str) -> MathComparison:
         """Compare an answer with the gold answer; blocks. GradingError if the time was up or the worker broke."""
         try:
-            return Comparison.model_validate(self._pool.ask({"gold": gold, "answer": answer}))
-        except (WorkerError, ValidationError) as error:
+            return MathComparison.model_validate(self._pool.ask({"gold": gold, "answer": answer}))
+        except (ToolWorkerError, ValidationError) as error:
             why = f"math-verify could not compare the answer ...{answer[-80:]!r}: {error}"
             raise GradingError(why) from error
 
 
 @cache
 def get_comparer() -> Comparer:
-    """The workers of this process."""
+    """Make the workers of this process."""
     return Comparer()
 
 
-def make_environment(compare: Callable[[str, str], Comparison]) -> RuleEnvironment:
+def make_environment(compare: Callable[[str, str], MathComparison]) -> RuleEnvironment:
     """Compare the boxed answer with the reference, as mathematics; `compare` blocks and takes the gold answer first."""
 
     async def grade(task: Task, answer: str) -> Feedback:

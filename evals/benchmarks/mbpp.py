@@ -27,7 +27,7 @@ def load_problems() -> tuple[dict[str, Any], ...]:
 
 
 def to_task(problem: dict[str, Any]) -> Task:
-    """A problem as a task."""
+    """Make a task of a problem."""
     setup = [problem["test_setup_code"]] if problem["test_setup_code"].strip() else []
     tests = "\n".join([*setup, *problem["test_list"]])
     return Task(
@@ -43,7 +43,7 @@ def to_task(problem: dict[str, Any]) -> Task:
 def load_tasks(split: str) -> tuple[Task, ...]:
     """The tasks of a split; train and gate leave out sentences that also stand in a later split."""
     first, last = RANGES[split]
-    found = tuple(to_task(one) for one in load_problems() if first <= one["task_id"] <= last)
+    found = tuple(to_task(problem) for problem in load_problems() if first <= problem["task_id"] <= last)
     later = {"train": ("gate", "test"), "gate": ("test",), "test": ()}[split]
     taken = {entity for other in later for task in load_tasks(other) for entity in task.entities}
     return tuple(task for task in found if not taken.intersection(task.entities))

@@ -6,8 +6,7 @@ from functools import cache
 
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks import bbh
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import RuleEnvironment
+from selfwire.evals.benchmarks.benchmark import Benchmark, RuleEnvironment, TrivialRule, make_disjoint_loader
 from selfwire.evals.benchmarks.sources import find_source, list_sources
 
 LETTERS = "ABCD"

@@ -16,16 +16,12 @@ from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import find_final_answer
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
-from selfwire.evals.benchmarks.collection import FORM, Collection, strip_format_hint
 from selfwire.evals.benchmarks.sources import find_source
-from selfwire.evals.graders import contains, em, f1, get_references, normalise
-from selfwire.evals.measures import add_measure
-from selfwire.evals.retrieval import format_recall, measure_recall
-from selfwire.tools.browse import BrowseTool
+from selfwire.evals.graders import add_measure, contains, em, f1, find_final_answer, get_references, normalise
+from selfwire.evals.retrieval import FORM, Collection, format_recall, measure_recall, strip_format_hint
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.search import PER_STEP, Document, SearchTool, make_retriever
+from selfwire.tools.search import PER_STEP, BrowseTool, Document, SearchTool, make_retriever
 
 NAMES = ("hotpotqa", "2wikimultihopqa")
 
@@ -78,7 +74,7 @@ class MultihopEnvironment:
 
 
 def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = None, k: int = PER_STEP) -> Benchmark:
-    """One of `NAMES` as a benchmark, whose search by `retrieval` (bm25, dense or hybrid) returns k passages.
+    """Make a benchmark of `NAMES`, whose search by `retrieval` (bm25, dense or hybrid) returns k passages.
 
     Raises:
         ConfigError: there is no such benchmark or retriever, or the data is not available.
@@ -142,7 +138,7 @@ def accuracy(answer: str, reference: str) -> float:
 
 
 def describe_error(question: str, given: str | None, score: float) -> str:
-    """The fault of an answer, as far as question, answer and F1 show it."""
+    """Describe the fault of an answer, by question, answer and F1 alone."""
     if given is None:
         return "Format fault: there is no line that starts with 'Answer:' and gives an answer."
     if normalise(given) in ("unknown", "not known", "i do not know", "na", "none", "noanswer"):
@@ -171,7 +167,7 @@ def _options(question: str) -> tuple[str, str] | None:
 
 
 def _is_closed(question: str) -> bool:
-    """Whether a question asks for yes or no: it begins with an auxiliary verb and offers no choice."""
+    """Whether a question asks for yes or no: it begins with an auxiliary verb, without a choice."""
     words = question.lower().split()
     return bool(words) and words[0] in _AUXILIARIES and ("or" not in words or "both" in words)
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.task import Feedback, Splits, Task
 from selfwire.core.values import fingerprint, to_plain_json
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, sample_tasks
-from selfwire.evals.benchmarks.grading import RuleEnvironment
+from selfwire.evals.benchmarks.benchmark import Benchmark, RuleEnvironment, TrivialRule, sample_tasks
 from selfwire.tools.recipes import RecipeSearch
 
 if TYPE_CHECKING:
-    from selfwire.evals.benchmarks.crafting_table import Line, SimulationResult
+    from selfwire.evals.benchmarks.crafting_table import AnswerLine, SimulationResult
 
 SPLITS = ("train", "val", "test", "val.small", "test.small")
 """The package's splits; the small ones are parts of val and test."""
@@ -131,7 +130,7 @@ def _describe_failure(target: str, episode: "SimulationResult") -> str:
     return " ".join(parts)
 
 
-def _name_skipped(skipped: "list[Line]") -> str:
+def _name_skipped(skipped: "list[AnswerLine]") -> str:
     if not skipped:
         return ""
     first = skipped[0]

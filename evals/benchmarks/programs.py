@@ -1,4 +1,4 @@
-"""The program in an answer, and unit tests on it in the sandbox, as the code benchmarks share them.
+"""The program in an answer, and unit tests on it in the sandbox, for all code benchmarks.
 
 A program is right if its tests pass (pass@1). The tests run in another process, which asks the program's process for
 every value (`with_tests.py`): so a program does not pass by exiting early, printing a verdict, rewriting asserts or
@@ -18,7 +18,7 @@ from selfwire.core.execution import Execution, Limits
 from selfwire.core.protocols import Sandbox
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
-from selfwire.evals.benchmarks.grading import RuleEnvironment, reject
+from selfwire.evals.benchmarks.benchmark import RuleEnvironment, reject
 
 CODE_FORM = "Answer with one Python code block that holds the whole program, and nothing after it."
 LIMITS = Limits(seconds=30, processor=12)
@@ -29,7 +29,7 @@ _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z_]\w*)(?::|$)")
 
 
 def find_program(answer: str) -> str:
-    """The program of an answer: its last code block, or all of it if it has none."""
+    """Find the program of an answer: its last code block, else the whole answer."""
     blocks = [body for language, body in _FENCED.findall(answer) if language.lower() in ("", "python", "py", "python3")]
     return blocks[-1] if blocks else answer
 
@@ -73,19 +73,19 @@ def make_unit_tests(name: str, sandbox: Sandbox) -> RuleEnvironment:
 
 
 async def run_driver(sandbox: Sandbox, driver: str, request: Mapping[str, Any], limits: Limits) -> Execution:
-    """Run one of the scripts of this package in the sandbox, with the request as JSON on its standard input."""
+    """Run a script of this package in the sandbox, with the request as JSON on its standard input."""
     script = (files("selfwire.evals.benchmarks") / driver).read_text(encoding="utf-8")
     return await sandbox.run(script, json.dumps(request), limits=limits)
 
 
 def assemble_script(reference: Mapping[str, Any], program: str) -> str:
-    """The program after the code of the reference."""
+    """Put the program after the code of the reference."""
     gap = "\n\n" if not reference["name"] or has_definition(program, reference["name"]) else ""
     return f"{reference['before']}{gap}{program}\n"
 
 
 def describe_error(done: Execution, limits: Limits) -> str:
-    """Why a program did not pass; says nothing of its tests."""
+    """Explain why a program did not pass, without revealing its tests."""
     if done.timed_out:
         return f"The program took longer than {limits.processor} seconds."
     if done.truncated:
@@ -95,7 +95,7 @@ def describe_error(done: Execution, limits: Limits) -> str:
 
 
 def format_raised(raised: str) -> str:
-    """Feedback on an error; only builtin ones are named, as a made-up name could carry the input of a hidden test."""
+    """Describe an error; only builtin errors are named, as another name could contain the input of a hidden test."""
     if raised == "AssertionError":
         return "The program runs, but a test fails."
     return f"The program raised {raised if hasattr(builtins, raised) else 'an error of its own'}."

@@ -13,17 +13,25 @@ from typing import NamedTuple
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import find_final_answer
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import NO_ANSWER_LINE, RIGHT, RuleEnvironment, get_text_reference, reject
+from selfwire.evals.benchmarks.benchmark import (
+    NO_ANSWER_LINE,
+    RIGHT,
+    Benchmark,
+    RuleEnvironment,
+    TrivialRule,
+    get_text_reference,
+    make_disjoint_loader,
+    reject,
+)
+from selfwire.evals.graders import find_final_answer
 
 FORM = "End with a line that starts with 'Answer:' and gives only the mark."
 MOST = 20_000
 """Most tasks of a benchmark: they differ in title, maker, year and width."""
 
 
-class Item(NamedTuple):
-    """What is known of an item."""
+class ShelfItem(NamedTuple):
+    """The catalogue entry of an item."""
 
     title: str
     maker: str
@@ -31,21 +39,21 @@ class Item(NamedTuple):
     width: int
 
 
-class Rule(NamedTuple):
+class MarkRule(NamedTuple):
     """A rule as feedback states it, and the part of a mark that it makes."""
 
     text: str
-    part: Callable[[Item], str]
+    part: Callable[[ShelfItem], str]
 
 
-RULES: Mapping[str, Rule] = {
-    "mirror": Rule("the year mirrored", lambda item: str(item.year)[::-1]),
-    "initials": Rule("the maker's initials", lambda item: "".join(word[0] for word in item.maker.split())),
-    "vowels": Rule(
+RULES: Mapping[str, MarkRule] = {
+    "mirror": MarkRule("the year mirrored", lambda item: str(item.year)[::-1]),
+    "initials": MarkRule("the maker's initials", lambda item: "".join(word[0] for word in item.maker.split())),
+    "vowels": MarkRule(
         "the title without its vowels",
         lambda item: "".join(letter for letter in item.title.upper() if letter.isalpha() and letter not in "AEIOU"),
     ),
-    "digit sum": Rule("the digit sum of the width", lambda item: str(sum(map(int, str(item.width))))),
+    "digit sum": MarkRule("the digit sum of the width", lambda item: str(sum(map(int, str(item.width))))),
 }
 ROOMS: Mapping[str, tuple[str, str]] = {
     "map room": ("mirror", "initials"),
@@ -55,7 +63,7 @@ ROOMS: Mapping[str, tuple[str, str]] = {
     "photo room": ("initials", "digit sum"),
     "poster room": ("vowels", "digit sum"),
 }
-"""The two rules of each room: every pair of the four belongs to one."""
+"""The two rules of each room; each pair of the four rules belongs to a room."""
 
 _FIRST = ("Amber", "Broken", "Crimson", "Distant", "Eastern", "Frozen", "Golden", "Hidden", "Idle", "Northern")
 _SECOND = ("Harbour", "Garden", "Bridge", "Winter", "Mountain", "Lantern", "River", "Orchard", "Signal", "Meadow")
@@ -65,27 +73,28 @@ _FAMILY = ("Tron", "Vask", "Lind", "Moreau", "Okafor", "Petri", "Quist", "Rossi"
 
 @lru_cache(maxsize=8)
 def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
-    """Different items, the rooms in turn; ConfigError if the size is not from 1 to `MOST`."""
+    """Generate tasks on different items, the rooms in turn; ConfigError if the size is not from 1 to `MOST`."""
     if not 1 <= size <= MOST:
         raise ConfigError(f"there are from 1 to {MOST:,} shelf marks, not {size:,}; ask for another number")
     rng, rooms = random.Random(f"shelfmarks {seed}"), list(ROOMS)
-    items = dict[Item, None]()
+    items = dict[ShelfItem, None]()
     while len(items) < size:
         items.setdefault(_draw_item(rng))
     return tuple(_to_task(seed, n, rooms[n % len(rooms)], item) for n, item in enumerate(items))
 
 
-def make_mark(item: Item, room: str) -> str:
-    """The mark of an item by the rules of a room."""
+def make_mark(item: ShelfItem, room: str) -> str:
+    """Make the mark of an item by the rules of a room."""
     return "/".join(sorted(RULES[rule].part(item) for rule in ROOMS[room]))
 
 
-def _draw_item(rng: random.Random) -> Item:
+def _draw_item(rng: random.Random) -> ShelfItem:
     title = f"The {rng.choice(_FIRST)} {rng.choice(_SECOND)}"
-    return Item(title, f"{rng.choice(_GIVEN)} {rng.choice(_FAMILY)}", rng.randint(1701, 1989), rng.randint(101, 989))
+    maker = f"{rng.choice(_GIVEN)} {rng.choice(_FAMILY)}"
+    return ShelfItem(title, maker, rng.randint(1701, 1989), rng.randint(101, 989))
 
 
-def _to_task(seed: int, number: int, room: str, item: Item) -> Task:
+def _to_task(seed: int, number: int, room: str, item: ShelfItem) -> Task:
     return Task(
         id=f"shelfmarks-{seed}-{number}",
         input=f"The {room} has got a new item: '{item.title}' by {item.maker}, made in {item.year}, {item.width} mm "
@@ -97,7 +106,7 @@ def _to_task(seed: int, number: int, room: str, item: Item) -> Task:
 
 
 def grade(task: Task, answer: str) -> Feedback:
-    """Compare the marks, and state the rules of the room where they differ; never the mark itself."""
+    """Compare the marks; if they differ, state the rules of the room, and never the mark itself."""
     right, given = get_text_reference(task, "shelfmarks"), find_final_answer(answer)
     if given is None:
         return reject(NO_ANSWER_LINE)

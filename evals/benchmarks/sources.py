@@ -35,8 +35,8 @@ Fetch = Callable[[str], bytes]
 """Downloads the bytes at an address; raises OSError or HTTPException."""
 
 
-class Source(FrozenModel):
-    """One file of benchmark data.
+class DataFile(FrozenModel):
+    """A file of benchmark data.
 
     Args:
         repository, commit, path: the upstream file on GitHub; "" if there is none.
@@ -60,36 +60,36 @@ class Source(FrozenModel):
 
     @property
     def upstream(self) -> str:
-        """The upstream file, for people."""
+        """Describe the upstream file."""
         return f"{self.path} of github.com/{self.repository} at commit {self.commit}" if self.repository else self.note
 
     def apply_change(self, raw: bytes) -> bytes:
-        """The file for use here, from the upstream file."""
+        """Convert the upstream file to the form that selfwire reads."""
         lines = raw.splitlines(keepends=True)
         if self.change == "first_100_lines":
             return b"".join(lines[:100])
         if self.change == "without_solution":
             kept = ({key: value for key, value in json.loads(line).items() if key != "solution"} for line in lines)
-            return "".join(json.dumps(one) + "\n" for one in kept).encode()
+            return "".join(json.dumps(row) + "\n" for row in kept).encode()
         return raw
 
 
 @cache
-def list_sources() -> dict[str, Source]:
-    """Every source by its path below the folder."""
+def list_sources() -> dict[str, DataFile]:
+    """List the data files by path below the folder."""
     text = (files("selfwire.evals.benchmarks") / "sources.json").read_text(encoding="utf-8")
-    return TypeAdapter(dict[str, Source]).validate_json(text)
+    return TypeAdapter(dict[str, DataFile]).validate_json(text)
 
 
 def download(address: str) -> bytes:
-    """The bytes at an https address."""
-    with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:  # every address is https, see `Source.address`
+    """Download the bytes at an https address."""
+    with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:  # every address is https, see `DataFile.address`
         return bytes(answer.read())
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Finds files of benchmark data: in the user's own folder, then in the cache of downloads."""
+    """The files of benchmark data: in the user's own folder, then in the cache of downloads."""
 
     folder: Path | None
     cache: Path
@@ -107,7 +107,7 @@ class Sources:
         return cls(folder, user_cache_path("selfwire") / "data")
 
     def find(self, name: str) -> Path:
-        """The checked file on disk; see `find_source`."""
+        """Find the checked file on disk; see `find_source`."""
         wanted = list_sources().get(name)
         if wanted is None:
             raise ConfigError(f"there is no source {name!r}; sources are {', '.join(list_sources())}")
@@ -118,7 +118,7 @@ class Sources:
             _write(kept, self._download(name, wanted))
         return _check(kept, wanted, "the cache; delete it there")
 
-    def _download(self, name: str, wanted: Source) -> bytes:
+    def _download(self, name: str, wanted: DataFile) -> bytes:
         way_out = f"put the file as {name} into a folder and name that folder in {VARIABLE}; it is {wanted.upstream}"
         if wanted.change == "local_only":
             raise ConfigError(f"benchmark data {name} cannot be made from a download ({wanted.note}); {way_out}")
@@ -137,7 +137,7 @@ class Sources:
 
 
 def find_source(name: str) -> Path:
-    """The file of benchmark data at a path such as `gsm8k/test.jsonl`; downloads and caches it where it must.
+    """Find the file of benchmark data at a path such as `gsm8k/test.jsonl`; download and cache it if needed.
 
     Raises:
         ConfigError: there is no such source; it is neither in the folder that SELFWIRE_DATA names nor in the cache
@@ -146,7 +146,7 @@ def find_source(name: str) -> Path:
     return Sources.of_this_user().find(name)
 
 
-def _check(path: Path, wanted: Source, where: str) -> Path:
+def _check(path: Path, wanted: DataFile, where: str) -> Path:
     stat = path.stat()
     found = _hash_of(path, stat.st_mtime_ns, stat.st_size)
     if found != wanted.sha256:
@@ -180,5 +180,5 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def read_rows(name: str) -> list[dict[str, Any]]:
-    """The objects of a source of JSON lines, in order; raises as `find_source`."""
+    """Read the objects of a file of JSON lines, in order; raises as `find_source`."""
     return [json.loads(line) for line in find_source(name).read_bytes().splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""Tariffs: questions that one tool of the team settles, and the tool has a planted fault.
+"""Tariffs: questions that a tool of the team settles, and the tool has a planted fault.
 
 Seeds take the tariffs in turn and change the right code of one in one place, so that some of its results are wrong.
 The environment says what is right where an answer is wrong. What is measured is whether the tool gets better.
@@ -9,12 +9,20 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from selfwire.core.own_tool import WorkflowTool
 from selfwire.core.task import Feedback, Task
-from selfwire.core.tool_mutations import list_mutations
-from selfwire.core.workflow_tool import WorkflowTool
-from selfwire.evals.answers import find_final_answer
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import NO_ANSWER_LINE, RIGHT, RuleEnvironment, get_text_reference, reject
+from selfwire.evals.benchmarks.benchmark import (
+    NO_ANSWER_LINE,
+    RIGHT,
+    Benchmark,
+    RuleEnvironment,
+    TrivialRule,
+    get_text_reference,
+    make_disjoint_loader,
+    reject,
+)
+from selfwire.evals.graders import find_final_answer
+from selfwire.tools.tool_mutations import list_mutations
 
 FORM = "End with a line that starts with 'Answer:' and gives only the number."
 FAULTY = (0.1, 0.95)
@@ -91,23 +99,23 @@ class PlantedTool(NamedTuple):
 
 @lru_cache(maxsize=64)
 def plant_fault(seed: int) -> PlantedTool:
-    """The faulty tool of a seed."""
+    """Plant a fault in the tool of a seed."""
     rng = random.Random(f"tariffs {seed}")
     name = sorted(TARIFFS)[seed % len(TARIFFS)]
     tariff = TARIFFS[name]
     inputs = [_draw_input(tariff, rng) for _ in range(200)]
-    right = [_load(tariff.source)(**one) for one in inputs]
-    faulty = [(one, _share_wrong(one, inputs, right)) for one in list_mutations(tariff.source)]
-    source, wrong = rng.choice([one for one in faulty if FAULTY[0] <= one[1] <= FAULTY[1]])
+    right = [_load(tariff.source)(**values) for values in inputs]
+    faulty = [(mutation, _share_wrong(mutation, inputs, right)) for mutation in list_mutations(tariff.source)]
+    source, wrong = rng.choice([mutation for mutation in faulty if FAULTY[0] <= mutation[1] <= FAULTY[1]])
     return PlantedTool(WorkflowTool(name=name, description=tariff.description, source=source), tariff.source, wrong)
 
 
 def _share_wrong(source: str, inputs: list[dict[str, int]], right: list[Any]) -> float:
     function = _load(source)
     results = list[Any]()
-    for one in inputs:
+    for values in inputs:
         try:
-            results.append(function(**one))
+            results.append(function(**values))
         except ArithmeticError:
             results.append(None)
     wrong: int = sum(a != b for a, b in zip(results, right, strict=True))
@@ -128,12 +136,12 @@ def _draw_input(tariff: Tariff, rng: random.Random) -> dict[str, int]:
 
 @lru_cache(maxsize=8)
 def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
-    """Different questions on the tariff of a seed; fewer where there are no more."""
+    """Generate different questions on the tariff of a seed; fewer if there are no more."""
     name = plant_fault(seed).tool.name
     tariff, rng = TARIFFS[name], random.Random(f"tariffs {seed} {size}")
     most = 1
-    for one in tariff.ranges.values():
-        most *= one + 1
+    for bound in tariff.ranges.values():
+        most *= bound + 1
     drawn = dict[str, Task]()
     while len(drawn) < min(size, most // 2):
         given = _draw_input(tariff, rng)
@@ -151,7 +159,7 @@ def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
 
 
 def grade(task: Task, answer: str) -> Feedback:
-    """Compare the answer with the right result, and say that where they differ."""
+    """Compare the answer with the right result, and state the result if they differ."""
     right = get_text_reference(task, "tariffs")
     given = find_final_answer(answer)
     if given is None:

@@ -1,4 +1,4 @@
-"""The tools of every benchmark, as attributes that are made when they are asked for.
+"""The tools of every benchmark, as attributes that are made at their first use.
 
 A list of tools names them as `benchmark:archive`, for example in SELFWIRE_TOOLS.
 """

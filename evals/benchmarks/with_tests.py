@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import Any
 
 EXACT = 2**53
-"""Smaller whole numbers are exact in JSON."""
+"""Bound below which whole numbers are exact in JSON."""
 KNOWN = frozenset(dir(builtins)) | sys.stdlib_module_names
 DUMPABLE, DIE_WITH_PARENT = 4, 1  # of prctl(2)
 
@@ -35,7 +35,7 @@ class ConnectionClosed(BaseException):
     """The process at the other end has ended."""
 
 
-class UnknownError(Exception):
+class ProgramError(Exception):
     """The program has raised an error of its own class."""
 
 
@@ -49,7 +49,7 @@ class Pointer:
         return self._wire.ask(act, self, given, named)
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """Have the program call it."""
+        """Let the program call the object."""
         return self._ask("call", *given, **named)
 
     def __getattr__(self, name: str) -> Any:
@@ -64,7 +64,7 @@ class Pointer:
         return self._ask("getitem", key)
 
     def __contains__(self, value: Any) -> bool:
-        return any(one == value for one in self)  # the program's own word for it counts nothing
+        return any(item == value for item in self)  # the program's own word for it counts nothing
 
     def __iter__(self) -> Any:
         return self._ask("iter")
@@ -101,57 +101,57 @@ ACTS: dict[str, Callable[..., Any]] = {
 }
 
 
-def pack(one: Any, wire: "Wire") -> Any:
-    """A value as JSON: as the builtin that its class derives from, else as the number of an object that stays here."""
-    kind: type = type(one)
-    if one is None or kind in (bool, float, str) or (kind is int and abs(one) < EXACT):
-        return one
+def pack(value: Any, wire: "Wire") -> Any:
+    """Turn a value into JSON: the builtin that its class derives from, else the number of an object stored here."""
+    kind: type = type(value)
+    if value is None or kind in (bool, float, str) or (kind is int and abs(value) < EXACT):
+        return value
     if kind is Pointer:
-        return ["pointer", one._number]
-    if isinstance(one, ModuleType):
-        return ["module", one.__name__]
-    name = one.__name__ if isinstance(one, type) else ""
-    if name and vars(builtins).get(name) is one:
+        return ["pointer", value._number]
+    if isinstance(value, ModuleType):
+        return ["module", value.__name__]
+    name = value.__name__ if isinstance(value, type) else ""
+    if name and vars(builtins).get(name) is value:
         return ["class", name]
     for base, (to_json, _) in PLAIN.items():
-        if isinstance(one, base):
-            parts = to_json(one)
+        if isinstance(value, base):
+            parts = to_json(value)
             return [base.__name__, [pack(part, wire) for part in parts] if isinstance(parts, list) else parts]
-    return ["pointer", wire.keep(one)]
+    return ["pointer", wire.keep(value)]
 
 
 PLAIN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    bool: (lambda one: str(int(one)), lambda found: found == "1"),
-    int: (lambda one: hex(int.__int__(one)), lambda found: int(found, 16)),
-    float: (lambda one: float.__float__(one).hex(), float.fromhex),
-    str: (lambda one: str.__str__(one), str),
-    complex: (lambda one: [one.real, one.imag], lambda found: complex(*found)),
-    bytes: (lambda one: bytes.hex(one), bytes.fromhex),
-    bytearray: (lambda one: bytearray.hex(one), bytearray.fromhex),
-    list: (lambda one: list(list.__iter__(one)), list),
-    tuple: (lambda one: list(tuple.__iter__(one)), tuple),
-    set: (lambda one: list(set.__iter__(one)), set),
-    frozenset: (lambda one: list(frozenset.__iter__(one)), frozenset),
-    dict: (lambda one: list(dict.items(one)), dict),
+    bool: (lambda value: str(int(value)), lambda found: found == "1"),
+    int: (lambda value: hex(int.__int__(value)), lambda found: int(found, 16)),
+    float: (lambda value: float.__float__(value).hex(), float.fromhex),
+    str: (lambda value: str.__str__(value), str),
+    complex: (lambda value: [value.real, value.imag], lambda found: complex(*found)),
+    bytes: (lambda value: bytes.hex(value), bytes.fromhex),
+    bytearray: (lambda value: bytearray.hex(value), bytearray.fromhex),
+    list: (lambda value: list(list.__iter__(value)), list),
+    tuple: (lambda value: list(tuple.__iter__(value)), tuple),
+    set: (lambda value: list(set.__iter__(value)), set),
+    frozenset: (lambda value: list(frozenset.__iter__(value)), frozenset),
+    dict: (lambda value: list(dict.items(value)), dict),
     type({}.keys()): (list, set),
     type({}.items()): (list, set),
-    range: (lambda one: [one.start, one.stop, one.step], lambda found: range(*found)),
-    Decimal: (lambda one: Decimal.__str__(one), Decimal),
-    Fraction: (lambda one: [one.numerator, one.denominator], lambda found: Fraction(*found)),
-    datetime.datetime: (lambda one: datetime.datetime.isoformat(one), datetime.datetime.fromisoformat),
-    datetime.date: (lambda one: datetime.date.isoformat(one), datetime.date.fromisoformat),
-    datetime.time: (lambda one: datetime.time.isoformat(one), datetime.time.fromisoformat),
+    range: (lambda value: [value.start, value.stop, value.step], lambda found: range(*found)),
+    Decimal: (lambda value: Decimal.__str__(value), Decimal),
+    Fraction: (lambda value: [value.numerator, value.denominator], lambda found: Fraction(*found)),
+    datetime.datetime: (lambda value: datetime.datetime.isoformat(value), datetime.datetime.fromisoformat),
+    datetime.date: (lambda value: datetime.date.isoformat(value), datetime.date.fromisoformat),
+    datetime.time: (lambda value: datetime.time.isoformat(value), datetime.time.fromisoformat),
     datetime.timedelta: (
-        lambda one: [one.days, one.seconds, one.microseconds],
+        lambda value: [value.days, value.seconds, value.microseconds],
         lambda found: datetime.timedelta(*found),
     ),
 }
-"""What makes a value of a type JSON, and what makes it a value again."""
+"""By type: a function that makes a value JSON, and a function that makes the JSON a value again."""
 FROM_JSON = {base.__name__: back for base, (_, back) in PLAIN.items()}
 
 
 def unpack(packed: Any, wire: "Wire") -> Any:
-    """The packed value: a plain one, a pointer, a builtin class or a module of the standard library."""
+    """Turn JSON into a value: a plain value, a pointer, a builtin class or a module of the standard library."""
     if not isinstance(packed, list):
         return packed
     kind, parts = packed
@@ -165,24 +165,24 @@ def unpack(packed: Any, wire: "Wire") -> Any:
 
 
 class Wire:
-    """One end of the two pipes between the processes; only the program's end stores objects."""
+    """An end of the two pipes between the processes; only the program's end stores objects."""
 
     def __init__(self, read: int, write: int, *, keeps: bool) -> None:
         self._read, self._write, self._keeps = os.fdopen(read, "rb"), os.fdopen(write, "wb"), keeps
         self._kept: list[Any] = []
         self._numbers: dict[int, int] = {}
 
-    def keep(self, one: Any) -> int:
-        """The number of an object that stays here."""
+    def keep(self, value: Any) -> int:
+        """Store an object on this side and return its number."""
         if not self._keeps:
-            raise TypeError(f"tests cannot give a program {type(one).__name__}")
-        if id(one) not in self._numbers:
-            self._numbers[id(one)] = len(self._kept)
-            self._kept.append(one)
-        return self._numbers[id(one)]
+            raise TypeError(f"tests cannot give a program {type(value).__name__}")
+        if id(value) not in self._numbers:
+            self._numbers[id(value)] = len(self._kept)
+            self._kept.append(value)
+        return self._numbers[id(value)]
 
     def found(self, number: int) -> Any:
-        """The object of a number: a stored one at the program's end, else a pointer."""
+        """Find the object of a number: a stored object at the program's end, else a pointer."""
         return self._kept[number] if self._keeps else Pointer(self, int(number))
 
     def send(self, value: Any) -> None:
@@ -195,7 +195,7 @@ class Wire:
             raise ConnectionClosed from None
 
     def receive(self) -> Any:
-        """The next value from the other end."""
+        """Receive the next value from the other end."""
         size = int.from_bytes(self._read.read(8), "big")
         body = self._read.read(size)
         if not size or len(body) < size:
@@ -203,7 +203,7 @@ class Wire:
         return unpack(json.loads(body), self)
 
     def ask(self, *asked: Any) -> Any:
-        """The program's result of an act; raises the program's error."""
+        """Return the program's result of an act; raise the program's error."""
         self.send(asked)
         kind, value = self.receive()
         if kind == "gave":
@@ -211,7 +211,7 @@ class Wire:
         raised = getattr(builtins, value, None)
         if raised is StopIteration and asked[0] != "next":  # it would end an iteration of the tests
             raise RuntimeError("the program raised StopIteration")
-        raise raised() if isinstance(raised, type) and issubclass(raised, Exception) else UnknownError
+        raise raised() if isinstance(raised, type) and issubclass(raised, Exception) else ProgramError
 
 
 def serve(wire: Wire) -> None:
@@ -221,7 +221,7 @@ def serve(wire: Wire) -> None:
 
     def started() -> dict[str, Any]:
         exec(compile(text, "/answer.py", "exec"), module.__dict__)
-        return {name: one for name, one in module.__dict__.items() if not name.startswith("__")}
+        return {name: value for name, value in module.__dict__.items() if not name.startswith("__")}
 
     answer(wire, started)
     while True:
@@ -230,7 +230,7 @@ def serve(wire: Wire) -> None:
 
 
 class ErrorRecorder:
-    """Notes the name of an error inside, except the end of a process."""
+    """A context that notes the name of an error inside, except the end of a process."""
 
     def __init__(self) -> None:
         self.raised: str | None = None
@@ -254,7 +254,7 @@ def answer(wire: Wire, act: Callable[[], Any]) -> None:
 
 
 def run_tests(asked: dict[str, str], wire: Wire) -> str | None:
-    """None if every test passes, else the name of the error."""
+    """Run the tests; return None if every test passes, else the name of the error."""
     wire.send(asked["program"])
     with ErrorRecorder() as outcome:
         kind, given = wire.receive()
@@ -268,7 +268,7 @@ def run_tests(asked: dict[str, str], wire: Wire) -> str | None:
 
 
 def find_names(asked: dict[str, str], given: dict[str, Any], before: dict[str, Any]) -> set[str]:
-    """Names that the tests take from the program: all that they use, except what `before` defines beside the function.
+    """List the names that the tests use of the program, except names that `before` defines beside the function.
 
     A function with the name of a builtin or a module replaces that only if the tests use nothing else of the program:
     some tests are about a function `sum`, others apply `set` to results.
@@ -306,7 +306,7 @@ def main() -> None:
 
 
 def format_exit(child: int) -> str:
-    """How the program's process ended."""
+    """Describe how the program's process ended."""
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return "late" if status == -signal.SIGXCPU else "left" if status == 0 else "broken"
 

@@ -15,11 +15,10 @@ from functools import cache
 from selfwire.core.errors import ConfigError, GradingError, ToolError
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
-from selfwire.evals.answers import OPENING
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
-from selfwire.evals.benchmarks.grading import RuleEnvironment, reject
+from selfwire.evals.benchmarks.benchmark import Benchmark, RuleEnvironment, TrivialRule, make_disjoint_loader, reject
 from selfwire.evals.benchmarks.sources import find_source
-from selfwire.tools.workbench.calls import OPERATIONS, Call, parse_call
+from selfwire.evals.graders import OPENING
+from selfwire.tools.workbench.calls import OPERATIONS, OperationCall, parse_call
 from selfwire.tools.workbench.desk import make_desk_tools
 from selfwire.tools.workbench.tables import CHANGED, NOW, Row, Tables
 
@@ -43,7 +42,7 @@ _DECORATION = re.compile(r"(?:[-*>]\s+|\d{1,3}[.)]\s+)?`*")
 
 @cache
 def load_office() -> Tables:
-    """The tables as every request finds them; copy before changing. ConfigError if there is no data."""
+    """Load the tables at the start of every request; copy before changing. ConfigError without data."""
     return Tables(
         events=_rows("processed/calendar_events.csv"),
         emails=_rows("processed/emails.csv"),
@@ -61,7 +60,7 @@ def _rows(name: str) -> list[Row]:
 
 @cache
 def load_tasks() -> tuple[Task, ...]:
-    """All requests of one domain with their right calls; requests that ask the same in other words share an entity."""
+    """Load the requests of a domain with their right calls; requests that differ only in words share an entity."""
     return tuple(task for domain in DOMAINS for task in _requests(domain))
 
 
@@ -78,7 +77,7 @@ def _requests(domain: str) -> Iterator[Task]:
 
 
 def _filling(template: str, query: str) -> dict[str, str]:
-    """The values of a template's variables; the whole query under "" if it does not fit."""
+    """Find the values of a template's variables; the whole query under "" if it does not fit."""
     names: list[str] = []
 
     def place(match: re.Match[str]) -> str:
@@ -93,7 +92,7 @@ def _filling(template: str, query: str) -> dict[str, str]:
 
 
 def parse_calls(answer: str) -> list[str] | None:
-    """The lines below the last "Calls:", or after it; None if there is no such line."""
+    """Find the lines below the last "Calls:", or after it; None if there is no such line."""
     *before, last = _CALLS.split(answer)
     if not before:
         return None
@@ -102,7 +101,7 @@ def parse_calls(answer: str) -> list[str] | None:
 
 
 def grade(task: Task, answer: str) -> Feedback:
-    """Score 1 if the tables are as the right calls leave them, else 0; GradingError if those cannot be run."""
+    """Score 1 if the tables are as after the right calls, else 0; GradingError if these cannot be run."""
     wanted = _run_reference(task)
     lines = parse_calls(answer)
     if lines is None:
@@ -117,7 +116,7 @@ def grade(task: Task, answer: str) -> Feedback:
     if has_same_state(tables, wanted):
         return Feedback(score=1.0, solved=True, text="The tables are as the request wants them.")
     reasons = "".join(f" {refusal}." for refusal in refusals[:3])
-    changed = sum(OPERATIONS[one.name].changes for one in calls)
+    changed = sum(OPERATIONS[call.name].changes for call in calls)
     return reject(f"After the {changed} listed changes the tables are not as the request wants them.{reasons}")
 
 
@@ -137,13 +136,13 @@ def _run_reference(task: Task) -> Tables:
     return tables
 
 
-def _run_calls(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
+def _run_calls(calls: Sequence[OperationCall]) -> tuple[Tables, list[str]]:
     tables, refusals = load_office().copy(), list[str]()
-    for one in calls:
+    for call in calls:
         try:
-            one.run(tables)
+            call.run(tables)
         except ToolError as error:
-            refusals.append(f"{one.name} was refused: {error}")
+            refusals.append(f"{call.name} was refused: {error}")
     return tables, refusals
 
 

@@ -3,16 +3,16 @@
 Lu et al., "DyTopo: Dynamic Topology Routing for Multi-Agent Reasoning via Semantic Matching". In the order of
 the paper:
 
-    state      S_i = [rho_i; C_task; H_i]                            team.Team.turn            (Eq. 1)
+    state      S_i = [rho_i; C_task; H_i]                            agents.DytopoAgents.take_turn (Eq. 1)
     output     O_i = <m_pub, m_priv, s_q, s_k> from one call         schemas.turn_schema       (Eq. 2)
-    memory     H_i' = H_i + m_pub,i + Sigma(m_priv,j of providers)   delivery.deliver          (Eq. 3)
+    memory     H_i' = H_i + m_pub,i + Sigma(m_priv,j of providers)   delivery.update_memories  (Eq. 3)
     embedding  q_i = Emb(s_q,i), k_i = Emb(s_k,i), one batch         induction.similarities    (Eq. 4)
     relevance  r_ij = cos(q_i, k_j)                                  induction.relevance       (Eq. 5)
     adjacency  A_j->i = 1 if r_ij > tau and i != j, K_in best        induction.adjacency       (Eq. 6, 7, Table 7)
     reading    providers by decreasing r_ij                          induction.order_edges     (Sec. 3.4)
     order      sigma: topological, else smallest in-degree first     induction.aggregation_order (Eq. 8-11)
-    global     S_global = [C_task; Sigma(m_pub)]                     team.render_global_state  (Eq. 12)
-    manager    <y, C_task'> = Pi(S_global)                           team.Team.manage          (Eq. 13)
+    global     S_global = [C_task; Sigma(m_pub)]                     agents.render_global_state (Eq. 12)
+    manager    <y, C_task'> = Pi(S_global)                           agents.DytopoAgents.manage (Eq. 13)
     halting    y = 1 if Phi(S_global) >= gamma                       halting.find_objection    (Eq. 14)
     answer     from the last global state                            halting.choose_answer     (Alg. 1)
 
@@ -34,9 +34,9 @@ Departures (a test is named after each):
          tau = 1 and ties are the same on every machine.
     D10  The random baseline has the edge count of the graph that would have been induced in that round, and K_in. It
          halts as the method does; the variants `random-fixed` and `broadcast-fixed` run the paper's five rounds.
-    D11  The last round of a run that cannot halt has no manager: nobody would read its goal.
-    D12  Members and manager read what everybody needed in the round and whose offers fitted, and the manager the offers
-         too. In the paper nobody reads a need, so whoever could answer it does not hear of it.
+    D11  The last round of a run that cannot halt has no manager: its goal would have no reader.
+    D12  Members and manager read all needs of the round and whose offers fitted, and the manager the offers too. In the
+         paper no agent reads a need, so an agent that could answer it does not hear of it.
     D13  The manager is no vertex (Alg. 1), so it is not asked for a query, a key and private messages, as App. B.1
          asks it: nothing would read them.
     D14  Beyond Eq. 1 and 12 members read the task beside the goal, who is in the team, their tools and the round's

@@ -11,8 +11,8 @@ from selfwire.evolvers.dytopo.induction import RoundGraph
 from selfwire.evolvers.dytopo.turns import WorkerTurn
 
 
-class Entry(FrozenModel):
-    """One entry of a worker's memory H_i.
+class MemoryEntry(FrozenModel):
+    """An entry of a worker's memory H_i.
 
     Args:
         source: the speaker; the tool's name for a result.
@@ -25,7 +25,7 @@ class Entry(FrozenModel):
     text: str
 
 
-Memory = tuple[Entry, ...]
+Memory = tuple[MemoryEntry, ...]
 
 NEED_LENGTH = 300
 
@@ -34,18 +34,18 @@ class DroppedEntry(FrozenModel):
     """An entry that was dropped from a full memory."""
 
     worker: Id
-    entry: Entry
+    entry: MemoryEntry
 
 
 class DeliveryResult(FrozenModel):
-    """What the barrier delivered: memories for the next round, and messages by recipient in reading order."""
+    """Result of the barrier: memories for the next round, and messages by recipient in reading order."""
 
     memories: Mapping[Id, Memory]
     messages: tuple[Message, ...] = ()
     dropped: tuple[DroppedEntry, ...] = ()
 
 
-def deliver(
+def update_memories(
     memories: Mapping[Id, Memory],
     turns: Sequence[WorkerTurn],
     graph: RoundGraph,
@@ -61,7 +61,7 @@ def deliver(
         roles: names by which private entries may be addressed, by worker.
         limit: characters of a memory.
     """
-    spoken = {one.worker: one for one in turns if one.error is None}
+    spoken = {turn.worker: turn for turn in turns if turn.error is None}
     messages = tuple(
         Message(source=edge.source, target=edge.target, text=text)
         for edge in graph.edges
@@ -71,25 +71,25 @@ def deliver(
     )
     after: dict[Id, Memory] = dict(memories)
     dropped: list[DroppedEntry] = []
-    for worker, one in spoken.items():
+    for worker, turn in spoken.items():
         routed = [message for message in messages if message.target == worker]
-        after[worker], gone = cap_memory((*memories.get(worker, ()), *_entries(one, routed)), limit)
+        after[worker], gone = cap_memory((*memories.get(worker, ()), *_entries(turn, routed)), limit)
         dropped += [DroppedEntry(worker=worker, entry=entry) for entry in gone]
     return DeliveryResult(memories=after, messages=messages, dropped=tuple(dropped))
 
 
 def describe_needs(turns: Sequence[WorkerTurn], graph: RoundGraph, *, matched: bool = True) -> dict[Id, str]:
-    """What each worker needs and whose offers fitted, which all may read (D12); workers without a need are left out.
+    """Needs by worker with the offers that fitted, which all may read (D12); workers without a need are left out.
 
     Args:
         matched: whether the edges of the graph follow from needs and offers.
     """
     needs = {}
-    for one in turns:
-        if one.error is None and (need := " ".join(one.descriptors.query.split())[:NEED_LENGTH]):
-            fitting = [edge.source for edge in graph.edges if edge.target == one.worker]
+    for turn in turns:
+        if turn.error is None and (need := " ".join(turn.descriptors.query.split())[:NEED_LENGTH]):
+            fitting = [edge.source for edge in graph.edges if edge.target == turn.worker]
             found = f"offers that fitted: {', '.join(fitting)}" if fitting else "no offer fitted"
-            needs[one.worker] = f"{need} ({found})" if matched else need
+            needs[turn.worker] = f"{need} ({found})" if matched else need
     return needs
 
 
@@ -111,11 +111,13 @@ def cap_memory(memory: Memory, limit: int) -> tuple[Memory, Memory]:
     )
 
 
-def _entries(one: WorkerTurn, routed: Sequence[Message]) -> list[Entry]:
-    own = [Entry(round=one.round, source=one.worker, kind="own", text=one.public)] if one.public.strip() else []
-    results = [(use.name, f"{to_canonical_json(use.arguments)}\n{use.result}") for use in one.tools]
+def _entries(turn: WorkerTurn, routed: Sequence[Message]) -> list[MemoryEntry]:
+    number, own = turn.round, list[MemoryEntry]()
+    if turn.public.strip():
+        own.append(MemoryEntry(round=number, source=turn.worker, kind="own", text=turn.public))
+    results = [(use.name, f"{to_canonical_json(use.arguments)}\n{use.result}") for use in turn.tools]
     return [
         *own,
-        *(Entry(round=one.round, source=name, kind="tool", text=text) for name, text in results),
-        *(Entry(round=one.round, source=mail.source, kind="routed", text=mail.text) for mail in routed),
+        *(MemoryEntry(round=number, source=name, kind="tool", text=text) for name, text in results),
+        *(MemoryEntry(round=number, source=mail.source, kind="routed", text=mail.text) for mail in routed),
     ]

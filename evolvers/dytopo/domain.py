@@ -5,8 +5,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from selfwire.core.team import Workflow
 from selfwire.core.values import FrozenModel, Id, to_canonical_json
-from selfwire.core.workflow import Workflow
 
 MEMORY = "dytopo"
 """Name of the method, and of its entry in a workflow's memory."""

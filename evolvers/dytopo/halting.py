@@ -15,10 +15,22 @@ Rounds = Sequence[Sequence[WorkerTurn]]
 def choose_answer(domain: Domain, rounds: Rounds) -> str | None:
     """The last text or code block of an answerer, from the newest round that has one; None if there is none."""
     for turns in reversed(rounds):
-        for one in reversed(turns):
-            if one.worker in domain.answerers and (found := _find_answer(domain, one)):
+        for turn in reversed(turns):
+            if turn.worker in domain.answerers and (found := _find_answer(domain, turn)):
                 return found
     return None
+
+
+def explain_no_answer(domain: Domain, rounds: Rounds) -> str:
+    """Why a run has no answer: the last failure of each answerer, if any failed."""
+    failed = {
+        turn.worker: turn.error
+        for turns in rounds
+        for turn in turns
+        if turn.error is not None and turn.worker in domain.answerers
+    }
+    causes = "; ".join(f"{worker!r} failed: {why}" for worker, why in failed.items())
+    return f"no answer after {len(rounds)} round(s): {causes or 'none from ' + ' or '.join(domain.answerers)}"
 
 
 def find_objection(domain: Domain, rounds: Rounds) -> str:
@@ -35,8 +47,8 @@ def find_objection(domain: Domain, rounds: Rounds) -> str:
         wanted = "an answer" if domain.form == "text" else "code in a fenced block"
         return f"none of {', '.join(domain.answerers)} has given {wanted}"
     for checker in domain.checkers:
-        own = ((at, one) for at, turns in enumerate(rounds) for one in turns if one.worker == checker)
-        given = [(at, one.verdict) for at, one in own if one.error is None and one.verdict]
+        own = ((at, turn) for at, turns in enumerate(rounds) for turn in turns if turn.worker == checker)
+        given = [(at, turn.verdict) for at, turn in own if turn.error is None and turn.verdict]
         at, verdict = given[-1] if given else (0, "")
         if verdict != "pass":
             return f"{checker} has not passed the answer: {verdict or 'no verdict'}"
@@ -50,9 +62,9 @@ def find_code_blocks(text: str) -> tuple[str, ...]:
     return tuple(block.strip("\n") for block in _BLOCK.findall(text) if block.strip())
 
 
-def _find_answer(domain: Domain, one: WorkerTurn) -> str:
+def _find_answer(domain: Domain, turn: WorkerTurn) -> str:
     if domain.form == "text":
-        return one.answer.strip()
-    private = "\n".join(note.text for note in one.private)
-    found = find_code_blocks(one.public) or find_code_blocks(private)
+        return turn.answer.strip()
+    private = "\n".join(note.text for note in turn.private)
+    found = find_code_blocks(turn.public) or find_code_blocks(private)
     return found[-1] if found else ""

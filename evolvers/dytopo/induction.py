@@ -153,7 +153,7 @@ def make_round_graph(
 async def similarities(agents: Sequence[Id], descriptors: Mapping[Id, Descriptors], embedder: Embedder) -> Scores:
     """Equations 4 and 5 for a round: one batch of all texts that are not blank, then relevance; shape (N, N)."""
     named = [descriptors.get(agent, Descriptors()) for agent in agents]
-    texts = [text.strip() for text in (*(one.query for one in named), *(one.key for one in named))]
+    texts = [text.strip() for text in (*(pair.query for pair in named), *(pair.key for pair in named))]
     filled = [at for at, text in enumerate(texts) if text]
     if not filled:
         return np.full((len(agents), len(agents)), -np.inf)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.prompts import Prompts
+from selfwire.core.chat import Prompts
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Node, Topology
 from selfwire.core.values import Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemory, get_workers
 
 DOMAINS: Mapping[str, Domain] = {
@@ -36,12 +36,17 @@ _ROLES: Mapping[str, Mapping[Id, str]] = {
 }
 
 
+CALCULATOR = "calculator"
 WITH_TOOLS = "look things up with your tools and in the text of the task, read closely what you find"
+CALCULATING = (
+    "look things up in the text of the task and read it closely; you hold no search, so where it says nothing, "
+    "say so or mark what you know as unverified"
+)
 WITHOUT_TOOLS = (
     "look things up in the text of the task and read it closely; you hold no tools, so where it says nothing, "
     "say so or mark what you know as unverified"
 )
-"""What the prompts say of sources, by what the team holds."""
+"""What the prompts say of sources, by what the team holds; a calculator finds nothing."""
 
 
 def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Workflow:
@@ -52,7 +57,7 @@ def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: S
     """
     if domain not in DOMAINS:
         raise ValueError(f"unknown domain {domain!r}; domains are {', '.join(DOMAINS)}, or bring a team of your own")
-    sources = WITH_TOOLS if tools else WITHOUT_TOOLS
+    sources = WITH_TOOLS if set(tools) - {CALCULATOR} else CALCULATING if tools else WITHOUT_TOOLS
     texts = {name: prompts.text(f"{domain}_{name.lower()}", sources=sources).strip() for name in _ROLES[domain]}
     roles = [Agent(id=name, role=role, prompt=texts[name], tools=tuple(tools)) for name, role in _ROLES[domain].items()]
     return make_team(roles, DOMAINS[domain], manager=prompts.text("role_manager").strip())

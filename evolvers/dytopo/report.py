@@ -1,20 +1,20 @@
-"""What a run of DyTopo came to, as a value, as a trajectory and as lines for people."""
+"""Report of a DyTopo run: as a value, as a trajectory and as lines for people."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.domain import DytopoMemory
-from selfwire.evolvers.dytopo.rounds import Round
+from selfwire.evolvers.dytopo.rounds import DytopoRound
 
 
 class Report(FrozenModel):
-    """What a run came to.
+    """Result of a run.
 
     Args:
         stopped: "complete" if the manager's word was confirmed, "stopped" if a budget or an outage was why, "failed"
@@ -25,13 +25,13 @@ class Report(FrozenModel):
     answer: str | None
     error: str | None = None
     stopped: str
-    rounds: tuple[Round, ...]
+    rounds: tuple[DytopoRound, ...]
     topology: Topology
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> "Report":
         """Read a run off its final state."""
-        rounds = tuple(Round.model_validate(one) for one in state["rounds"])
+        rounds = tuple(DytopoRound.model_validate(done) for done in state["rounds"])
         return cls(
             answer=state["answer"],
             error=state["error"],
@@ -42,27 +42,27 @@ class Report(FrozenModel):
 
     @property
     def usage(self) -> Usage:
-        """What workers and manager cost together."""
-        return sum_usages(one.usage for one in self.rounds)
+        """Cost of workers and manager together."""
+        return sum_usages(done.usage for done in self.rounds)
 
     @property
     def text(self) -> str:
         """The run for people: per round goal, edges with scores, order, density, failures, tokens."""
         titled = (
             [
-                f"Round {one.number + 1}: {_title(one.goal, self.rounds[0].goal)}",
-                *format_round(_to_notes(one), nearest=True),
+                f"Round {done.number + 1}: {_title(done.goal, self.rounds[0].goal)}",
+                *format_round(_to_notes(done), nearest=True),
             ]
-            for one in self.rounds
+            for done in self.rounds
         )
         return "\n\n".join(map("\n".join, titled))
 
     def trajectory(self, question: Question, workflow: str, sample: int = 0) -> Trajectory:
         """The run as a trajectory of the workflow with this fingerprint: a step per worker and round."""
         steps, inbox = list[Step](), tuple[Message, ...]()
-        for one in self.rounds:
-            steps += _to_steps(one, inbox)
-            inbox = one.messages
+        for done in self.rounds:
+            steps += _to_steps(done, inbox)
+            inbox = done.messages
         return Trajectory(
             question=question,
             workflow=workflow,
@@ -70,48 +70,48 @@ class Report(FrozenModel):
             answer=self.answer,
             error=self.error,
             sample=sample,
-            overhead=sum_usages(one.managed.usage for one in self.rounds if one.managed),
+            overhead=sum_usages(done.managed.usage for done in self.rounds if done.managed),
             notes={
                 "stopped": self.stopped,
-                "rounds": [_to_notes(one) for one in self.rounds],
+                "rounds": [_to_notes(done) for done in self.rounds],
                 "topology": self.topology.model_dump(mode="json"),
             },
         )
 
 
-def _to_steps(one: Round, inbox: tuple[Message, ...]) -> list[Step]:
+def _to_steps(done: DytopoRound, inbox: tuple[Message, ...]) -> list[Step]:
     found = []
-    for said in one.said:
-        out = [edge for edge in one.graph.edges if edge.source == said.worker]
+    for said in done.said:
+        out = [edge for edge in done.graph.edges if edge.source == said.worker]
         scores = {edge.target: edge.score for edge in out if edge.score is not None}
         found.append(
             Step(
                 node=said.worker,
                 agent=said.worker,
-                visit=one.number,
+                visit=done.number,
                 inbox=tuple(mail for mail in inbox if mail.target == said.worker),
                 output=said.public or said.answer,
                 error=said.error,
                 tools=said.tools,
                 routing=Routing(chosen=tuple(e.target for e in out), scores=scores, why="needs matched with offers"),
-                sent=tuple(mail for mail in one.messages if mail.source == said.worker),
+                sent=tuple(mail for mail in done.messages if mail.source == said.worker),
                 usage=said.usage,
             )
         )
     return found
 
 
-def _to_notes(one: Round) -> dict[str, Any]:
-    managed = one.managed.model_dump(mode="json", exclude={"usage"}) if one.managed else None
+def _to_notes(done: DytopoRound) -> dict[str, Any]:
+    managed = done.managed.model_dump(mode="json", exclude={"usage"}) if done.managed else None
     return {
-        "goal": one.goal,
-        "graph": one.graph.model_dump(mode="json"),
-        "needs": {said.worker: said.descriptors.model_dump() for said in one.said},
-        "failed": one.failed,
-        "dropped": len(one.dropped),
+        "goal": done.goal,
+        "graph": done.graph.model_dump(mode="json"),
+        "needs": {said.worker: said.descriptors.model_dump() for said in done.said},
+        "failed": done.failed,
+        "dropped": len(done.dropped),
         "managed": managed,
-        "tokens": one.usage.tokens,
-        "seconds": one.seconds,
+        "tokens": done.usage.tokens,
+        "seconds": done.seconds,
     }
 
 
@@ -119,8 +119,8 @@ def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:
     """A paragraph per round, and why the run ended."""
     found = notes.get("rounds", ())
     rounds = [
-        "\n".join([f"round {number}: {_title(one['goal'], found[0]['goal'])}", *format_round(one, nearest=False)])
-        for number, one in enumerate(found, 1)
+        "\n".join([f"round {number}: {_title(done['goal'], found[0]['goal'])}", *format_round(done, nearest=False)])
+        for number, done in enumerate(found, 1)
     ]
     return [*rounds, f"ended: {notes['stopped']}"] if notes.get("stopped") else rounds
 

@@ -24,7 +24,7 @@ from selfwire.evolvers.dytopo.tuning import Setting
 from selfwire.evolvers.dytopo.turns import ManagerTurn, WorkerTurn
 
 
-class Round(FrozenModel):
+class DytopoRound(FrozenModel):
     """Record of a round.
 
     Args:
@@ -44,25 +44,25 @@ class Round(FrozenModel):
     @property
     def failed(self) -> dict[Id, str]:
         """Why workers failed, by worker."""
-        return {one.worker: one.error for one in self.said if one.error is not None}
+        return {turn.worker: turn.error for turn in self.said if turn.error is not None}
 
     @property
     def usage(self) -> Usage:
         """Cost of the round, the manager included."""
-        workers = sum_usages(one.usage for one in self.said)
+        workers = sum_usages(turn.usage for turn in self.said)
         return workers + self.managed.usage if self.managed else workers
 
     @property
     def seconds(self) -> float:
         """Least duration of the round: its slowest worker, then the manager."""
-        slowest = max((one.usage.seconds for one in self.said), default=0.0)
+        slowest = max((turn.usage.seconds for turn in self.said), default=0.0)
         return slowest + (self.managed.usage.seconds if self.managed else 0.0)
 
     @property
     def in_order(self) -> tuple[WorkerTurn, ...]:
         """The turns in order sigma."""
         place = {agent: at for at, agent in enumerate(self.graph.order)}
-        return tuple(sorted(self.said, key=lambda one: place.get(one.worker, len(place))))
+        return tuple(sorted(self.said, key=lambda turn: place.get(turn.worker, len(place))))
 
     def to_topology(self, domain: Domain) -> Topology:
         """The graph of the round as a topology; the first answerer is entry and sink."""
@@ -88,13 +88,14 @@ async def induce_round_graph(
     turns: Sequence[WorkerTurn], config: DytopoConfig, setting: Setting, embedder: Embedder, *, scope: Scope
 ) -> RoundGraph:
     """The graph of a round: induced, or a baseline's; the scope keys the random one."""
-    agents = [one.worker for one in turns]
-    able = [at for at, one in enumerate(turns) if one.error is None]
+    agents = [turn.worker for turn in turns]
+    able = [at for at, turn in enumerate(turns) if turn.error is None]
     if config.topology == "none":
         return make_round_graph(agents, [])
     if config.topology == "broadcast":
         return make_round_graph(agents, [(source, target) for target in able for source in able if source != target])
-    scores = await similarities(agents, {one.worker: one.descriptors for one in turns if one.error is None}, embedder)
+    named = {turn.worker: turn.descriptors for turn in turns if turn.error is None}
+    scores = await similarities(agents, named, embedder)
     graph = induce_graph(agents, scores, threshold=setting.threshold, providers=setting.providers)
     if config.topology == "semantic":
         return graph

@@ -1,4 +1,4 @@
-"""What DyTopo asks models for: one reply per worker and round, one verdict of the manager (App. B.1, Eq. 2 and 13).
+"""Replies that DyTopo asks models for: of every worker, of the manager (App. B.1, Eq. 2 and 13).
 
 Models read the docstrings of the classes.
 """
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
-from selfwire.core.reply_schema import ReplySchema
+from selfwire.core.chat import ReplySchema
 
 Checked = Literal["pass", "fail", "open"]
 
@@ -53,7 +53,7 @@ def turn_schema(*, answers: bool = False, checks: bool = False, tools: bool = Fa
     return create_model("".join(["Turn", *(f"With{name.title()}" for name in extras)]), __base__=Turn, **extras)
 
 
-class Verdict(ReplySchema, title="Halting"):
+class Halting(ReplySchema):
     """Whether the team is done, and its next goal."""
 
     MAX_TOKENS: ClassVar[int] = 400

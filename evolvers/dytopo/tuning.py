@@ -3,15 +3,23 @@
 Nothing else is learned, so train tasks are held out too; the gate then compares the chosen setting on fresh ones.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from statistics import mean
 
 from pydantic import Field
 
+from selfwire.core.task import Question
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenModel
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory, TunedSetting
+from selfwire.evolvers.trajectory_text import gather_all
+
+RunGraded = Callable[[Workflow, Question], Awaitable[Trajectory]]
+"""Puts a question to a team, and grades the answer."""
 
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """The paper's sweep (Table 3)."""
@@ -19,7 +27,7 @@ PROVIDERS = (1, 2, 3)
 
 
 class Setting(FrozenModel):
-    """One choice of tau and K_in."""
+    """A choice of tau and K_in."""
 
     threshold: float = Field(ge=-1, le=1)
     providers: int = Field(ge=1, le=1000)
@@ -35,6 +43,64 @@ class Trial(FrozenModel):
     setting: Setting
     scores: tuple[float | None, ...]
     tokens: int = Field(default=0, ge=0)
+
+
+class Tuning(FrozenModel):
+    """Result of tuning: the current setting's trial is the first, and without graded trajectories there is none."""
+
+    workflow: Workflow
+    chosen: Setting
+    trials: tuple[Trial, ...] = ()
+
+
+async def tune_workflow(
+    workflow: Workflow,
+    trajectories: Sequence[Trajectory],
+    config: DytopoConfig,
+    run_graded: RunGraded,
+    *,
+    settings: Sequence[Setting] | None = None,
+    at_once: int = 8,
+) -> Tuning:
+    """Fit tau and K_in to tasks; the setting changes only if another one scores higher.
+
+    Args:
+        trajectories: its runs with the current setting; those without a grade teach nothing.
+        run_graded: makes the runs of a trial; a question draws alike in every trial.
+        settings: tried beside the current one; by default as the config says.
+        at_once: questions that run at the same time.
+
+    Raises:
+        BudgetError, OutageError: the trials must stop.
+    """
+    now = get_current_setting(workflow, config)
+    graded = [done for done in trajectories if done.feedback is not None]
+    if not graded:
+        return Tuning(workflow=workflow, chosen=now)
+    if settings is None:
+        settings = find_neighbours(now) if config.search == "near" else make_grid()
+    places = asyncio.Semaphore(at_once)
+
+    async def run(candidate: Workflow, question: Question) -> Trajectory:
+        async with places:
+            return await run_graded(candidate, question)
+
+    trials = [_make_trial(now, graded)]
+    for setting in dict.fromkeys(settings):
+        if setting != now:
+            candidate = with_setting(workflow, setting)
+            trials.append(_make_trial(setting, await gather_all(run(candidate, done.question) for done in graded)))
+    chosen = choose_best(trials, now)
+    kept = workflow if chosen == now else with_setting(workflow, chosen).with_lineage(workflow, ())
+    return Tuning(workflow=kept, chosen=chosen, trials=tuple(trials))
+
+
+def _make_trial(setting: Setting, runs: Sequence[Trajectory]) -> Trial:
+    return Trial(
+        setting=setting,
+        scores=tuple(done.feedback.score if done.feedback else None for done in runs),
+        tokens=sum_usages(done.usage for done in runs).tokens,
+    )
 
 
 def get_current_setting(workflow: Workflow, config: DytopoConfig) -> Setting:
@@ -56,7 +122,7 @@ def find_neighbours(now: Setting) -> tuple[Setting, ...]:
     steps = [round(now.threshold + step, 6) for step in (-0.1, 0.1)]
     taus = [Setting(threshold=tau, providers=now.providers) for tau in steps if -1 <= tau <= 1]
     most = [now.providers + step for step in (-1, 1)]
-    return (*taus, *(Setting(threshold=now.threshold, providers=one) for one in most if 1 <= one <= max(PROVIDERS)))
+    return (*taus, *(Setting(threshold=now.threshold, providers=cap) for cap in most if 1 <= cap <= max(PROVIDERS)))
 
 
 def choose_best(trials: Sequence[Trial], now: Setting) -> Setting:

@@ -9,14 +9,14 @@ from selfwire.evolvers.dytopo.induction import Descriptors
 
 
 class Private(FrozenModel):
-    """One entry of the private channel; `to` is a role or an agent, blank for all recipients."""
+    """An entry of the private channel; `to` is a role or an agent, blank for all recipients."""
 
     to: str = ""
     text: str
 
 
 class WorkerTurn(FrozenModel):
-    """One worker in one round.
+    """Turn of a worker in a round.
 
     Args:
         round: t, from 0.

@@ -2,16 +2,17 @@
 
 Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". In the order of the paper:
 
-    s_t         objective, plan, artifacts, verdict, history; as compact rows     state.TaskState       (Sec. 3.1, B.3)
-                and as full text
-    plan        a model's, made valid by a pure function                      planner.make_plan     (B.1, C.1)
-    e_t         verdict, confidence, feedback from a binary reward            evaluator.evaluate    (Eq. 20, B.2)
-    mu          the next state, deterministic                                 updater.update_state  (Eq. 7, B.3)
-    a           the answer, written from the findings by a closing call       evaluator.compose_answer (Alg. 1)
-    P           pool-4 and pool-7                                             pool.make_initial_workflow (C.4, Table 4)
-    pi_wf       layers of agents of the pool, drawn by the trained router     evolvers.trained_router (Sec. 3.2, 3.3)
+    s_t         objective, plan, artifacts, verdict, history:     state.TaskState               (Sec. 3.1, B.3)
+                compact rows for the router, full text for agents
+    plan        a model's, made valid by a pure function          planner.make_plan             (B.1, C.1)
+    e_t         verdict, confidence, feedback of a binary reward  evaluator.assess_outcome      (Eq. 20, B.2)
+    mu          the next state, deterministic                     updater.compute_next_state    (Eq. 7, B.3)
+    a           written from the findings by a closing call       evaluator.compose_answer      (Alg. 1)
+    P           pool-4 and pool-7                                 pool.make_initial_workflow    (C.4, Table 4)
+    G_t         the drawn layers as a team                        layers.make_layered_topology  (Eq. 8, 9, D.3)
+    pi_wf       layers of agents, drawn by the trained router     evolvers.router               (Sec. 3.2, 3.3)
 
-Departures of the trained part are D1 to D10 and D22 in `evolvers.trained_router`. Departures of the task state and
+Departures of the trained part are D1 to D10 and D22 in `evolvers.router`. Departures of the task state and
 the graph (a test is named after each):
     D9  In a run the evaluator's rewards decide what is done and what is tried again, with process reward and without.
     D11 Early-exit is masked until a subtask is completed; near a uniform p, nine of ten first stages would end a run.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from selfwire.core.values import FrozenModel, Id
-from selfwire.evolvers.trained_router.config import HeadConfig, RouterConfig, SamplingConfig, TrainConfig
+from selfwire.evolvers.router.config import HeadConfig, RouterConfig, SamplingConfig, TrainConfig
 
 
 class EvomasConfig(FrozenModel):

@@ -1,11 +1,17 @@
 """The Evaluator judges the active subtask (App. B.2, C.2); the closing call writes the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from selfwire.core.errors import TaskBudgetError
-from selfwire.core.excerpt import excerpt
+from selfwire.core.agent import Agent
+from selfwire.core.budget import get_error_cost
+from selfwire.core.chat import Prompts
+from selfwire.core.errors import ModelError, TaskBudgetError
+from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.text import excerpt
+from selfwire.core.trajectory import Message
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.stages import Finding
@@ -30,7 +36,7 @@ class AssessmentResult(NamedTuple):
     fell_back: bool = False
 
 
-async def evaluate(
+async def assess_outcome(
     state: TaskState, outcome: str, meta_model: PromptedModel, *, checks: str = "", scope: Scope
 ) -> AssessmentResult:
     """Give e_t: verdict, confidence and feedback on the active subtask of the state before the update.
@@ -55,6 +61,22 @@ async def evaluate(
     return AssessmentResult(to_assessment(reply), usage)
 
 
+async def verify_outcome(
+    agents: Iterable[Agent], question: Question, outcome: str, act: AgentRunner, prompts: Prompts, *, scope: Scope
+) -> tuple[str, Usage]:
+    """Look an outcome's claims up with all tools that the agents hold (D16); "" where that fails or there is none."""
+    tools = tuple(dict.fromkeys(tool for agent in agents for tool in agent.tools))
+    if not tools:
+        return "", Usage()
+    verifier = Agent(id="verifier", prompt=prompts.text("verify").strip(), tools=tools)
+    inbox = (Message(source="workflow", target=verifier.id, text=outcome),)
+    try:
+        step = await act(verifier, question, inbox, scope=scope.at(node=verifier.id))
+    except ModelError as error:
+        return "", get_error_cost(error)
+    return step.output, step.usage
+
+
 def to_assessment(reply: Assessed) -> Assessment:
     """The paper's verdict from a binary reward; a partial success, below 1, is no success."""
     feedback = excerpt(reply.feedback.strip(), FEEDBACK_LENGTH)
@@ -76,7 +98,7 @@ async def compose_answer(
     Without a valid reply, or where the task's calls are used up, it is the fallback.
     """
     share = ARTIFACTS_LENGTH // len(findings)
-    texts = [_format_finding(number, one, share) for number, one in enumerate(findings, 1)]
+    texts = [_format_finding(number, finding, share) for number, finding in enumerate(findings, 1)]
     try:
         reply, usage = await meta_model.ask_or(
             None, LastAnswer, "synthesis", scope=scope.at(node="synthesis"), task=task, findings="\n\n".join(texts)
@@ -86,9 +108,9 @@ async def compose_answer(
     return (reply.answer.strip() if reply else "") or fallback, usage
 
 
-def _format_finding(number: int, one: Finding, length: int) -> str:
-    goal = "" if one.goal == WHOLE_TASK else f" {one.goal}"
-    text = excerpt(one.text, length, one.goal)
-    if one.passed:
+def _format_finding(number: int, finding: Finding, length: int) -> str:
+    goal = "" if finding.goal == WHOLE_TASK else f" {finding.goal}"
+    text = excerpt(finding.text, length, finding.goal)
+    if finding.passed:
         return f"[{number}, passed]{goal}\n{text}"
-    return f"[{number}, not passed]{goal}\n{text}" + (f"\nReview: {one.feedback}" if one.feedback else "")
+    return f"[{number}, not passed]{goal}\n{text}" + (f"\nReview: {finding.feedback}" if finding.feedback else "")

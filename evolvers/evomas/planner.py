@@ -4,10 +4,13 @@ The reply is untrusted, so its effects are bounded: it adds, drops, rewords and 
 one up. It completes none (only the evaluator does), revives none that has failed, and loses no artifact.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from selfwire.core.excerpt import excerpt
+from selfwire.core.agent import Agent
+from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
+from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.state import (
@@ -57,17 +60,25 @@ async def make_plan(
     return PlanResult(apply_plan(state, reply), usage)
 
 
+def describe_tools(agents: Iterable[Agent], toolbox: Toolbox) -> str:
+    """The tools that the agents hold, one line each."""
+    names = dict.fromkeys(tool for agent in agents for tool in agent.tools)
+    specs = [toolbox[name].spec for name in names if name in toolbox]
+    return "\n".join(f"{spec.name}: {spec.description}" for spec in specs) or "(none)"
+
+
 def apply_plan(state: TaskState, reply: Plan) -> TaskState:
     """The state with the legal part of a reply's plan; any reply gives a valid state."""
-    if not any(_clean_goal(one.goal) or one.id.strip() for one in reply.subtasks):
+    if not any(_clean_goal(item.goal) or item.id.strip() for item in reply.subtasks):
         return advance_plan(state)
-    by_id, by_goal = {one.id: one for one in state.subtasks}, {one.goal.lower(): one for one in state.subtasks}
-    over = [one for one in state.subtasks if one.status != "pending"]
+    by_id = {subtask.id: subtask for subtask in state.subtasks}
+    by_goal = {subtask.goal.lower(): subtask for subtask in state.subtasks}
+    over = [subtask for subtask in state.subtasks if subtask.status != "pending"]
     pending: list[Subtask] = []
     for item in reply.subtasks:
         known = by_id.get(item.id.strip()) or by_goal.get(_clean_goal(item.goal).lower())
         made = _revise(known, item) if known else _add(item, state, pending)
-        if made is None or made.id in {one.id for one in (*over, *pending)}:
+        if made is None or made.id in {subtask.id for subtask in (*over, *pending)}:
             continue
         (over if made.status == "failed" else pending).append(made)
     kept = _bound(over, pending)
@@ -78,7 +89,7 @@ def apply_plan(state: TaskState, reply: Plan) -> TaskState:
 
 
 def advance_plan(state: TaskState) -> TaskState:
-    """The state after a useless reply: the next pending subtask is active, else the whole task as one."""
+    """The state after a useless reply: the next pending subtask is active, else the whole task."""
     return _activate_subtask(state.replace(replan=False), wanted="", previous=state)
 
 
@@ -98,16 +109,17 @@ def _activate_subtask(state: TaskState, *, wanted: str, previous: TaskState) -> 
         if state.completed and not previous.replan:
             return state.replace(active=None)
         whole = Subtask(id=fresh_id(previous, state.subtasks), goal=WHOLE_TASK)
-        over = [one for one in state.subtasks if one.status != "pending"]
+        over = [subtask for subtask in state.subtasks if subtask.status != "pending"]
         return state.replace(subtasks=_bound(over, [whole]), active=whole.id)
-    ids, goals = [one.id for one in pending], {one.goal.lower(): one.id for one in pending}
+    ids = [subtask.id for subtask in pending]
+    goals = {subtask.goal.lower(): subtask.id for subtask in pending}
     found = wanted.strip() if wanted.strip() in ids else goals.get(_clean_goal(wanted).lower())
     return state.replace(active=found or (previous.active if previous.active in ids else ids[0]))
 
 
 def _revise(known: Subtask, item: PlannedSubtask) -> Subtask | None:
     if known.status != "pending":
-        return None  # a finished subtask stays as it is
+        return None  # a finished subtask does not change
     if item.status == "FAILED":
         return known.replace(status="failed", trouble=known.trouble or "The planner gave it up.")
     return known.replace(goal=_clean_goal(item.goal) or known.goal)
@@ -122,13 +134,14 @@ def _add(item: PlannedSubtask, state: TaskState, pending: list[Subtask]) -> Subt
 
 def _bound(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:
     """At most `SUBTASKS`: drops failed ones first, oldest first, then the last pending ones, and artifacts last."""
-    failed = [one for one in over if one.status == "failed"]
-    completed = [one for one in over if one.status != "failed"]
+    failed = [subtask for subtask in over if subtask.status == "failed"]
+    completed = [subtask for subtask in over if subtask.status != "failed"]
     pending = pending[: max(1, SUBTASKS - len(completed))]
     room = SUBTASKS - len(pending)
     completed = completed[-room:]
-    kept = {one.id for one in (*completed, *(failed[-(room - len(completed)) :] if room > len(completed) else ()))}
-    return (*(one for one in over if one.id in kept), *pending)
+    left = room - len(completed)
+    kept = {subtask.id for subtask in (*completed, *(failed[-left:] if left > 0 else ()))}
+    return (*(subtask for subtask in over if subtask.id in kept), *pending)
 
 
 def _clean_goal(text: str) -> str:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.prompts import Prompts
+from selfwire.core.chat import Prompts
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Topology, make_chain
 from selfwire.core.values import Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 
 METHOD = "evomas"
@@ -72,6 +72,15 @@ def make_initial_workflow(
         ),
         topology=make_chain(*FIXED),
     )
+
+
+def add_pool_agent(workflow: Workflow, agent: Agent) -> Workflow:
+    """The workflow with another agent in its pool; the router can choose it at once.
+
+    Raises:
+        ValueError: the pool has an agent of that id.
+    """
+    return workflow.replace(agents=(*workflow.agents, agent)).with_lineage(workflow, ())
 
 
 def to_layers(topology: Topology) -> tuple[tuple[Id, ...], ...]:

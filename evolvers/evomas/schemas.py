@@ -1,4 +1,4 @@
-"""What EvoMAS asks models for: a plan (Prompt 1), an assessment (Prompt 2), the final answer (App. C).
+"""Replies that EvoMAS asks models for: a plan (Prompt 1), an assessment (Prompt 2), the final answer (App. C).
 
 A plan's list is not limited here, as what exceeds a plan's length is dropped; models read the docstrings of classes.
 """
@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from selfwire.core.reply_schema import ReplySchema
+from selfwire.core.chat import ReplySchema
 
 Tag = Literal["TODO", "DONE", "FAILED", "NEED-REFINE"]
 

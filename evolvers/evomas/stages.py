@@ -10,14 +10,14 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.state import Assessment, TaskState
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
+from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
 
 Stop = Literal["done", "early_exit", "stages", "failure"]
 """No subtask is left; Early-exit was drawn; T stages are over; the planner or the evaluator failed."""
 
 
 class Stage(FrozenModel):
-    """One stage of a run.
+    """The record of a stage.
 
     Args:
         number: t, from 0.
@@ -105,8 +105,8 @@ def find_stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
 
 def get_best_outcome(stages: Sequence[Stage]) -> str | None:
     """The outcome that was passed last, else the last one; None without any."""
-    outcomes = [one for one in stages if one.outcome]
-    passed = [one for one in outcomes if one.assessment and one.assessment.verdict == "success"]
+    outcomes = [stage for stage in stages if stage.outcome]
+    passed = [stage for stage in outcomes if stage.assessment and stage.assessment.verdict == "success"]
     return (passed or outcomes)[-1].outcome if outcomes else None
 
 
@@ -122,36 +122,36 @@ class Finding(NamedTuple):
 def collect_findings(stages: Sequence[Stage]) -> tuple[Finding, ...]:
     """Outcomes in order, each text once; of a subtask that has passed, only those that have."""
     found = [
-        Finding(one.goal, one.outcome, one.assessment.verdict == "success", one.assessment.feedback)
-        if one.assessment
-        else Finding(one.goal, one.outcome, passed=False)
-        for one in stages
-        if one.outcome
+        Finding(stage.goal, stage.outcome, stage.assessment.verdict == "success", stage.assessment.feedback)
+        if stage.assessment
+        else Finding(stage.goal, stage.outcome, passed=False)
+        for stage in stages
+        if stage.outcome
     ]
-    done = {one.goal for one in found if one.passed}
-    kept = [one for one in found if one.passed or one.goal not in done]
-    return tuple({one.text: one for one in kept}.values())
+    done = {finding.goal for finding in found if finding.passed}
+    kept = [finding for finding in found if finding.passed or finding.goal not in done]
+    return tuple({finding.text: finding for finding in kept}.values())
 
 
 def to_episode(stages: Sequence[Stage]) -> Episode | None:
     """The decisions of a run with the evaluator's rewards, its utility open; None if nothing was decided."""
-    decided = [(one, one.layered) for one in stages if one.layered is not None and one.rows]
+    decided = [(stage, stage.layered) for stage in stages if stage.layered is not None and stage.rows]
     if not decided:
         return None
     return Episode(
-        decisions=tuple(Decision(rows=one.rows, agents=one.agents, layered=layered) for one, layered in decided),
-        process=tuple(one.assessment.reward if one.assessment else 0.0 for one, _ in decided),
+        decisions=tuple(Decision(rows=stage.rows, agents=stage.agents, layered=layered) for stage, layered in decided),
+        process=tuple(stage.assessment.reward if stage.assessment else 0.0 for stage, _ in decided),
     )
 
 
 def describe_change(before: TaskState, after: TaskState) -> tuple[str, ...]:
     """Changes of the plan in a stage: one line per subtask that passed, was sent back or failed."""
-    previous = {one.id: one for one in before.subtasks}
+    previous = {subtask.id: subtask for subtask in before.subtasks}
     lines = []
-    for one in after.subtasks:
-        was = previous.get(one.id, one)
-        if one.status != was.status:
-            lines.append(f"[{one.id}] {was.status} -> {one.status}: {one.goal}")
-        elif one.refinements > was.refinements:
-            lines.append(f"[{one.id}] sent back, try {one.refinements + 1} is next: {one.goal}")
+    for subtask in after.subtasks:
+        was = previous.get(subtask.id, subtask)
+        if subtask.status != was.status:
+            lines.append(f"[{subtask.id}] {was.status} -> {subtask.status}: {subtask.goal}")
+        elif subtask.refinements > was.refinements:
+            lines.append(f"[{subtask.id}] sent back, try {subtask.refinements + 1} is next: {subtask.goal}")
     return tuple(lines)

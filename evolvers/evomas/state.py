@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from selfwire.core.excerpt import excerpt
+from selfwire.core.text import excerpt
 from selfwire.core.values import FrozenModel, Id
 
 Status = Literal["pending", "completed", "failed"]
@@ -26,7 +26,7 @@ ROW_LENGTH = 600
 
 
 class Subtask(FrozenModel):
-    """One step of the plan, u_h (Eq. 18, 19).
+    """A step of the plan, u_h (Eq. 18, 19).
 
     Args:
         status: sigma(u_h).
@@ -55,7 +55,7 @@ class Assessment(FrozenModel):
 
 
 class HistoryEntry(FrozenModel):
-    """One stage as the history keeps it."""
+    """A stage as the history keeps it."""
 
     subtask: Id
     layers: tuple[tuple[Id, ...], ...]
@@ -93,27 +93,27 @@ class TaskState(FrozenModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        ids = [one.id for one in self.subtasks]
+        ids = [subtask.id for subtask in self.subtasks]
         if len(set(ids)) != len(ids):
             raise ValueError(f"subtasks repeat an id: {', '.join(ids)}")
-        if self.active is not None and self.active not in [one.id for one in self.pending]:
+        if self.active is not None and self.active not in [subtask.id for subtask in self.pending]:
             raise ValueError(f"the active subtask {self.active!r} is not among the pending ones")
         return self
 
     @property
     def pending(self) -> tuple[Subtask, ...]:
         """The pending subtasks."""
-        return tuple(one for one in self.subtasks if one.status == "pending")
+        return tuple(subtask for subtask in self.subtasks if subtask.status == "pending")
 
     @property
     def completed(self) -> tuple[Subtask, ...]:
         """Subtasks that the evaluator passed."""
-        return tuple(one for one in self.subtasks if one.status == "completed")
+        return tuple(subtask for subtask in self.subtasks if subtask.status == "completed")
 
     @property
     def current(self) -> Subtask | None:
         """The active subtask."""
-        return next((one for one in self.subtasks if one.id == self.active), None)
+        return next((subtask for subtask in self.subtasks if subtask.id == self.active), None)
 
     @property
     def is_over(self) -> bool:
@@ -123,8 +123,8 @@ class TaskState(FrozenModel):
 
 def fresh_id(state: TaskState, more: Iterable[Subtask] = ()) -> str:
     """An id that no subtask of the state or of `more` has or had, as the history may name a dropped one."""
-    taken = [*(one.id for one in (*state.subtasks, *more)), *(past.subtask for past in state.history)]
-    numbers = [int(one[1:]) for one in taken if one[:1] == "s" and one[1:].isdecimal()]
+    taken = [*(subtask.id for subtask in (*state.subtasks, *more)), *(past.subtask for past in state.history)]
+    numbers = [int(name[1:]) for name in taken if name[:1] == "s" and name[1:].isdecimal()]
     return f"s{max(numbers, default=0) + 1}"
 
 
@@ -144,8 +144,8 @@ def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
         "Refinement": f"try {current.refinements + 1}; {current.trouble}" if current.trouble else "",
         "Objective": state.objective,
         "Completed subtasks": "; ".join(f"{s.goal} -> {_shorten_line(s.artifact, 80)}" for s in state.completed),
-        "Still to do": "; ".join(one.goal for one in state.pending if one.id != state.active),
-        "Failed subtasks": "; ".join(one.goal for one in state.subtasks if one.status == "failed"),
+        "Still to do": "; ".join(subtask.goal for subtask in state.pending if subtask.id != state.active),
+        "Failed subtasks": "; ".join(subtask.goal for subtask in state.subtasks if subtask.status == "failed"),
         "Last verdict": f"{last.verdict}, confidence {last.confidence:.1f}: {last.feedback}" if last else "",
         "History": "; ".join(map(str, state.history)),
         "Next stage": state.hint,
@@ -156,7 +156,8 @@ def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
 def format_state(state: TaskState) -> str:
     """The state as agents and the evaluator read it beside the task and the active subtask; "" if there is nothing."""
     current = state.current
-    plan = [f"[{one.id}] {one.status}: {'this part' if one == current else one.goal}" for one in state.subtasks]
+    goals = {subtask.id: "this part" if subtask == current else subtask.goal for subtask in state.subtasks}
+    plan = [f"[{subtask.id}] {subtask.status}: {goals[subtask.id]}" for subtask in state.subtasks]
     parts = ["Plan:\n" + "\n".join(plan)] if len(plan) > 1 else []
     parts += _format_results(state)
     parts += [f"Why the last try at this part was sent back: {current.trouble}"] if current and current.trouble else []
@@ -166,7 +167,11 @@ def format_state(state: TaskState) -> str:
 def format_plan(state: TaskState) -> str:
     """The state as the planner reads it beside the task and the last judgement; "" before the first plan."""
     judged = state.assessment.feedback if state.assessment else ""
-    parts = ["Plan:\n" + "\n".join(_format_subtask(one, judged) for one in state.subtasks)] if state.subtasks else []
+    parts = (
+        ["Plan:\n" + "\n".join(_format_subtask(subtask, judged) for subtask in state.subtasks)]
+        if state.subtasks
+        else []
+    )
     parts += _format_results(state)
     parts += ["Who worked on what, and the verdict:\n" + "\n".join(map(str, state.history))] if state.history else []
     return "\n\n".join(parts)
@@ -176,17 +181,18 @@ def _format_results(state: TaskState) -> list[str]:
     """The artifacts, with the planner's summary where they had to be cut."""
     share = ARTIFACTS_LENGTH // max(1, len(state.completed))
     about = state.current.goal if state.current else state.objective
-    parts = [f"Result of [{one.id}]:\n{excerpt(one.artifact, share, about)}" for one in state.completed]
-    cut = any(len(one.artifact) > share for one in state.completed)
+    parts = [f"Result of [{subtask.id}]:\n{excerpt(subtask.artifact, share, about)}" for subtask in state.completed]
+    cut = any(len(subtask.artifact) > share for subtask in state.completed)
     return [*parts, f"Summary of the results: {state.summary}"] if cut and state.summary else parts
 
 
-def _format_subtask(one: Subtask, judged: str) -> str:
-    if not one.trouble:
-        return f"[{one.id}] {one.status}: {one.goal}"
-    what = "given up" if one.status == "failed" else f"tried {one.refinements + 1} times"
-    why = f": {one.trouble}" if one.trouble != judged else ""  # the judgement stands elsewhere in the prompt
-    return f"[{one.id}] {one.status}: {one.goal} ({what}{why})"
+def _format_subtask(subtask: Subtask, judged: str) -> str:
+    line = f"[{subtask.id}] {subtask.status}: {subtask.goal}"
+    if not subtask.trouble:
+        return line
+    what = "given up" if subtask.status == "failed" else f"tried {subtask.refinements + 1} times"
+    why = f": {subtask.trouble}" if subtask.trouble != judged else ""  # the judgement stands elsewhere in the prompt
+    return f"{line} ({what}{why})"
 
 
 def _shorten_line(text: str, length: int) -> str:

@@ -10,7 +10,7 @@ A pure function. The active subtask by verdict:
 
 from collections.abc import Sequence
 
-from selfwire.core.excerpt import excerpt
+from selfwire.core.text import excerpt
 from selfwire.evolvers.evomas.state import (
     ARTIFACT_LENGTH,
     FEEDBACK_LENGTH,
@@ -22,7 +22,7 @@ from selfwire.evolvers.evomas.state import (
 )
 
 
-def update_state(
+def compute_next_state(
     state: TaskState,
     layers: Sequence[Sequence[str]],
     outcome: str | None,
@@ -41,8 +41,8 @@ def update_state(
     if current is None:
         return state
     after = apply_assessment(current, outcome or "", assessment, refinements=refinements)
-    subtasks = tuple(after if one.id == after.id else one for one in state.subtasks)
-    pending = [one.id for one in subtasks if one.status == "pending"]
+    subtasks = tuple(after if subtask.id == after.id else subtask for subtask in state.subtasks)
+    pending = [subtask.id for subtask in subtasks if subtask.status == "pending"]
     past = HistoryEntry(subtask=current.id, layers=tuple(map(tuple, layers)), verdict=assessment.verdict)
     return state.replace(
         subtasks=subtasks,

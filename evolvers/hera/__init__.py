@@ -1,15 +1,15 @@
 """HERA: orchestration that learns from experience, and role-aware prompt evolution.
 
 Li and Ramakrishnan, "Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent Prompts".
-Whatever asks a model raises BudgetError where the run must stop. In the order of the paper:
+Every function that asks a model raises BudgetError where the run must stop. In the order of the paper:
 
-    agents     the eight and a default chain                               seed             (Sec. 4)
+    agents     the eight and a default chain                               initial_team     (Sec. 4)
     group      G topologies ~ pi(. | q, E, N), executed, ranked            planning, groups (Sec. 3.1, Alg. 2)
     I          insights of groups with success and failure                 reflection       (Sec. 3.1, Alg. 2)
-    E          (c, z, u): ADD, MERGE, PRUNE, KEEP                          experience       (Sec. 3.2, Alg. 3)
-    retrieve   descending u, similar to c, not redundant, rarely used      experience       (Sec. 3.2, Alg. 4)
-    c          profile of a question                                       profile          (Alg. 4, App. D.1)
-    blame      the primary cause of a failure; buffers of failures         failed_agent     (Sec. 3.4.1, Alg. 1)
+    E          (c, z, u): ADD, MERGE, PRUNE, KEEP                          library          (Sec. 3.2, Alg. 3)
+    retrieve   descending u, similar to c, not redundant, rarely used      library          (Sec. 3.2, Alg. 4)
+    c          profile of a question                                       planning         (Alg. 4, App. D.1)
+    blame      the primary cause of a failure; buffers of failures         rope             (Sec. 3.4.1, Alg. 1)
     rope       variants along axes, replays, rules and principles          rope             (Sec. 3.4.1, Alg. 5)
     Pi_C       rho' = Pi_C(rho + delta rho), as a diff                     rules            (Sec. 3.4.2)
     mutate     replace the failed agent, or insert a new one after it      mutation         (Sec. 3.5, Alg. 6)

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.experience.library import LibraryConfig
+from selfwire.evolvers.hera.library import LibraryConfig
 
 Axis = Literal["efficiency", "thoroughness", "risk_sensitivity", "error_correction", "heuristic_injection"]
 """Direction in which a prompt is varied: Alg. 5 names the first three, Sec. 3.4.1 the last two."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.outcomes import count_agent_tokens, get_score
+from selfwire.evolvers.trajectory_text import count_agent_tokens, get_score
 
 GroupKind = Literal["mixed", "zero", "other"]
 """Both successes and failures; only scores of 0; neither."""
@@ -37,9 +37,9 @@ def rank_trajectories(trajectories: Sequence[Trajectory], indices: Sequence[int]
 
 def classify_group(scores: Sequence[float], success_at: float) -> GroupKind:
     """The kind of a group with these scores."""
-    if len({one >= success_at for one in scores}) == 2:
+    if len({score >= success_at for score in scores}) == 2:
         return "mixed"
-    return "zero" if scores and all(one == 0 for one in scores) else "other"
+    return "zero" if scores and all(score == 0 for score in scores) else "other"
 
 
 def make_groups(trajectories: Sequence[Trajectory], success_at: float) -> tuple[Group, ...]:
@@ -54,7 +54,7 @@ def make_groups(trajectories: Sequence[Trajectory], success_at: float) -> tuple[
 def _group(question: str, indices: Sequence[int], trajectories: Sequence[Trajectory], success_at: float) -> Group:
     order = rank_trajectories(trajectories, indices)
     scores = [get_score(trajectories[index]) or 0.0 for index in order]
-    failed = next((index for index, one in zip(order, scores, strict=True) if one < success_at), None)
+    failed = next((index for index, score in zip(order, scores, strict=True) if score < success_at), None)
     return Group(question=question, order=order, outcome=classify_group(scores, success_at), failed=failed)
 
 
@@ -63,7 +63,7 @@ def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping
     counted: dict[str, tuple[int, int]] = {}
     for trajectory in trajectories:
         if (score := get_score(trajectory)) is not None:
-            for one in trajectory.notes.get("insights", ()):
-                n, s = counted.get(one["id"], (0, 0))
-                counted[one["id"]] = n + 1, s + (score >= success_at)
+            for shown in trajectory.notes.get("insights", ()):
+                n, s = counted.get(shown["id"], (0, 0))
+                counted[shown["id"]] = n + 1, s + (score >= success_at)
     return counted

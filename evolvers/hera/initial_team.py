@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.prompts import Prompts
+from selfwire.core.chat import Prompts
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Topology, make_chain
 from selfwire.core.values import Id
-from selfwire.core.workflow import Workflow
 
 METHOD = "hera"
 CALCULATOR = "calculator"

@@ -1,24 +1,34 @@
 """Topology mutation, for groups in which every score is 0 (Sec. 3.5, Alg. 6)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, Rewiring
+from selfwire.core.edits import AddAgent, RefusedRewiring, Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, is_id
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.blame import Blame, render_feedback
+from selfwire.evolvers.credit import Blame, render_feedback
+from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.initial_team import list_able_agents
-from selfwire.evolvers.hera.reflection import render_plan
+from selfwire.evolvers.hera.reflection import get_topology, render_plan
 from selfwire.evolvers.hera.rules import to_plain_line
 from selfwire.evolvers.hera.schemas import Mutation
-from selfwire.evolvers.operations import find_free_name
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_trace, render_agents, render_lines, render_topology, to_plain_name
+from selfwire.evolvers.topology_ops import find_free_name
+from selfwire.evolvers.trajectory_text import (
+    format_trace,
+    get_score,
+    render_agents,
+    render_lines,
+    render_topology,
+    to_plain_name,
+)
 
 MEMORY = "mutated"  # names the questions that had their second group, in a workflow's memory
 REMEMBERED = 500
@@ -26,8 +36,8 @@ JOIN = "MUTATE"
 """The operation that takes a newcomer into the pool."""
 
 
-class Candidate(FrozenModel):
-    """A mutated topology; the `newcomer` of an insertion joins the pool only after it has helped."""
+class MutatedTopology(FrozenModel):
+    """A candidate of a mutation; the `newcomer` of an insertion joins the pool only after it has helped."""
 
     kind: str
     topology: Topology
@@ -36,27 +46,27 @@ class Candidate(FrozenModel):
 
 
 async def propose_mutations(
-    best: Trajectory,
-    topology: Topology,
+    group: Sequence[Trajectory],
     blame: Blame,
     workflow: Workflow,
     orchestrator: PromptedModel,
     *,
-    group: Sequence[Trajectory],
     tools: Sequence[str],
     pool: int,
     scope: Scope,
-) -> tuple[tuple[Candidate, ...], Usage]:
-    """Two candidates: the failed agent replaced by an alternative, and a new agent inserted after it.
+) -> tuple[tuple[MutatedTopology, ...], Usage]:
+    """Propose two candidates: the failed agent replaced by an alternative, and a new agent inserted after it.
 
     Without a valid reply a seeded draw selects, and no agent is created.
 
     Args:
-        best: the best-ranked trajectory of the group, which failed.
-        group: all its trajectories, the best first.
+        group: the trajectories of a group that failed, the best first; the topology of the first one is mutated.
         tools: what a new agent may hold.
         pool: most agents.
     """
+    best, topology = group[0], get_topology(group[0])
+    if topology is None:
+        return (), Usage()
     others = [agent for agent in list_able_agents(workflow.agents) if agent.id != blame.agent]
     reply, usage = await orchestrator.ask_or(
         None,
@@ -71,7 +81,7 @@ async def propose_mutations(
         agents=render_agents(others),
         trace=format_trace(best),
         feedback=render_feedback(best),
-        tried="\n".join(dict.fromkeys(render_plan(one) for one in group)),
+        tried="\n".join(dict.fromkeys(render_plan(trajectory) for trajectory in group)),
         tools=render_lines(tools),
     )
     found = []
@@ -81,12 +91,13 @@ async def propose_mutations(
         alternative = others[int(scope.at(node="mutate").random("alternative").integers(len(others)))].id
     if alternative:
         why = f"{alternative} in the place of {blame.agent}"
-        found.append(Candidate(kind="replace", topology=replace_agent(topology, blame.agent, alternative), why=why))
+        replaced = replace_agent(topology, blame.agent, alternative)
+        found.append(MutatedTopology(kind="replace", topology=replaced, why=why))
     newcomer = _create_agent(reply, workflow, tools) if reply and len(workflow.agents) < pool else None
     if newcomer is not None:
         inside = insert_agent(topology, blame.agent, newcomer.id)
         why = f"{newcomer.id} after {blame.agent}: {newcomer.role}"
-        found.append(Candidate(kind="insert", topology=inside, newcomer=newcomer, why=why))
+        found.append(MutatedTopology(kind="insert", topology=inside, newcomer=newcomer, why=why))
     return tuple(found), usage
 
 
@@ -119,12 +130,46 @@ def insert_agent(topology: Topology, agent: str, newcomer: str) -> Topology:
     )
 
 
-def propose_joining(candidate: Candidate, score: float) -> Rewiring | None:
+def propose_joining(candidate: MutatedTopology, score: float) -> Rewiring | None:
     """The rewiring that takes a newcomer that has helped into the pool (D8)."""
     if candidate.newcomer is None:
         return None
     why = f"{candidate.why}; a group that had scored nothing came to {score:.2f} with it"
     return Rewiring(AddAgent(candidate.newcomer), why=why, operation=JOIN, by="mutate_topology")
+
+
+class TriedMutation(FrozenModel):
+    """A mutation that was tried, and the index of its trajectory in the batch."""
+
+    place: int = Field(ge=0)
+    candidate: MutatedTopology
+
+
+def find_hopeless(groups: Sequence[Group], mutated: Collection[str]) -> list[Group]:
+    """Find the groups that scored nothing and were never mutated."""
+    return [group for group in groups if group.outcome == "zero" and group.question not in mutated]
+
+
+def join_pool(
+    workflow: Workflow, tried: Sequence[TriedMutation], done: Sequence[Trajectory], success_at: float
+) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
+    """Take the newcomers whose trajectories succeeded into the pool (D8).
+
+    Returns:
+        The pool, and the rewirings that were applied and refused.
+    """
+    scored = [(mutation.candidate, get_score(done[mutation.place]) or 0.0) for mutation in tried]
+    joining = [propose_joining(candidate, score) for candidate, score in scored if score >= success_at]
+    return apply_wanted(workflow, [rewiring for rewiring in joining if rewiring])
+
+
+def apply_wanted(
+    workflow: Workflow, wanted: Sequence[Rewiring]
+) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
+    """Apply the legal ones of the wanted rewirings; returns the workflow, the applied and the refused ones."""
+    now, refused = workflow.apply_legal(wanted)
+    out = {refusal.rewiring for refusal in refused}
+    return now, [rewiring for rewiring in wanted if rewiring not in out], refused
 
 
 def get_mutated(workflow: Workflow) -> tuple[str, ...]:
@@ -134,7 +179,7 @@ def get_mutated(workflow: Workflow) -> tuple[str, ...]:
         ValueError: the workflow's memory holds something else.
     """
     kept = workflow.memory.get(MEMORY, ())
-    if not isinstance(kept, tuple) or not all(isinstance(one, str) for one in kept):
+    if not isinstance(kept, tuple) or not all(isinstance(question, str) for question in kept):
         raise ValueError(f"{MEMORY}: a list of texts belongs here, not {kept!r}")
     return kept
 

@@ -1,30 +1,47 @@
-"""The orchestrator's plan as a topology; faults are repaired and recorded.
+"""From a question to the topology of its team: CharacterizeQuery and SampleTopology (Alg. 4), and repairs of plans.
 
-A plan is untrusted: it may have unknown agents, steps that depend on nothing or on each other in a circle, no step that
-answers, fifty steps. The workflow's own topology, the default chain, replaces a plan that cannot be repaired.
+A plan of the orchestrator is untrusted: it may have unknown agents, steps that depend on nothing or on each other in a
+circle, no step that answers, fifty steps. The workflow's own topology, the default chain, replaces a plan that cannot
+be repaired.
 """
 
 from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
 
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenModel
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.experience.library import ExperienceLibrary
-from selfwire.evolvers.experience.profile import Profile
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.evolvers.hera.initial_team import list_able_agents, make_default_topology
-from selfwire.evolvers.hera.schemas import TopologyPlan
-from selfwire.evolvers.hera.steps import Draft, connect_ends, draft_steps, resolve_steps, sort_steps
-from selfwire.evolvers.operations import find_free_name
+from selfwire.evolvers.hera.library import ExperienceLibrary, Profile
+from selfwire.evolvers.hera.mutation import MutatedTopology
+from selfwire.evolvers.hera.schemas import QueryProfile, TopologyPlan
+from selfwire.evolvers.hera.steps import StepDraft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import render_agents, render_lines
+from selfwire.evolvers.topology_ops import find_free_name
+from selfwire.evolvers.trajectory_text import render_agents, render_lines
+
+SUMMARY_LENGTH = 300
+TASK_LENGTH = 3_000
+"""Characters of a question by which its sort shows: how it begins and ends."""
 
 
-class Plan(FrozenModel):
+class Brief(FrozenModel):
+    """The basis of a plan: c, E_rel, and the cost of finding both."""
+
+    profile: Profile = Profile()
+    insights: ExperienceLibrary = ()
+    usage: Usage = Usage()
+
+
+class TeamPlan(FrozenModel):
     """A plan that can run, with repairs for people, and the profile of the question in the orchestrator's words."""
 
     topology: Topology
@@ -33,16 +50,41 @@ class Plan(FrozenModel):
     profile: str = ""
 
 
+class PlannedRun(FrozenModel):
+    """A run to make.
+
+    Args:
+        topology: None where planning failed.
+        fault: why it failed.
+        candidate: the mutation that the run tries; None for a topology that the orchestrator sampled.
+    """
+
+    question: Question
+    topology: Topology | None = None
+    fault: str = ""
+    sample: int = Field(default=0, ge=0)
+    notes: FrozenJson = Field(default_factory=FrozenMap)
+    overhead: Usage = Usage()
+    candidate: MutatedTopology | None = None
+
+
+async def characterize_query(question: Question, orchestrator: PromptedModel, *, scope: Scope) -> tuple[Profile, Usage]:
+    """CharacterizeQuery; a question without a valid profile gets the default one.
+
+    Raises:
+        ModelError: the call failed.
+    """
+    here, task = scope.at(task=question.id, node="characterize"), excerpt(question.input, TASK_LENGTH)
+    reply, usage = await orchestrator.ask_or(None, QueryProfile, "characterize", scope=here, task=task)
+    if reply is None:
+        return Profile(), usage
+    summary = " ".join(reply.summary.split())[:SUMMARY_LENGTH]
+    return Profile(type=reply.query_type, difficulty=reply.difficulty, summary=summary), usage
+
+
 async def sample_topology(
-    question: Question,
-    workflow: Workflow,
-    profile: Profile,
-    insights: ExperienceLibrary,
-    orchestrator: PromptedModel,
-    *,
-    steps: int,
-    scope: Scope,
-) -> tuple[Plan, Usage]:
+    question: Question, workflow: Workflow, brief: Brief, orchestrator: PromptedModel, *, steps: int, scope: Scope
+) -> tuple[TeamPlan, Usage]:
     """SampleTopology: Gamma ~ pi(. | q, E_rel, N); the default chain where the reply is invalid.
 
     `scope.sample` tells the samples of a group apart.
@@ -56,9 +98,9 @@ async def sample_topology(
             "plan",
             scope=scope.at(task=question.id, node="plan"),
             task=question.input,
-            profile=profile.text,
+            profile=brief.profile.text,
             agents=render_agents(list_able_agents(workflow.agents)),
-            insights=render_lines([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in insights]),
+            insights=render_lines([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in brief.insights]),
             limits=f"at most {steps} steps",
         )
     except ReplyError as error:
@@ -66,7 +108,7 @@ async def sample_topology(
     return resolve_plan(reply, workflow, steps=steps), usage
 
 
-def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan:
+def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> TeamPlan:
     """A plan's topology, repaired where necessary."""
     repairs: list[str] = []
     resolved = resolve_steps(reply.execution_order, list_able_agents(workflow.agents), repairs)
@@ -78,16 +120,36 @@ def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan
     topology = _topology(draft_steps(resolved, repairs), workflow, repairs)
     if problems := topology.problems():
         return make_default_plan(workflow, *repairs, *map(str, problems))
-    return Plan(topology=topology, repairs=tuple(repairs), profile=reply.query_profile[:300])
+    return TeamPlan(topology=topology, repairs=tuple(repairs), profile=reply.query_profile[:300])
 
 
-def make_default_plan(workflow: Workflow, *repairs: str) -> Plan:
+def make_default_plan(workflow: Workflow, *repairs: str) -> TeamPlan:
     """The default chain, and why."""
     topology = make_default_topology(workflow)
-    return Plan(topology=topology, repairs=(*repairs, "the default chain took its place"), default=True)
+    return TeamPlan(topology=topology, repairs=(*repairs, "the default chain took its place"), default=True)
 
 
-def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) -> Topology:
+def note_plan(brief: Brief, plan: TeamPlan) -> dict[str, Any]:
+    """Notes of a trajectory on its planning."""
+    return {
+        "profile": brief.profile.model_dump(mode="json"),
+        "insights": [
+            {
+                "id": insight.id,
+                "text": insight.text,
+                "type": insight.profile.type,
+                "utility": round(insight.utility, 6),
+            }
+            for insight in brief.insights
+        ],
+        "plan": plan.profile,
+        "repairs": list(plan.repairs),
+        "default": plan.default,
+        "topology": plan.topology.model_dump(mode="json"),
+    }
+
+
+def _topology(steps: Sequence[StepDraft], workflow: Workflow, repairs: list[str]) -> Topology:
     """Nodes and edges with one entry and one sink (D5)."""
     default = make_default_topology(workflow)
     first, last = default.agents[default.entry], default.agents[default.sink]

@@ -3,39 +3,39 @@
 from collections.abc import Sequence
 
 from selfwire.core.errors import ModelError
-from selfwire.core.excerpt import excerpt
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
+from selfwire.core.text import excerpt
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, to_plain_json
-from selfwire.evolvers.experience.library import (
+from selfwire.evolvers.hera.groups import Group
+from selfwire.evolvers.hera.library import (
     TEXT_LENGTH,
     ExperienceLibrary,
     Insight,
+    InsightSource,
     LibraryConfig,
-    Source,
+    Profile,
     add_insight,
+    find_matching,
     find_prunable,
     make_insight,
     merge_insights,
+    parse_query_type,
     remove_insights,
 )
-from selfwire.evolvers.experience.profile import Profile, parse_query_type
-from selfwire.evolvers.experience.retrieval import find_matching
-from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations, Operation, Reflection
-from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_trace, render_lines, render_topology
+from selfwire.evolvers.trajectory_text import count_agent_tokens, format_trace, get_score, render_lines, render_topology
 
 GROUP_LENGTH = 16_000
 ANSWER_LENGTH = 600
 INSIGHTS = 5  # most insights that one group may teach
 
 
-class Change(FrozenModel):
+class InsightChange(FrozenModel):
     """The fate of one new insight; `targets` are ids of entries, `why` may say why another operation was applied."""
 
     operation: Operation
@@ -59,10 +59,10 @@ def get_topology(trajectory: Trajectory) -> Topology | None:
     return Topology.model_validate(to_plain_json(noted)) if noted else None
 
 
-async def reflect(
+async def reflect_on_group(
     group: Group, trajectories: Sequence[Trajectory], orchestrator: PromptedModel, *, iteration: int, scope: Scope
 ) -> tuple[tuple[Insight, ...], Usage]:
-    """The insights of a mixed group; none without a valid reply."""
+    """ReflectOnGroup: the insights of a mixed group; none without a valid reply."""
     best = trajectories[group.order[0]]
     profile = get_profile(best)
     reply, usage = await orchestrator.ask_or(
@@ -79,16 +79,16 @@ async def reflect(
         ),
     )
     samples = [trajectories[at].sample for at in sorted(group.order)]
-    sources = [Source(question=group.question, sample=sample, iteration=iteration) for sample in samples]
+    sources = [InsightSource(question=group.question, sample=sample, iteration=iteration) for sample in samples]
     insights = [
-        make_insight(profile.replace(type=parse_query_type(one.query_type) or profile.type), one.insight, sources)
-        for one in reply.insights[:INSIGHTS]
+        make_insight(profile.replace(type=parse_query_type(new.query_type) or profile.type), new.insight, sources)
+        for new in reply.insights[:INSIGHTS]
     ]
-    return tuple(one for one in insights if one), usage
+    return tuple(insight for insight in insights if insight), usage
 
 
 def render_trajectory(trajectory: Trajectory, rank: int, length: int) -> str:
-    """One trajectory for comparison: score and tokens, feedback, topology, each agent's work, in about `length`."""
+    """Render a trajectory in about `length`: score and tokens, feedback, topology, the work of each agent."""
     feedback = trajectory.feedback.text if trajectory.feedback else "(nothing)"
     return (
         f"trajectory {rank}: score {get_score(trajectory) or 0.0:.2f}, {count_agent_tokens(trajectory)} tokens\n"
@@ -114,17 +114,17 @@ async def consolidate_insights(
     config: LibraryConfig,
     *,
     scope: Scope,
-) -> tuple[ExperienceLibrary, tuple[Change, ...], Usage]:
+) -> tuple[ExperienceLibrary, tuple[InsightChange, ...], Usage]:
     """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others."""
-    matches = {one.id: await find_matching(library, one, embedder, config) for one in new}
-    met = [one for one in new if matches[one.id]]
+    matches = {insight.id: await find_matching(library, insight, embedder, config) for insight in new}
+    met = [insight for insight in new if matches[insight.id]]
     wanted, usage = await _ask_operations(met, matches, orchestrator, scope) if met else ({}, Usage())
     changes = []
-    for one in new:
-        if not matches[one.id]:
-            library, change = _add(library, one, "it matches no entry", config)
+    for insight in new:
+        if not matches[insight.id]:
+            library, change = _add(library, insight, "it matches no entry", config)
         else:
-            library, change = apply_operation(library, one, matches[one.id], wanted.get(one.text), config)
+            library, change = apply_operation(library, insight, matches[insight.id], wanted.get(insight.text), config)
         changes.append(change)
     return library, tuple(changes), usage
 
@@ -135,55 +135,59 @@ def apply_operation(
     matches: ExperienceLibrary,
     wanted: LibraryOperation | None,
     config: LibraryConfig,
-) -> tuple[ExperienceLibrary, Change]:
-    """Apply one operation as far as it is legal; without a valid one the new insight is added.
+) -> tuple[ExperienceLibrary, InsightChange]:
+    """Apply the legal part of an operation; without a valid operation the new insight is added.
 
     PRUNE removes only matching entries that were used often enough and did worse; the new insight replaces them.
     Where a conflicting entry stays, the new insight is left out, as the proven one counts more.
     """
-    there = {one.id: one for one in library}  # merges in the meantime change counts
-    targets = [there[one.id] for one in matches if wanted and one.id in wanted.target_entry_ids and one.id in there]
-    ids = tuple(one.id for one in targets)
+    there = {entry.id: entry for entry in library}  # merges in the meantime change counts
+    named = wanted.target_entry_ids if wanted else []
+    targets = [there[entry.id] for entry in matches if entry.id in named and entry.id in there]
+    ids = tuple(entry.id for entry in targets)
     why = " ".join(wanted.rationale.split())[:300] if wanted else "no valid operation came; added"
     operation = wanted.operation if wanted else "ADD"
-    if any(one.id == new.id for one in library):
-        change = Change(operation="KEEP", insight=new.text, why="it is there already")
+    if any(entry.id == new.id for entry in library):
+        change = InsightChange(operation="KEEP", insight=new.text, why="it is there already")
         return add_insight(library, new, config.size), change
     if operation == "MERGE" and targets:
         text = " ".join(((wanted.merged_insight if wanted else "") or targets[0].text).split())[:TEXT_LENGTH]
         whole = merge_insights(library, new, ids, text or targets[0].text, config.size)
-        return whole, Change(operation="MERGE", insight=new.text, targets=ids, why=why)
+        return whole, InsightChange(operation="MERGE", insight=new.text, targets=ids, why=why)
     if operation == "PRUNE" and targets:
         return _prune(library, new, targets, why, config)
     if operation == "KEEP":
-        return library, Change(operation="KEEP", insight=new.text, why=why)
+        return library, InsightChange(operation="KEEP", insight=new.text, why=why)
     return _add(library, new, why, config)
 
 
-def _add(library: ExperienceLibrary, new: Insight, why: str, config: LibraryConfig) -> tuple[ExperienceLibrary, Change]:
+def _add(
+    library: ExperienceLibrary, new: Insight, why: str, config: LibraryConfig
+) -> tuple[ExperienceLibrary, InsightChange]:
     more = add_insight(library, new, config.size)
-    if any(one.id == new.id for one in more):
-        return more, Change(operation="ADD", insight=new.text, why=why)
-    return more, Change(operation="KEEP", insight=new.text, why=f"{why}; {config.size} better ones fill the library")
+    if any(entry.id == new.id for entry in more):
+        return more, InsightChange(operation="ADD", insight=new.text, why=why)
+    why = f"{why}; {config.size} better ones fill the library"
+    return more, InsightChange(operation="KEEP", insight=new.text, why=why)
 
 
 def _prune(
     library: ExperienceLibrary, new: Insight, targets: Sequence[Insight], why: str, config: LibraryConfig
-) -> tuple[ExperienceLibrary, Change]:
-    gone = {one.id for one in find_prunable(library, targets, config)}
+) -> tuple[ExperienceLibrary, InsightChange]:
+    gone = {entry.id for entry in find_prunable(library, targets, config)}
     left = remove_insights(library, gone)
-    if stays := [one.id for one in targets if one.id not in gone]:
+    if stays := [entry.id for entry in targets if entry.id not in gone]:
         reason = f"{why}; {', '.join(stays)} is not proven worse, so it stays and the new one is left out"
         operation: Operation = "PRUNE" if gone else "KEEP"
-        return left, Change(operation=operation, insight=new.text, targets=tuple(sorted(gone)), why=reason)
-    ids = tuple(one.id for one in targets)
-    return add_insight(left, new, config.size), Change(operation="PRUNE", insight=new.text, targets=ids, why=why)
+        return left, InsightChange(operation=operation, insight=new.text, targets=tuple(sorted(gone)), why=reason)
+    ids = tuple(entry.id for entry in targets)
+    return add_insight(left, new, config.size), InsightChange(operation="PRUNE", insight=new.text, targets=ids, why=why)
 
 
 async def _ask_operations(
     new: Sequence[Insight], matches: dict[str, ExperienceLibrary], orchestrator: PromptedModel, scope: Scope
 ) -> tuple[dict[str, LibraryOperation], Usage]:
-    entries = {one.id: one for found in matches.values() for one in found}
+    entries = {entry.id: entry for found in matches.values() for entry in found}
     reply, usage = await orchestrator.ask_or(
         LibraryOperations(operations=[]),
         LibraryOperations,
@@ -192,11 +196,11 @@ async def _ask_operations(
         catch=ModelError,
         library=render_lines(
             [
-                f"[{id}] ({one.profile.type}, utility {one.utility:.2f} over {one.uses} uses) {one.text}"
-                for id, one in entries.items()
+                f"[{id}] ({entry.profile.type}, utility {entry.utility:.2f} over {entry.uses} uses) {entry.text}"
+                for id, entry in entries.items()
             ]
         ),
-        new=render_lines([f"- ({one.profile.type}) {one.text}" for one in new]),
+        new=render_lines([f"- ({insight.profile.type}) {insight.text}" for insight in new]),
     )
-    by_text = {" ".join(one.new_insight.split()): one for one in reply.operations}
-    return {one.text: by_text[one.text] for one in new if one.text in by_text}, usage
+    by_text = {" ".join(operation.new_insight.split()): operation for operation in reply.operations}
+    return {insight.text: by_text[insight.text] for insight in new if insight.text in by_text}, usage

@@ -1,22 +1,31 @@
-"""Role-aware prompt evolution: variants of failing agents' prompts, and lessons of their replays (Sec. 3.4, Alg. 5)."""
+"""Role-aware prompt evolution: failed agents, variants of prompts, lessons of replays (Sec. 3.4, Alg. 1 and 5)."""
 
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
-from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.blame import Blame, Failure, render_failures, render_feedback
+from selfwire.evolvers.credit import Blame, Failure, render_failures, render_feedback, resolve_blame
 from selfwire.evolvers.hera.config import Axis, PromptConfig
+from selfwire.evolvers.hera.reflection import get_topology
 from selfwire.evolvers.hera.rules import Prompt, PromptChange, apply_prompt_diff, to_plain_line
-from selfwire.evolvers.hera.schemas import Contrast, PromptDiff, PromptVariant
-from selfwire.evolvers.outcomes import count_agent_tokens, get_score
+from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_step, render_lines
+from selfwire.evolvers.trajectory_text import (
+    count_agent_tokens,
+    format_step,
+    format_trace,
+    get_score,
+    render_agents,
+    render_lines,
+    render_topology,
+)
 
 ADDED = 3  # most instructions of a variant
 PROPOSED = 4  # most rules, and most principles, of one contrast
@@ -34,15 +43,15 @@ AXES: dict[Axis, str] = {
 """The meaning of each axis, in the model's prompt."""
 
 
-class Variant(FrozenModel):
-    """One prompt variant: the instructions that it adds along an axis, and the whole prompt."""
+class VariedPrompt(FrozenModel):
+    """A prompt variant: the instructions that it adds along an axis, and the whole prompt."""
 
     axis: Axis
     instructions: tuple[str, ...]
     prompt: str
 
 
-class Lesson(FrozenModel):
+class PromptLesson(FrozenModel):
     """Delta rho of one agent: rules are short-term corrections, principles long-term strategies.
 
     Args:
@@ -65,15 +74,36 @@ class Rope(FrozenModel):
 
     blame: Blame
     failures: tuple[Failure, ...]
-    variants: tuple[Variant, ...] = ()
+    variants: tuple[VariedPrompt, ...] = ()
     scores: tuple[float | None, ...] = ()
     control: float | None = None
-    lesson: Lesson = Lesson()
+    lesson: PromptLesson = PromptLesson()
+
+
+async def blame_agent(
+    index: int, trajectory: Trajectory, workflow: Workflow, orchestrator: PromptedModel, *, scope: Scope
+) -> tuple[Blame | None, Usage]:
+    """IdentifyFailedAgents: blame an agent for a failed trajectory; None where the reply names no agent that ran."""
+    ran = list(dict.fromkeys(step.agent for step in trajectory.steps))
+    topology = get_topology(trajectory)
+    reply, usage = await orchestrator.ask_or(
+        None,
+        FailedAgent,
+        "blame",
+        scope=scope.at(task=trajectory.question.id, node="blame", sample=trajectory.sample),
+        catch=ModelError,
+        task=trajectory.question.input,
+        plan=render_topology(topology) if topology else ", ".join(ran),
+        agents=render_agents([workflow.agents_by_id[name] for name in ran if name in workflow.agents_by_id]),
+        trace=format_trace(trajectory),
+        feedback=render_feedback(trajectory),
+    )
+    return resolve_blame(index, trajectory, reply.agent, reply.cause) if reply else None, usage
 
 
 async def generate_variant(
     agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: PromptedModel, *, scope: Scope
-) -> tuple[Variant | None, Usage]:
+) -> tuple[VariedPrompt | None, Usage]:
     """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes."""
     reply, usage = await orchestrator.ask_or(
         PromptVariant(instructions=[]),
@@ -91,19 +121,19 @@ async def generate_variant(
     new = tuple(text for text in map(to_plain_line, reply.instructions[:ADDED]) if text)
     prompt = Prompt.of(agent.prompt)
     text = prompt.replace(rules=(*prompt.rules, *new)).text
-    return Variant(axis=axis, instructions=new, prompt=text) if new else None, usage
+    return VariedPrompt(axis=axis, instructions=new, prompt=text) if new else None, usage
 
 
 async def extract_lesson(
     agent: Agent,
     original: Trajectory,
     control: Trajectory,
-    replays: Sequence[tuple[Variant, Trajectory]],
+    replays: Sequence[tuple[VariedPrompt, Trajectory]],
     failures: Sequence[Failure],
     orchestrator: PromptedModel,
     *,
     scope: Scope,
-) -> tuple[Lesson, Usage]:
+) -> tuple[PromptLesson, Usage]:
     """ExtractOperationalRules and ExtractBehavioralPrinciples; nothing where no replay was graded.
 
     Args:
@@ -114,12 +144,12 @@ async def extract_lesson(
     """
     graded = [(varied, done) for varied, done in replays if get_score(done) is not None]
     if not graded:
-        return Lesson(), Usage()
+        return PromptLesson(), Usage()
     results = [f"original prompt: {_result(original, agent.id)}"]
     if control.feedback:
         results.append(f"original prompt, repeated: {_result(control, agent.id)}")
     for variant, done in graded:
-        added = render_lines([f"adds: {one}" for one in variant.instructions])
+        added = render_lines([f"adds: {text}" for text in variant.instructions])
         results.append(f"variant {variant.axis}\n{added}\n{_result(done, agent.id)}")
     reply, usage = await orchestrator.ask_or(
         Contrast(),
@@ -131,25 +161,25 @@ async def extract_lesson(
         role=agent.role,
         prompt=agent.prompt,
         tools=render_lines(agent.tools),
-        case="\n\n".join(one.case for one in failures[-1:]) or "(none)",
+        case="\n\n".join(failure.case for failure in failures[-1:]) or "(none)",
         variants="\n\n".join(results),
         failures=render_failures(failures[:-1], above=failures[-1].asked if failures else ""),
     )
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
-    derived = [*(one.derived_from for one in rules), *(one.derived_from for one in principles)]
-    return Lesson(
-        rules=tuple(to_plain_line(one.rule) for one in rules),
-        principles=tuple(to_plain_line(one.principle) for one in principles),
+    derived = [*(lesson.derived_from for lesson in rules), *(lesson.derived_from for lesson in principles)]
+    return PromptLesson(
+        rules=tuple(to_plain_line(rule.rule) for rule in rules),
+        principles=tuple(to_plain_line(principle.principle) for principle in principles),
         derived_from=tuple(map(to_plain_line, derived)),
     ), usage
 
 
 async def integrate_lesson(
-    agent: Agent, lesson: Lesson, orchestrator: PromptedModel, config: PromptConfig, *, scope: Scope
+    agent: Agent, lesson: PromptLesson, orchestrator: PromptedModel, config: PromptConfig, *, scope: Scope
 ) -> tuple[Rewiring | None, PromptChange, Usage]:
     """Prompt consolidation: the model integrates the lesson, Pi_C enforces the limits; None where nothing changes.
 
-    Without a valid reply the proposals are added as they are.
+    Without a valid reply the proposals are added unchanged.
     """
     if not (lesson.rules or lesson.principles):
         return None, PromptChange(), Usage()
@@ -161,7 +191,7 @@ async def integrate_lesson(
         catch=ModelError,
         prompt=agent.prompt,
         proposed=render_lines(
-            [*(f"rule: {one}" for one in lesson.rules), *(f"principle: {one}" for one in lesson.principles)]
+            [*(f"rule: {text}" for text in lesson.rules), *(f"principle: {text}" for text in lesson.principles)]
         ),
         limits=f"at most {config.rules} rules, at most {config.length} characters",
     )

@@ -48,7 +48,7 @@ class PromptChange(FrozenModel):
 
     def __str__(self) -> str:
         """The diff in one line."""
-        parts = [f"+ {one}" for one in self.added] + [f"- {one}" for one in self.deleted]
+        parts = [f"+ {text}" for text in self.added] + [f"- {text}" for text in self.deleted]
         return "; ".join([*parts, *(f"{old} -> {new}" for old, new in self.replaced)])
 
 
@@ -78,8 +78,8 @@ def apply_prompt_diff(prompt: Prompt, wanted: PromptDiff, *, rules: int, length:
 
 def _reword(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
     rules, principles = list(prompt.rules), list(prompt.principles)
-    for one in wanted.replaced:
-        old, new = to_plain_line(one.old), to_plain_line(one.new)
+    for pair in wanted.replaced:
+        old, new = to_plain_line(pair.old), to_plain_line(pair.new)
         lines = next((some for some in (rules, principles) if old in some), None)
         if lines is None or not new or new in (*rules, *principles):
             left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
@@ -116,7 +116,7 @@ def _measure_without_rules(prompt: Prompt, principles: Sequence[str]) -> int:
 
 def _difference(before: Prompt, after: Prompt, wanted: PromptDiff, left_out: Sequence[str]) -> PromptChange:
     old, new = (*before.principles, *before.rules), (*after.principles, *after.rules)
-    pairs = [(to_plain_line(one.old), to_plain_line(one.new)) for one in wanted.replaced]
+    pairs = [(to_plain_line(pair.old), to_plain_line(pair.new)) for pair in wanted.replaced]
     replaced = tuple((a, b) for a, b in pairs if a in old and a not in new and b in new and b not in old)
     moved = {text for pair in replaced for text in pair}
     return PromptChange(

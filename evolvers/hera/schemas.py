@@ -1,4 +1,4 @@
-"""What HERA asks a model for: one schema per step, with the paper's fields (App. B).
+"""Reply schemas of HERA's calls: one per step, with the paper's fields (App. B).
 
 Docstrings and descriptions of schemas are part of the prompts.
 """
@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.reply_schema import ReplySchema
-from selfwire.evolvers.experience.profile import Difficulty, QueryType
+from selfwire.core.chat import ReplySchema
+from selfwire.evolvers.hera.library import Difficulty, QueryType
 
 Operation = Literal["ADD", "MERGE", "PRUNE", "KEEP"]
 

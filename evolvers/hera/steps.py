@@ -1,4 +1,4 @@
-"""Repairs a plan's steps, one kind of defect after the other, and records every repair in words."""
+"""Repairs of a plan's steps: one kind of defect after the other, and every repair is recorded in words."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from selfwire.core.agent import Agent
 from selfwire.core.topology import compute_greedy_order
 from selfwire.evolvers.hera.schemas import PlanStep
-from selfwire.evolvers.trace_text import to_plain_name
+from selfwire.evolvers.trajectory_text import to_plain_name
 
 
 @dataclass(frozen=True)
-class Draft:
+class StepDraft:
     """A step on its way to a node; `after` are indices of the steps whose outputs it reads."""
 
     agent: str
@@ -35,8 +35,8 @@ def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: l
     known: list[ResolvedStep] = []
     for step in steps:
         wanted: list[int | str] = []
-        for one in step.depends_on:
-            wanted += inherited.get(one, (one,)) if isinstance(one, int) else (one,)
+        for named in step.depends_on:
+            wanted += inherited.get(named, (named,)) if isinstance(named, int) else (named,)
         wanted = list(dict.fromkeys(wanted))  # skipped steps would double what the next one inherits
         if to_plain_name(step.agent) in names:
             agent = names[to_plain_name(step.agent)]
@@ -47,7 +47,7 @@ def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: l
     return known
 
 
-def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[Draft]:
+def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[StepDraft]:
     """The steps with dependencies as indices in the list; dependencies on missing steps are left out.
 
     A sequential step without dependencies follows the step before it.
@@ -59,8 +59,8 @@ def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[Draft
         numbers.setdefault(step.number, index)
     found = []
     for index, step in enumerate(steps):
-        after = [(one, _find_index(one, index, steps, numbers)) for one in step.depends_on]
-        if missing := [str(one) for one, at in after if at is None]:
+        after = [(named, _find_index(named, index, steps, numbers)) for named in step.depends_on]
+        if missing := [str(named) for named, at in after if at is None]:
             repairs.append(f"step {step.number} ({step.agent}) depends on {', '.join(missing)[:80]}, which is no step")
         indices = {at for _, at in after if at is not None}
         if index in indices:
@@ -68,11 +68,11 @@ def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[Draft
         indices -= {index}
         if not indices and index and not step.parallel:
             indices = {index - 1}
-        found.append(Draft(step.agent, frozenset(indices)))
+        found.append(StepDraft(step.agent, frozenset(indices)))
     return found
 
 
-def sort_steps(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
+def sort_steps(steps: Sequence[StepDraft], repairs: list[str]) -> list[StepDraft]:
     """The steps in an order in which each comes after those that it reads; edges that close a circle are left out."""
     width = len(str(len(steps)))
     names = [str(index).zfill(width) for index in range(len(steps))]  # ties go to the earlier step
@@ -85,13 +85,13 @@ def sort_steps(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
         closing = {source for source in after if source > index_of[old]}
         for source in sorted(closing):
             repairs.append(f"a circle: {steps[old].agent} cannot wait for {steps[order[source]].agent}")
-        found.append(Draft(steps[old].agent, frozenset(after - closing)))
+        found.append(StepDraft(steps[old].agent, frozenset(after - closing)))
     return found
 
 
 def connect_ends(
-    steps: Sequence[Draft], first: str, last: str, answering: Collection[str], repairs: list[str]
-) -> list[Draft]:
+    steps: Sequence[StepDraft], first: str, last: str, answering: Collection[str], repairs: list[str]
+) -> list[StepDraft]:
     """Acyclic steps with one entry, the first, and one sink, the last, which answers.
 
     Args:
@@ -102,14 +102,15 @@ def connect_ends(
     return _connect_sink(_connect_starts(list(steps), first, repairs), last, answering, repairs)
 
 
-def _connect_starts(steps: list[Draft], first: str, repairs: list[str]) -> list[Draft]:
+def _connect_starts(steps: list[StepDraft], first: str, repairs: list[str]) -> list[StepDraft]:
     starts = [index for index, step in enumerate(steps) if not step.after]
     if len(starts) > 1:
         entry = next((index for index in starts if steps[index].agent == first), None)
         names = ", ".join(steps[index].agent for index in starts)
         repairs.append(f"several steps begin ({names}); {first} comes before them")
         if entry is None:
-            steps = [Draft(first), *(Draft(step.agent, frozenset(one + 1 for one in step.after)) for step in steps)]
+            later = [StepDraft(step.agent, frozenset(source + 1 for source in step.after)) for step in steps]
+            steps = [StepDraft(first), *later]
             entry, starts = 0, [0, *(index + 1 for index in starts)]
         for index in starts:
             if index != entry:
@@ -119,13 +120,13 @@ def _connect_starts(steps: list[Draft], first: str, repairs: list[str]) -> list[
     return _reorder(steps, [entry, *(index for index in range(len(steps)) if index != entry)])
 
 
-def _connect_sink(steps: list[Draft], last: str, answering: Collection[str], repairs: list[str]) -> list[Draft]:
+def _connect_sink(steps: list[StepDraft], last: str, answering: Collection[str], repairs: list[str]) -> list[StepDraft]:
     read = {source for step in steps for source in step.after}
     ends = [index for index in range(len(steps)) if index not in read]
     sink = next((index for index in reversed(ends) if steps[index].agent in answering), None)
     if sink is None:
         repairs.append(f"no step answers; {last} is added at the end")
-        return [*steps, Draft(last, frozenset(ends))]
+        return [*steps, StepDraft(last, frozenset(ends))]
     others = [index for index in ends if index != sink]
     if others:
         names = ", ".join(steps[index].agent for index in others)
@@ -134,9 +135,9 @@ def _connect_sink(steps: list[Draft], last: str, answering: Collection[str], rep
     return _reorder(steps, [*(index for index in range(len(steps)) if index != sink), sink])
 
 
-def _reorder(steps: Sequence[Draft], order: Sequence[int]) -> list[Draft]:
+def _reorder(steps: Sequence[StepDraft], order: Sequence[int]) -> list[StepDraft]:
     index_of = {old: new for new, old in enumerate(order)}
-    return [replace(steps[old], after=frozenset(index_of[one] for one in steps[old].after)) for old in order]
+    return [replace(steps[old], after=frozenset(index_of[source] for source in steps[old].after)) for old in order]
 
 
 def _find_index(wanted: int | str, here: int, steps: Sequence[ResolvedStep], numbers: Mapping[int, int]) -> int | None:

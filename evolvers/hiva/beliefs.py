@@ -24,7 +24,7 @@ class Belief(FrozenModel):
 
 
 class Observation(FrozenModel):
-    """One run of a selected agent: the reward r, and KM, the overlap of its concepts with the task's.
+    """A run of a selected agent: the reward r, and KM, the overlap of its concepts with the task's.
 
     Without a match, as the task was not characterised, only r moves the belief (D21).
     """

@@ -4,10 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.tool_source import SOURCE_LENGTH
+from selfwire.core.own_tool import SOURCE_LENGTH, TOOLS
 from selfwire.core.values import FrozenModel
-from selfwire.core.workflow_tool import TOOLS
-from selfwire.evolvers.trained_router.config import TrainConfig
+from selfwire.evolvers.router.config import TrainConfig
 
 
 class KabbConfig(FrozenModel):

@@ -55,8 +55,8 @@ def fit_weights(evidence: Sequence[WeightSample], weights: Indicators = UNIFORM)
 
 def _by_batch(evidence: Sequence[WeightSample]) -> list[list[WeightSample]]:
     found: dict[int, list[WeightSample]] = {}
-    for one in evidence:
-        found.setdefault(one.batch, []).append(one)
+    for sample in evidence:
+        found.setdefault(sample.batch, []).append(sample)
     return list(found.values())
 
 
@@ -74,8 +74,8 @@ def _best(terms: _Array, solved: _Array, old: _Array) -> _Array:
 
 
 def _on_simplex(weights: _Array) -> Indicators:
-    one, two, three, _ = (float(x) for x in np.round(weights / weights.sum(), 6))
-    return one, two, three, max(round(1 - one - two - three, 6), 0.0)
+    first, second, third, _ = (float(weight) for weight in np.round(weights / weights.sum(), 6))
+    return first, second, third, max(round(1 - first - second - third, 6), 0.0)
 
 
 def _climb(start: _Array, terms: _Array, solved: _Array) -> _Array:

@@ -1,16 +1,20 @@
 """Steps before and between the agents of a forward pass: profile, match, instruct (Alg. 2, App. D.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ToolSpec
-from selfwire.core.excerpt import excerpt
+from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Embedder, InstructionWriter
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Step
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
+from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.workflow import Workflow
+from selfwire.core.values import to_plain_json
 from selfwire.evolvers.hiva.distance import (
     Indicators,
     dependency_mismatch,
@@ -24,7 +28,7 @@ from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_na
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_inbox, format_step, render_lines
+from selfwire.evolvers.trajectory_text import format_inbox, format_step, render_lines
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
@@ -102,6 +106,42 @@ def _indicators(
         history_mismatch(*learned.similar_runs(agent.id, concepts)),
         tool_mismatch(agent.tools, concepts.tools),
     )
+
+
+def to_notes(concepts: TaskConcepts | None) -> dict[str, Any]:
+    """Notes of a trajectory on its task."""
+    return {"concepts": concepts.model_dump(mode="json")} if concepts else {}
+
+
+def get_concepts(trajectory: Trajectory) -> TaskConcepts | None:
+    """The concepts noted of a run's task; None where it was not characterised."""
+    noted = trajectory.notes.get("concepts")
+    return TaskConcepts.model_validate(to_plain_json(noted)) if noted else None
+
+
+async def match_noted(trajectory: Trajectory, workflow: Workflow, embedder: Embedder) -> TaskMatch | None:
+    """The match of a run's task with the agents; None where it was not characterised."""
+    concepts = get_concepts(trajectory)
+    return await match_task(concepts, workflow, embedder) if concepts else None
+
+
+async def note_concepts(
+    trajectories: Sequence[Trajectory],
+    tasks: Collection[str],
+    characterize: Callable[[Question], Awaitable[tuple[TaskConcepts, Usage]]],
+) -> tuple[tuple[Trajectory, ...], Usage]:
+    """The trajectories, with concepts for those of `tasks` that were not characterised before they ran."""
+    noted, spent = list[Trajectory](), Usage()
+    for trajectory in trajectories:
+        if trajectory.question.id in tasks and get_concepts(trajectory) is None:
+            try:
+                concepts, usage = await characterize(trajectory.question)
+                trajectory = trajectory.replace(notes={**trajectory.notes, **to_notes(concepts)})
+            except ModelError as error:  # one task's failure does not stop what the others teach
+                usage = get_error_cost(error)
+            spent += usage
+        noted.append(trajectory)
+    return tuple(noted), spent
 
 
 def make_instructor(workflow: Workflow, meta_model: PromptedModel) -> InstructionWriter:

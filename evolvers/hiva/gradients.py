@@ -4,16 +4,22 @@ from collections.abc import Awaitable, Sequence
 
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError, ReplyError
-from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.schemas import AgentGradient, Concern, GlobalGradient, SelfCriticism, Sentiment
-from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_inbox, format_step, format_trace, gather_all, render_lines
+from selfwire.evolvers.trajectory_text import (
+    format_inbox,
+    format_step,
+    format_trace,
+    gather_all,
+    get_fault,
+    render_lines,
+)
 
 TASK_LENGTH = 4_000
 

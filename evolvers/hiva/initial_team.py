@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.chat import Prompts
 from selfwire.core.errors import ConfigError
-from selfwire.core.prompts import Prompts
+from selfwire.core.team import Workflow
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.values import Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.memory import MEMORY_KEY, HivaMemory
 
@@ -17,7 +17,7 @@ TOOLS = "Use your tools where they help."  # said to a source that holds some
 
 
 def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Workflow:
-    """One agent that works and an aggregator that answers.
+    """Make a team of an agent that works and an aggregator that answers.
 
     The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
     """
@@ -52,6 +52,14 @@ def adopt_workflow(workflow: Workflow, config: HivaConfig) -> Workflow:
         return capped if config.tools else bare
     learned = HivaMemory.of(capped)
     return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)
+
+
+def with_room(config: HivaConfig, team: Workflow) -> HivaConfig:
+    """The config with caps that leave room for the team."""
+    return config.replace(
+        nodes=max(config.nodes, len(team.topology.nodes)),
+        successors=max(config.successors, *map(len, team.topology.successors.values())),
+    )
 
 
 def _caps(config: HivaConfig) -> TopologyLimits:

@@ -8,14 +8,15 @@ from pydantic import Field
 
 from selfwire.core.protocols import Router, RouterInput
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import DecisionCount, Routing, Step
 from selfwire.core.values import FrozenModel, Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import Indicators, distance, mismatch
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import HivaMemory
+from selfwire.evolvers.router.config import ROUTER
 
 _BEYOND = "beyond mismatch"
 
@@ -91,6 +92,16 @@ def has_choice(topology: Topology) -> bool:
     return any(len([s for s in some if s != topology.sink]) > 1 for some in topology.successors.values())
 
 
+def has_learned_router(workflow: Workflow, config: HivaConfig) -> bool:
+    """Whether a trained router chooses successors instead of the bandit."""
+    return config.router == "learned" or (config.router == "auto" and ROUTER in workflow.memory)
+
+
+def needs_concepts(workflow: Workflow, config: HivaConfig) -> bool:
+    """Whether the bandit has a choice to make, which goes by the task's concepts (D21)."""
+    return config.kabb and not has_learned_router(workflow, config) and has_choice(workflow.topology)
+
+
 def make_router(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Router:
     """The router of a run: KABB over what the workflow has learned, or every successor without it."""
     return make_kabb_router(workflow, HivaMemory.of(workflow), match, config.routing) if config.kabb else route_to_all
@@ -105,8 +116,9 @@ def count_left_out(routing: Routing) -> int:
 def count_decisions(steps: Iterable[Step]) -> DecisionCount | None:
     """The decisions of a run; None where no router that learns decided."""
     made = [step.routing for step in steps if step.routing is not None and step.routing.free is not None]
-    filtered = sum(not one.free and count_left_out(one) > 0 for one in made)
-    return DecisionCount(made=len(made), free=sum(bool(one.free) for one in made), filtered=filtered) if made else None
+    filtered = sum(not routing.free and count_left_out(routing) > 0 for routing in made)
+    free = sum(bool(routing.free) for routing in made)
+    return DecisionCount(made=len(made), free=free, filtered=filtered) if made else None
 
 
 def _theta(learned: HivaMemory, agent: Id, scope: Scope, arm: Id, config: KabbConfig) -> float:

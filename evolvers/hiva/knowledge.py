@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from selfwire.core.agent import Agent
+from selfwire.core.own_tool import WorkflowTool
 from selfwire.core.values import FrozenMap, FrozenModel, Id
-from selfwire.core.workflow_tool import WorkflowTool
 
 if TYPE_CHECKING:
     import networkx as nx

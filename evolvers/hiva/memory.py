@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
+from selfwire.core.team import Workflow
 from selfwire.core.values import FrozenModel, Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief, Observation, team_synergy, update_belief, update_synergy
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.distance import UNIFORM, Indicators, WeightSample
@@ -54,7 +54,7 @@ class PastTask(FrozenModel):
 
 
 class TrajectoryLesson(FrozenModel):
-    """What one trajectory teaches; infrastructure errors teach nothing (D13).
+    """Lesson of one trajectory; infrastructure errors teach nothing (D13).
 
     Args:
         solved: whether the task was solved (without an environment: in the aggregator's own opinion).
@@ -220,7 +220,7 @@ class HivaMemory(FrozenModel):
         """The memory with weights refitted to held-out tasks, where these are enough (D14, D20)."""
         from selfwire.evolvers.hiva.distance_fit import fit_weights  # imports numpy
 
-        kept = (*self.evidence, *(one.replace(batch=self.iteration) for one in evidence))[-HISTORY:]
+        kept = (*self.evidence, *(sample.replace(batch=self.iteration) for sample in evidence))[-HISTORY:]
         fit = fit_weights(kept, self.weights)
         return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)
 

@@ -1,12 +1,12 @@
 """RepairTopology: the graph stays an efficient DAG from source to sink (App. G.1)."""
 
 from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Topology, cuts_sink, find_cycle, find_dead_nodes, find_reachable
 from selfwire.core.values import FrozenModel
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
-from selfwire.evolvers.operations import rejoin_source, remove_dead
+from selfwire.evolvers.topology_ops import rejoin_source, remove_dead
 
 
 class RepairResult(FrozenModel):
@@ -16,7 +16,7 @@ class RepairResult(FrozenModel):
     rewirings: tuple[Rewiring, ...] = ()
 
 
-def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResult:
+def repair_topology(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResult:
     """Revert what closes a cycle, prune dead nodes and failing edges, restore source -> sink; idempotent.
 
     The edits of the workflow's lineage say which edges are newest. In "w/o TEV" nothing changes.

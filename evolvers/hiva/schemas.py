@@ -1,4 +1,4 @@
-"""What HiVA asks a model for: one schema per step, with the paper's fields (App. A).
+"""Objects that HiVA asks a model for: one schema per step, with the paper's fields (App. A).
 
 Docstrings and descriptions of schemas are part of the prompts.
 """
@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from selfwire.core.reply_schema import ReplySchema
+from selfwire.core.chat import ReplySchema
 
 Sentiment = Literal["positive", "neutral", "critical"]
 Concern = Literal["semantics", "topology", "both", "none"]

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterable, Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
-from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import PromptRewrite
+from selfwire.evolvers.prompt_guard import DeclinedProposal, propose_rewrite
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.rewriting import DeclinedProposal, propose_rewrite
-from selfwire.evolvers.trace_text import gather_all, render_lines
+from selfwire.evolvers.trajectory_text import gather_all, render_lines
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000
@@ -29,7 +29,7 @@ class RewriteResult(FrozenModel):
     usage: Usage = Usage()
 
 
-async def evolve_semantics(
+async def propose_rewrites(
     workflow: Workflow, gradients: Sequence[Gradient], meta_model: PromptedModel, config: HivaConfig, *, scope: Scope
 ) -> RewriteResult:
     """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
@@ -76,6 +76,6 @@ def render_gradients(gradients: Iterable[Gradient], render: Callable[[Gradient],
 
 
 def _weigh(gradient: Gradient) -> str:
-    """What concerns the prompt, with the weight of each part."""
+    """The parts that concern the prompt, each with its weight."""
     parts = ((f"role (weight {ROLE_WEIGHT})", gradient.system_prompt), (f"tools (weight {TOOL_WEIGHT})", gradient.tool))
     return "\n".join(f"{name}: {text.strip()}" for name, text in parts if text.strip())

@@ -5,17 +5,19 @@ from collections.abc import Mapping, Sequence
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
-from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import TopologyDecision
 from selfwire.evolvers.hiva.semantics import render_gradients
-from selfwire.evolvers.operations import (
+from selfwire.evolvers.prompt_guard import DeclinedProposal
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.topology_ops import (
     add_parallel,
     add_serial,
     connect_to_sink,
@@ -23,9 +25,7 @@ from selfwire.evolvers.operations import (
     make_newcomer,
     remove_successor,
 )
-from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.rewriting import DeclinedProposal
-from selfwire.evolvers.trace_text import gather_all, render_lines, shorten
+from selfwire.evolvers.trajectory_text import gather_all, render_lines, shorten
 
 Traffic = Mapping[tuple[Id, Id], int]
 """R: how many runs of the batch used an edge."""
@@ -45,7 +45,7 @@ def count_traffic(trajectories: Sequence[Trajectory]) -> Traffic:
     return Counter(edge for trajectory in trajectories for edge in dict.fromkeys(trajectory.edges))
 
 
-async def evolve_topology(
+async def decide_edits(
     workflow: Workflow,
     gradients: Sequence[Gradient],
     meta_model: PromptedModel,
@@ -69,9 +69,27 @@ async def evolve_topology(
     concerns = [g for g in gradients if g.concerns in ("topology", "both") and g.text]
     asked = {node: mine for node in backwards if (mine := [g for g in concerns if g.node == node])}
     parallel = {node: sum(parallelizability.get(g.task, 0.0) for g in mine) / len(mine) for node, mine in asked.items()}
-    found = await gather_all(
-        _decide(workflow, node, mine, parallel[node], used, meta_model, config, scope) for node, mine in asked.items()
-    )
+
+    async def decide(node: Id, mine: Sequence[Gradient]) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
+        agent, targets = workflow.agent_at(node), workflow.topology.successors[node]
+        prompts = {target: " ".join(workflow.agent_at(target).prompt.split()) for target in targets}
+        reply, usage = await meta_model.try_ask(
+            TopologyDecision,
+            "decision",
+            scope=scope.at(phase="decide", node=node),
+            role=agent.prompt,
+            gradients=render_gradients(mine, lambda gradient: gradient.text),
+            tools=render_lines(agent.tools),
+            successors="\n".join(f"{target}: {excerpt(prompts[target], 240)}" for target in targets),
+            routing="\n".join(f"{target}: {used.get((node, target), 0)}" for target in targets),
+            parallelizability=f"{parallel[node]:.2f}",
+            operations="\n".join(list_operations(workflow, node, parallel[node], config)),
+        )
+        if isinstance(reply, ModelError):
+            return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(reply)), usage
+        return reply, usage
+
+    found = await gather_all(decide(node, mine) for node, mine in asked.items())
     decisions = dict(zip(asked, (decision for decision, _ in found), strict=True))
     changed, applied, declined = apply_decisions(workflow, decisions, parallel, config)
     return StructureResult(
@@ -149,31 +167,3 @@ def _find_objection(
     if decision.operation == "REMOVE_SUCCESSOR" and decision.successor not in targets:
         return f"{decision.successor!r} is no successor of {node!r}; successors are {', '.join(targets)}"
     return ""
-
-
-async def _decide(
-    workflow: Workflow,
-    node: Id,
-    gradients: Sequence[Gradient],
-    parallel: float,
-    used: Traffic,
-    meta_model: PromptedModel,
-    config: HivaConfig,
-    scope: Scope,
-) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
-    targets = workflow.topology.successors[node]
-    reply, usage = await meta_model.try_ask(
-        TopologyDecision,
-        "decision",
-        scope=scope.at(phase="decide", node=node),
-        role=workflow.agent_at(node).prompt,
-        gradients=render_gradients(gradients, lambda g: g.text),
-        tools=render_lines(workflow.agent_at(node).tools),
-        successors="\n".join(f"{t}: {excerpt(' '.join(workflow.agent_at(t).prompt.split()), 240)}" for t in targets),
-        routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
-        parallelizability=f"{parallel:.2f}",
-        operations="\n".join(list_operations(workflow, node, parallel, config)),
-    )
-    if isinstance(reply, ModelError):
-        return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(reply)), usage
-    return reply, usage

@@ -1,22 +1,26 @@
-"""Code of tools, written or mended by a model, and tried before it counts (App. A.3, Fig. 12 and 13)."""
+"""Code of tools, written or mended by a model, and tried before it counts (App. A.3, Fig. 12 and 13).
 
-from collections.abc import Callable, Mapping
+It must pass the tool's examples: calls whose right result is known from the environment's feedback, never from a
+reference.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from math import isclose
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from selfwire.core.errors import ModelError, ToolError, ToolSourceError, format_first_fault
+from selfwire.core.own_tool import EXAMPLES, MODULES, ToolExample, ToolOutcome, WorkflowTool, check_tool_source
 from selfwire.core.scope import Scope
-from selfwire.core.tool_mutations import find_mutations
-from selfwire.core.tool_source import MODULES, check_tool_source
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import to_canonical_json
-from selfwire.core.workflow_tool import ToolExample, ToolOutcome, WorkflowTool
-from selfwire.evolvers.hiva.schemas import ToolSource
-from selfwire.evolvers.hiva.tool_examples import is_same_result
+from selfwire.core.values import parse_object, to_canonical_json
+from selfwire.evolvers.hiva.schemas import KnownCall, ToolSource
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import shorten
+from selfwire.evolvers.trajectory_text import shorten
 
 TRIES = 2
 """Asks for the code of a tool; the second one shows what was wrong with the first."""
@@ -24,8 +28,12 @@ SHOWN = 300
 """Most characters of a result in a reason."""
 
 
-class ToolTrial(Protocol):
+class ToolTester(Protocol):
     """Runs tools that are not part of a workflow yet."""
+
+    @property
+    def toolbox(self) -> Collection[str]:
+        """Names of the run's tools, which a team's own must not have."""
 
     async def find_problem(self) -> str:
         """Why no tool can be run here; "" if it can."""
@@ -49,7 +57,7 @@ class ToolWriter:
     """
 
     meta_model: PromptedModel
-    trial: ToolTrial
+    trial: ToolTester
     length: int
     scope: Scope
     random: bool = False
@@ -57,7 +65,7 @@ class ToolWriter:
     async def synthesize(
         self, make: Callable[[str], WorkflowTool], **sections: str
     ) -> tuple[WorkflowTool | str, Usage]:
-        """A new tool, or why there is none.
+        """Write a new tool; the reason where there is none.
 
         Args:
             make: the tool of a source, with the examples that it must pass.
@@ -68,7 +76,7 @@ class ToolWriter:
     async def refine(
         self, old: WorkflowTool, new: tuple[ToolExample, ...], feedback: str
     ) -> tuple[WorkflowTool | str, Usage]:
-        """The tool with mended code, or why it stays as it is.
+        """Mend the code of a tool; the reason where there is no better code.
 
         Args:
             new: the examples that the new version must pass, with the old ones.
@@ -86,7 +94,9 @@ class ToolWriter:
         return await self._write("tool_refinement", make, {**sections, "tool_code": old.source, "feedback": feedback})
 
     async def _draw(self, source: str, make: Callable[[str], WorkflowTool]) -> tuple[WorkflowTool | str, Usage]:
-        """As many single changes of a source as a model has tries, drawn at random."""
+        """Draw single changes of a source at random, as many as a model has tries."""
+        from selfwire.tools.tool_mutations import find_mutations  # only a control draws changes
+
         changes, random = find_mutations(source), self.scope.random("tool changes")
         made: WorkflowTool | str = "the code has nothing to change"
         for place in random.choice(len(changes), size=min(TRIES, len(changes)), replace=False) if changes else ():
@@ -149,9 +159,41 @@ class ToolWriter:
         return ""
 
 
+def read_known_calls(calls: Iterable[KnownCall], feedback: str) -> tuple[ToolExample, ...]:
+    """The calls as examples, but for those whose result the feedback does not state word for word."""
+    found = []
+    for call in calls:
+        result = call.result.strip()
+        if not result or not re.search(rf"(?<![\w.]){re.escape(result)}(?!\w|\.\d)", feedback):
+            continue
+        try:
+            found.append(ToolExample(arguments=parse_object(call.arguments), result=result))
+        except ValueError:
+            continue  # no JSON object, or too long
+    return tuple(found)
+
+
+def merge_examples(old: Iterable[ToolExample], new: Iterable[ToolExample]) -> tuple[ToolExample, ...]:
+    """Old and new examples; of the same call the older result holds."""
+    by_call: dict[str, ToolExample] = {}
+    for example in (*old, *new):
+        by_call.setdefault(to_canonical_json(example.arguments), example)
+    return tuple(by_call.values())[:EXAMPLES]
+
+
+def is_same_result(result: str, other: str) -> bool:
+    """Whether two results are the same text or equal as JSON; numbers may differ in the last digits."""
+    if result.strip() == other.strip():
+        return True
+    try:
+        return _is_equal(json.loads(result), json.loads(other))
+    except (ValueError, RecursionError):
+        return False
+
+
 def render_examples(examples: tuple[ToolExample, ...]) -> str:
     """Known calls, one per line; "" if there is none."""
-    return "\n".join(f"{to_canonical_json(one.arguments)} -> {one.result}" for one in examples)
+    return "\n".join(f"{to_canonical_json(example.arguments)} -> {example.result}" for example in examples)
 
 
 def read_source(text: str) -> str:
@@ -169,3 +211,9 @@ def _refuse_other_parameters(before: Mapping[str, Any], after: Mapping[str, Any]
         raise ValueError(
             f"the parameters must stay {', '.join(before['properties'])} with their types; further ones need a default"
         )
+
+
+def _is_equal(value: Any, other: Any) -> bool:
+    if type(value) in (int, float) and type(other) in (int, float):
+        return isclose(value, other, rel_tol=1e-9, abs_tol=1e-12)
+    return type(value) is type(other) and bool(value == other)

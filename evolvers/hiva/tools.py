@@ -6,30 +6,36 @@ it replaces the old one.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddTool, Edit, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.errors import ModelError
-from selfwire.core.excerpt import excerpt
+from selfwire.core.own_tool import ToolExample, WorkflowTool
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id, to_canonical_json
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import ToolExample, WorkflowTool
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import ToolDecision
 from selfwire.evolvers.hiva.semantics import render_gradients
-from selfwire.evolvers.hiva.tool_examples import merge_examples, read_known_calls
-from selfwire.evolvers.hiva.tool_writing import ToolTrial, ToolWriter, render_examples
-from selfwire.evolvers.operations import find_free_name
+from selfwire.evolvers.hiva.tool_writing import (
+    ToolTester,
+    ToolWriter,
+    merge_examples,
+    read_known_calls,
+    render_examples,
+)
+from selfwire.evolvers.prompt_guard import WHY_LENGTH, DeclinedProposal
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.rewriting import WHY_LENGTH, DeclinedProposal
-from selfwire.evolvers.trace_text import gather_all, shorten
+from selfwire.evolvers.topology_ops import find_free_name
+from selfwire.evolvers.trajectory_text import gather_all, shorten
 
 REWRITE, CREATE, GRANT, KEEP = "REWRITE_TOOL", "CREATE_TOOL", "GRANT_TOOL", "NO_CHANGE"
 REMEMBER = "ADD_EXAMPLES"
@@ -53,7 +59,7 @@ class ToolsResult(FrozenModel):
 
 
 class _Request(NamedTuple):
-    """What an agent needs, from which feedback."""
+    """A change that an agent needs, with the feedback that asks for it."""
 
     agent: Agent
     gradients: Sequence[Gradient]
@@ -75,8 +81,7 @@ async def evolve_tools(
     meta_model: PromptedModel,
     config: HivaConfig,
     *,
-    lent: Collection[str],
-    trial: ToolTrial,
+    trial: ToolTester,
     scope: Scope,
 ) -> ToolsResult:
     """f_P on tools: one decision per agent with feedback on tools, then one piece of code per tool.
@@ -84,7 +89,7 @@ async def evolve_tools(
     Args:
         trajectories: of the gradients; what the environment says of them may hold known results.
         config: without `tool_evolution`, `semantic_evolution` or `tools` nothing is asked.
-        lent: names of tools that the run lends, which are no part of the workflow.
+        trial: runs new code; its toolbox is the run's, which is no part of the workflow.
     """
     if not config.evolves_tools:
         return ToolsResult()
@@ -92,15 +97,15 @@ async def evolve_tools(
     asking = [(agent, mine) for agent in workflow.agents if (mine := [g for g in concerns if g.agent == agent.id])]
     if asking and (problem := await trial.find_problem()):
         return ToolsResult(declined=tuple(_decline(agent, REWRITE, problem) for agent, _ in asking))
-    smith = _Toolsmith(workflow, trajectories, meta_model, config, frozenset(lent), trial, scope)
+    smith = _Toolsmith(workflow, trajectories, meta_model, config, trial, scope)
     decided = await gather_all(smith.decide(agent, mine) for agent, mine in asking)
     found = await smith.act([request for request, _ in decided if isinstance(request, _Request)])
-    settled = [*(one for one, _ in decided if isinstance(one, DeclinedProposal)), *(one for one, _ in found)]
-    rewirings = tuple(sorted((one for one in settled if isinstance(one, Rewiring)), key=lambda one: one.by))
+    settled = [result for result, _ in (*decided, *found) if isinstance(result, Rewiring | DeclinedProposal)]
+    rewirings = sorted((result for result in settled if isinstance(result, Rewiring)), key=attrgetter("by"))
     return ToolsResult(
-        rewirings=rewirings,
-        declined=tuple(one for one in settled if isinstance(one, DeclinedProposal)),
-        handled=tuple(name for one in rewirings if one.operation != REMEMBER for name in one.by.split(", ")),
+        rewirings=tuple(rewirings),
+        declined=tuple(result for result in settled if isinstance(result, DeclinedProposal)),
+        handled=tuple(name for made in rewirings if made.operation != REMEMBER for name in made.by.split(", ")),
         usage=sum_usages([*(usage for _, usage in decided), *(usage for _, usage in found)]),
     )
 
@@ -111,14 +116,13 @@ class _Toolsmith:
     trajectories: Sequence[Trajectory]
     meta_model: PromptedModel
     config: HivaConfig
-    lent: frozenset[str]
-    trial: ToolTrial
+    trial: ToolTester
     scope: Scope
 
     async def decide(
         self, agent: Agent, gradients: Sequence[Gradient]
     ) -> tuple[_Request | DeclinedProposal | None, Usage]:
-        """What an agent's feedback on tools asks for; None if for nothing."""
+        """Ask what an agent's feedback on tools calls for; None if for nothing."""
         own = [tool for tool in self.workflow.tools if tool.name in agent.tools]
         others = [tool for tool in self.workflow.tools if tool.name not in agent.tools]
         offered = self._list_operations(own, others)
@@ -131,7 +135,7 @@ class _Toolsmith:
             gradients=render_gradients(gradients, lambda g: g.tool),
             own_tools="\n\n".join(map(_describe_tool, own)),
             team_tools="\n".join(f"{tool.name}: {tool.description}" for tool in others),
-            lent_tools="\n".join(name for name in agent.tools if name in self.lent),
+            lent_tools="\n".join(name for name in agent.tools if name in self.trial.toolbox),
             calls=self._render_calls(agent, gradients, own),
             feedback=feedback,
             operations="\n".join(offered),
@@ -148,30 +152,32 @@ class _Toolsmith:
     async def act(self, requests: Sequence[_Request]) -> list[_Found]:
         """Do what was decided; requests about the same tool share one piece of code."""
         by_tool: dict[str, list[_Request]] = {}
-        for one in requests:
-            if one.decision.operation == REWRITE:
-                by_tool.setdefault(one.decision.tool, []).append(one)
-        found: list[_Found] = [(_grant(one), Usage()) for one in requests if one.decision.operation == GRANT]
-        taken = {*self.lent, *self.workflow.tools_by_name}
+        for request in requests:
+            if request.decision.operation == REWRITE:
+                by_tool.setdefault(request.decision.tool, []).append(request)
+        granting = [request for request in requests if request.decision.operation == GRANT]
+        found: list[_Found] = [(_grant(request), Usage()) for request in granting]
+        taken = {*self.trial.toolbox, *self.workflow.tools_by_name}
         rewriting = [self._rewrite(self.workflow.tools_by_name[name], some) for name, some in by_tool.items()]
         creating = []
-        granted = {one.decision.tool for one in requests if one.decision.operation == GRANT}
+        granted = {request.decision.tool for request in granting}
         spare = [name for name in list_spare_tools(self.workflow) if name not in granted]
-        for place, one in enumerate(one for one in requests if one.decision.operation == CREATE):
+        for place, request in enumerate(wish for wish in requests if wish.decision.operation == CREATE):
             full = len(self.workflow.tools) + place >= self.config.own_tools
             if full and not spare:
-                found.append((_decline(one.agent, CREATE, f"the team has {self.config.own_tools} tools"), Usage()))
+                found.append((_decline(request.agent, CREATE, f"the team has {self.config.own_tools} tools"), Usage()))
                 continue
-            name = find_free_name(_make_name(one.decision), taken)
+            name = find_free_name(_make_name(request.decision), taken)
             taken.add(name)
-            creating.append(self._create(name, one, [RemoveTool(spare.pop(0))] if full else []))
-        return [*found, *(one for some in await gather_all(rewriting) for one in some), *await gather_all(creating)]
+            creating.append(self._create(name, request, [RemoveTool(spare.pop(0))] if full else []))
+        rewritten = [result for results in await gather_all(rewriting) for result in results]
+        return [*found, *rewritten, *await gather_all(creating)]
 
     async def _rewrite(self, tool: WorkflowTool, requests: Sequence[_Request]) -> tuple[_Found, ...]:
         """The mended tool; where there is none the tool stays, with examples that are new."""
-        examples = merge_examples(tool.examples, [example for one in requests for example in one.examples])
-        gradients = [gradient for one in requests for gradient in one.gradients]
-        by, why = ", ".join(one.agent.id for one in requests), requests[0].why
+        examples = merge_examples(tool.examples, [example for request in requests for example in request.examples])
+        gradients = [gradient for request in requests for gradient in request.gradients]
+        by, why = ", ".join(request.agent.id for request in requests), requests[0].why
         feedback = render_gradients(gradients, lambda g: g.tool)
         mended, usage = await self._make_writer(requests[0].agent).refine(tool, examples, feedback)
         if isinstance(mended, WorkflowTool):
@@ -184,23 +190,22 @@ class _Toolsmith:
         edit = RewriteTool(tool.name, tool.source, examples=examples)
         return (declined, usage), (Rewiring(edit, why=why, operation=REMEMBER, by=by), Usage())
 
-    async def _create(self, name: str, one: _Request, room: Sequence[Edit]) -> _Found:
+    async def _create(self, name: str, request: _Request, room: Sequence[Edit]) -> _Found:
         """A new tool that the agent holds, after the edits that make room for it."""
-        description = one.decision.description.strip()
+        agent, why, examples = request.agent, request.why, request.examples
+        description = request.decision.description.strip()
 
         def make(source: str) -> WorkflowTool:
             return WorkflowTool(
-                name=name, description=description, source=source, by=one.agent.id, why=one.why, examples=one.examples
+                name=name, description=description, source=source, by=agent.id, why=why, examples=examples
             )
 
-        writer = self._make_writer(one.agent)
-        sections = {"tool_name": name, "tool_description": description, "examples": render_examples(one.examples)}
-        made, usage = await writer.synthesize(make, **sections)
+        sections = {"tool_name": name, "tool_description": description, "examples": render_examples(examples)}
+        made, usage = await self._make_writer(agent).synthesize(make, **sections)
         if isinstance(made, str):
-            return _decline(one.agent, CREATE, f"{name!r}: {made}"), usage
-        return Rewiring(
-            *room, AddTool(made), Grant(one.agent.id, name), why=one.why, operation=CREATE, by=one.agent.id
-        ), usage
+            return _decline(agent, CREATE, f"{name!r}: {made}"), usage
+        edits = (*room, AddTool(made), Grant(agent.id, name))
+        return Rewiring(*edits, why=why, operation=CREATE, by=agent.id), usage
 
     def _make_writer(self, agent: Agent) -> ToolWriter:
         coder = replace(self.meta_model, temperature=self.config.tool_temperature, quotes_once=False)
@@ -214,7 +219,7 @@ class _Toolsmith:
         return [operation for operation, is_offered in offered.items() if is_offered]
 
     def _read_feedback(self, gradients: Sequence[Gradient]) -> str:
-        """What the environment says of the gradients' tasks; nothing in "w/o Env"."""
+        """The environment's feedback on the gradients' tasks; nothing in "w/o Env"."""
         tasks = {gradient.task for gradient in gradients} if self.config.environment else set()
         texts = [
             f"[{done.question.id}]\n{done.feedback.text}"
@@ -245,7 +250,7 @@ def list_spare_tools(workflow: Workflow) -> list[str]:
 
 def _describe_tool(tool: WorkflowTool) -> str:
     record = tool.record
-    parameters = ", ".join(f"{name}: {one.get('type', 'any')}" for name, one in tool.parameters["properties"].items())
+    parameters = ", ".join(f"{name}: {kind.get('type', 'any')}" for name, kind in tool.parameters["properties"].items())
     calls = f"{record.calls} calls, {record.failures} of them failed" if record.calls else "not called yet"
     known = f"\nknown calls:\n{render_examples(tool.examples)}" if tool.examples else ""
     return f"{tool.name}({parameters}), version {tool.version}, {calls}\n{tool.description}{known}"
@@ -262,8 +267,9 @@ def _find_objection(
     return "" if decision.tool in names else f"{decision.tool!r} is none of {', '.join(names)}"
 
 
-def _grant(one: _Request) -> Rewiring:
-    return Rewiring(Grant(one.agent.id, one.decision.tool), why=one.why, operation=GRANT, by=one.agent.id)
+def _grant(request: _Request) -> Rewiring:
+    agent = request.agent.id
+    return Rewiring(Grant(agent, request.decision.tool), why=request.why, operation=GRANT, by=agent)
 
 
 def _decline(agent: Agent, operation: str, reason: str) -> DeclinedProposal:

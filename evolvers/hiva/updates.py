@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from math import log1p
 
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.distance import WeightSample
 from selfwire.evolvers.hiva.gradients import Backward, Loss
 from selfwire.evolvers.hiva.kabb import TaskMatch, count_left_out
 from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
-from selfwire.evolvers.outcomes import get_fault
+from selfwire.evolvers.trajectory_text import get_fault
 
 
 def make_lesson(
@@ -39,8 +39,8 @@ def make_lesson(
     )
 
 
-def update_beliefs(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Workflow:
-    """One update per iteration; lessons on agents and edges that the workflow has lost are set aside (D19)."""
+def learn_lessons(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Workflow:
+    """Update the memory once per iteration; lessons on lost agents and edges are set aside (D19)."""
     lessons = [o for o in outcomes if o is not None]
     return fit_memory(HivaMemory.of(workflow).update(lessons, config=config).save_to(workflow))
 
@@ -68,8 +68,8 @@ def make_weight_sample(trajectory: Trajectory, workflow: Workflow, match: TaskMa
     ran = [match.of(step.agent) for step in trajectory.steps if step.node != sink]
     if not ran:
         return None
-    one, two, three, four = (log1p(match.depth) * sum(psi) / len(ran) for psi in zip(*ran, strict=True))
-    return WeightSample(terms=(one, two, three, four), solved=trajectory.feedback.solved)
+    first, second, third, fourth = (log1p(match.depth) * sum(psi) / len(ran) for psi in zip(*ran, strict=True))
+    return WeightSample(terms=(first, second, third, fourth), solved=trajectory.feedback.solved)
 
 
 def refit_weights(workflow: Workflow, held_out: Sequence[WeightSample | None]) -> Workflow:

@@ -1,33 +1,27 @@
-"""The capability loop F^C: replicator weights and refinements, every round (Sec. 3.3, Eq. 2)."""
+"""The capability loop F^C: replicator weights, their effect on messages, and refinements (Sec. 3.3, Eq. 2)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 
-from selfwire.core.agent import Agent
-from selfwire.core.excerpt import excerpt
+from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.scope import Scope
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
+from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.judge import Contribution
+from selfwire.evolvers.tacomas.rounds import RunSoFar
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
-from selfwire.evolvers.tacomas.slow import render_graph
-from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_work
-from selfwire.evolvers.trace_text import gather_all
+from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_graph, render_work
+from selfwire.evolvers.trajectory_text import gather_all
 
 NOTE_LENGTH = 900
 PROMPT_LENGTH = 2_000
 
 UPDATES = {"prompt": "Rule", "memory": "Remember", "tool": "Tools"}
-"""What an update is to its agent, by kind."""
-
-
-def get_members(workflow: Workflow) -> tuple[Agent, ...]:
-    """The agents that have a place in the team."""
-    placed = set(workflow.topology.agents.values())
-    return tuple(agent for agent in workflow.agents if agent.id in placed)
+"""First word of an update for its agent, by kind."""
 
 
 def update_weights(
@@ -68,6 +62,47 @@ def inherit_weights(weights: Mapping[str, float], agents: Iterable[str]) -> dict
     return {agent: weight / whole for agent, weight in now.items()}
 
 
+def share_budget(lengths: Sequence[int], weights: Sequence[float], budget: int) -> tuple[int, ...]:
+    """Characters of each message that fit a budget, shared by weight (D1).
+
+    A message shorter than its share leaves the rest to the others, again by weight.
+
+    Args:
+        weights: of their senders, >= 0; all 0 counts as all equal.
+    """
+    shares = list(lengths)
+    open_, left = set(range(len(lengths))), float(budget)
+    while open_:
+        whole = sum(weights[i] for i in open_)
+        part = {i: left * weights[i] / whole if whole > 0 else left / len(open_) for i in open_}
+        fitting = {i for i in open_ if lengths[i] <= part[i] + 1e-9}
+        if not fitting:
+            for i in open_:
+                shares[i] = int(part[i] + 1e-9)
+            break
+        left -= sum(lengths[i] for i in fitting)
+        open_ -= fitting
+    return tuple(shares)
+
+
+def weigh_messages(
+    inbox: Sequence[Message], weights: Mapping[str, float], budget: int, *, about: str = ""
+) -> tuple[Message, ...]:
+    """The messages by their senders' weights, heaviest first, each cut to its share of the budget (D1).
+
+    A sender that is not in the team any more weighs 0; equal weights keep their order.
+
+    Args:
+        about: decides which passages of a long message stay.
+    """
+    ordered = sorted(inbox, key=lambda message: -weights.get(message.source, 0.0))
+    shares = share_budget([len(m.text) for m in ordered], [weights.get(m.source, 0.0) for m in ordered], budget)
+    return tuple(
+        message if len(message.text) <= share else message.replace(text=excerpt(message.text, share, about))
+        for message, share in zip(ordered, shares, strict=True)
+    )
+
+
 def to_note(refinement: AgentRefinement, number: int) -> str:
     """A refinement after round t as a note for its agent, which counts rounds from 1; "" if it says nothing."""
     parts = (("Fault", refinement.errors), ("Next", refinement.plan), (UPDATES[refinement.kind], refinement.update))
@@ -86,42 +121,38 @@ def append_notes(
     }
 
 
+def give_notes(workflow: Workflow, notes: Notes) -> dict[str, Agent]:
+    """The team's agents by id, with notes in their memory; the oldest go where there are too many."""
+    agents = dict(workflow.agents_by_id)
+    for name, kept in notes.items():
+        agents[name] = agents[name].replace(memory=(*agents[name].memory, *kept)[-MEMORY_NOTES:])
+    return agents
+
+
 def choose_coached(
     done: Trajectory, workflow: Workflow, scores: Sequence[Contribution], *, failed: Sequence[str], good: float
 ) -> tuple[Contribution, ...]:
-    """Who needs a coach: those who acted and contributed little, and the sink where the answer fails an item (D13)."""
+    """Scores of agents that need a coach: those that acted and contributed little, and a failed answer's sink (D13)."""
     acted = {step.agent for step in done.steps if step.error is None}
     sink = workflow.agent_at(workflow.topology.sink).id
     return tuple(s for s in scores if s.agent in acted and (s.score < good or (s.agent == sink and bool(failed))))
 
 
 async def refine_agents(
-    done: Trajectory,
-    workflow: Workflow,
-    scores: Sequence[Contribution],
-    meta_model: PromptedModel,
-    *,
-    number: int,
-    failed: Sequence[str],
-    notes: Notes,
-    config: FastConfig,
-    scope: Scope,
+    workflow: Workflow, run: RunSoFar, meta_model: PromptedModel, *, config: FastConfig, scope: Scope
 ) -> tuple[dict[str, str], Usage]:
     """Diagnose the agents that need it, in one call, or in parallel as `judge_each` says.
-
-    Args:
-        failed: goals that the answer has not reached.
-        notes: those that the agents have so far.
 
     Returns:
         Notes by agent, and their cost; an agent without a valid diagnosis gets no note.
     """
     if not config.refines:
         return {}, Usage()
-    coached = choose_coached(done, workflow, scores, failed=failed, good=config.good)
-    groups = [[one] for one in coached] if config.judge_each else [coached]
+    last, done, failed = run.rounds[-1], run.done, run.rounds[-1].failed
+    coached = choose_coached(done, workflow, last.contributions, failed=failed, good=config.good)
+    groups = [[score] for score in coached] if config.judge_each else [coached]
     goals = [*failed, *([] if done.answer else ["An answer: the last round ended without one."])]
-    goal, work = "\n".join(f"- {one}" for one in goals), render_work(done)
+    goal, work = "\n".join(f"- {text}" for text in goals), render_work(done)
 
     async def coach(group: Sequence[Contribution]) -> tuple[dict[str, str], Usage]:
         place = f"refine-{group[0].agent}" if len(group) == 1 else "refine"
@@ -134,12 +165,11 @@ async def refine_agents(
             graph=render_graph(workflow),
             trace=work,
             goal=goal,
-            agents="\n\n".join(_render_coached(one, workflow, notes) for one in group),
+            agents="\n\n".join(_render_coached(score, workflow, run.notes) for score in group),
         )
-        names, advice = {one.agent for one in group}, found.agents if found else []
-        return {
-            one.agent.strip(): to_note(one, number) for one in reversed(advice) if one.agent.strip() in names
-        }, usage
+        names, given = {score.agent for score in group}, found.agents if found else []
+        advice = {refinement.agent.strip(): refinement for refinement in reversed(given)}
+        return {agent: to_note(advice[agent], last.number) for agent in advice if agent in names}, usage
 
     replies = await gather_all(coach(group) for group in groups if group)
     fresh = {agent: note for found, _ in replies for agent, note in found.items() if note}

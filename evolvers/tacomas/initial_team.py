@@ -3,19 +3,20 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.prompts import Prompts
+from selfwire.core.chat import Prompts
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.values import Id
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
 
 METHOD = "tacomas"
 SINK = "reflector"
+CALCULATOR = "calculator"
 
 ROLES = {
     "planner": "Breaks the task into parts and says who should do what.",
     "searcher": "Looks up facts.",
-    "calculator": "Computes, counts and compares.",
+    CALCULATOR: "Computes, counts and compares.",
     "verifier": "Checks what the others found.",
     SINK: "Weighs everything and gives the team's answer.",
 }
@@ -35,12 +36,20 @@ WITHOUT_TOOLS = {
     },
     "verifier": {"sources": "the task and the passages in it"},
 }
-"""What the prompts say of sources, by what the team holds."""
+CALCULATING = {
+    **WITHOUT_TOOLS,
+    "planner": {"sources": "in the text of the task or, as nobody holds a search, in what the members know"},
+    "searcher": {
+        "sources": "in the text of the task",
+        "otherwise": "You hold no search: where the task says nothing, say so, or mark what you know as unverified.",
+    },
+}
+"""What the prompts say of sources, by what the team holds; a calculator finds nothing."""
 EDGES = (
     ("planner", "searcher"),
-    ("planner", "calculator"),
+    ("planner", CALCULATOR),
     ("searcher", "verifier"),
-    ("calculator", "verifier"),
+    (CALCULATOR, "verifier"),
     ("verifier", SINK),
 )
 
@@ -54,7 +63,7 @@ def make_initial_workflow(
         tools: held by all agents but the reflector.
         config: caps of the topology; a cap below 5 holds for newcomers only.
     """
-    held = WITH_TOOLS if tools else WITHOUT_TOOLS
+    held = WITH_TOOLS if set(tools) - {CALCULATOR} else CALCULATING if tools else WITHOUT_TOOLS
     return Workflow(
         method=METHOD,
         agents=tuple(

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from selfwire.core.budget import add_cost_on_error
-from selfwire.core.excerpt import excerpt
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributions, Operator, Verdict
 from selfwire.evolvers.tacomas.work import cut_task, hide_answer, render_work
-from selfwire.evolvers.trace_text import format_step, gather_all
+from selfwire.evolvers.trajectory_text import format_step, gather_all
 
 WEAK = 0.3
 """Highest score of an agent without evidence: weak but partly relevant."""
@@ -26,18 +26,18 @@ CRITERION_LENGTH = 500
 REASON_LENGTH = 500
 
 
-class Item(FrozenModel):
-    """One item of the checklist; a contradiction item passes where its criterion is false."""
+class RubricItem(FrozenModel):
+    """An item of the checklist; a contradiction item passes where its criterion is false."""
 
     criterion: str
     operator: Operator = "correctness"
 
 
 DEFAULT_CHECKLIST = (
-    Item(criterion="The answer gives what the task asks for."),
-    Item(criterion="The answer is supported by what the team found."),
-    Item(criterion="The answer has the form that the task demands."),
-    Item(criterion="The answer leaves the task open or contradicts itself.", operator="contradiction"),
+    RubricItem(criterion="The answer gives what the task asks for."),
+    RubricItem(criterion="The answer is supported by what the team found."),
+    RubricItem(criterion="The answer has the form that the task demands."),
+    RubricItem(criterion="The answer leaves the task open or contradicts itself.", operator="contradiction"),
 )
 """Checked where the meta-model drafts nothing valid."""
 
@@ -72,19 +72,19 @@ class Contribution(FrozenModel):
     evidence: bool = True
 
 
-def checklist_score(items: Sequence[Item], results: Sequence[bool]) -> float:
+def checklist_score(items: Sequence[RubricItem], results: Sequence[bool]) -> float:
     """s_t: share of the items that pass, of at least one."""
     return (len(items) - len(list_failed_items(items, results))) / len(items)
 
 
-def to_goal(item: Item) -> str:
-    """What an answer has to achieve to pass an item."""
+def to_goal(item: RubricItem) -> str:
+    """The goal that an answer has to achieve to pass an item."""
     if item.operator == "correctness":
         return item.criterion
     return f"Make sure that this is not so: {item.criterion}"
 
 
-def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[str, ...]:
+def list_failed_items(items: Sequence[RubricItem], results: Sequence[bool]) -> tuple[str, ...]:
     """The goals of the items that do not pass; an item without a result does not.
 
     Args:
@@ -96,18 +96,18 @@ def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[s
 
 async def draft_checklist(
     question: Question, meta_model: PromptedModel, *, scope: Scope
-) -> tuple[tuple[Item, ...], Usage]:
+) -> tuple[tuple[RubricItem, ...], Usage]:
     """4 to 6 items from the question alone; `DEFAULT_CHECKLIST` where no valid draft comes back."""
     place = scope.at(node="checklist")
     draft, usage = await meta_model.ask_or(None, Checklist, "checklist", scope=place, task=question.input)
     drafted = draft.items if draft else ()
-    cut = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in drafted)
-    items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(cut) if text)
+    cut = ((" ".join(item.criterion.split())[:CRITERION_LENGTH], item.operator) for item in drafted)
+    items = tuple(RubricItem(criterion=text, operator=operator) for text, operator in dict.fromkeys(cut) if text)
     return items or DEFAULT_CHECKLIST, usage
 
 
-async def judge(
-    done: Trajectory, items: Sequence[Item], meta_model: PromptedModel, *, threshold: float, scope: Scope
+async def judge_answer(
+    done: Trajectory, items: Sequence[RubricItem], meta_model: PromptedModel, *, threshold: float, scope: Scope
 ) -> Judgement:
     """s_t of a round; a score that would end the run is confirmed by a second judgement (D5).
 
@@ -133,7 +133,7 @@ async def judge(
 
 
 async def _verdict(
-    done: Trajectory, items: Sequence[Item], meta_model: PromptedModel, scope: Scope
+    done: Trajectory, items: Sequence[RubricItem], meta_model: PromptedModel, scope: Scope
 ) -> tuple[list[bool] | None, Usage]:
     verdict, usage = await meta_model.ask_or(
         None,
@@ -170,12 +170,12 @@ async def assess_contributions(
     shown = {a: _shown(a, role, read[a]) for a, role in agents if not any(step.error for step in steps[a])}
     groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
     replies = await gather_all(_scores(done, group, meta_model, scope) for group in groups if group)
-    given = {agent: one for scores, _ in replies for agent, one in scores.items()}
+    given = {agent: score for scores, _ in replies for agent, score in scores.items()}
     found = []
-    for agent, one in ((agent, given[agent]) for agent in shown if agent in given):
+    for agent, judged in ((agent, given[agent]) for agent in shown if agent in given):
         evidence = has_evidence(steps[agent])
-        score = one.score if evidence else min(one.score, WEAK)
-        reason = " ".join(one.reason.split())[:REASON_LENGTH]
+        score = judged.score if evidence else min(judged.score, WEAK)
+        reason = " ".join(judged.reason.split())[:REASON_LENGTH]
         found.append(Contribution(agent=agent, score=score, reason=reason, evidence=evidence))
     return tuple(found), sum_usages(usage for _, usage in replies)
 
@@ -196,12 +196,12 @@ async def _scores(
         agents=work,
     )
     scores = reply.scores if reply else ()
-    return {one.agent.strip(): one for one in reversed(scores) if one.agent.strip() in shown}, usage
+    return {score.agent.strip(): score for score in reversed(scores) if score.agent.strip() in shown}, usage
 
 
 def mean_contribution(scores: Sequence[Contribution]) -> float | None:
     """m_t, the team's mean contribution; None where no agent was scored."""
-    return sum(one.score for one in scores) / len(scores) if scores else None
+    return sum(found.score for found in scores) / len(scores) if scores else None
 
 
 def _shown(agent: str, role: str, steps: Sequence[Step]) -> str:

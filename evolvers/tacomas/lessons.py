@@ -11,18 +11,18 @@ from itertools import pairwise
 from pydantic import Field
 
 from selfwire.core.edits import AddAgent, AddEdge, Edit, RemoveAgent, RemoveEdge, ReplaceAgent, Rewiring
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, to_plain_json
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.initial_team import ROLES
-from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.rounds import TacomasRound
 
 MEMORY = "lessons"
 MOST = 50
 SHOWN = 5
 
 
-class Lesson(FrozenModel):
+class ChangeLesson(FrozenModel):
     """Effect of one kind of change.
 
     Args:
@@ -41,34 +41,34 @@ class Lesson(FrozenModel):
         return self.gain / (self.times + 1)
 
 
-def get_lessons(workflow: Workflow) -> tuple[Lesson, ...]:
+def get_lessons(workflow: Workflow) -> tuple[ChangeLesson, ...]:
     """Lessons in the workflow's memory."""
-    return tuple(Lesson.model_validate(to_plain_json(one)) for one in workflow.memory.get(MEMORY, ()))
+    return tuple(ChangeLesson.model_validate(to_plain_json(lesson)) for lesson in workflow.memory.get(MEMORY, ()))
 
 
 def with_lessons(workflow: Workflow, trajectories: Iterable[Trajectory], *, tools: Sequence[str]) -> Workflow:
     """The workflow with the lessons of some runs; a run with an error teaches nothing.
 
     Args:
-        trajectories: results of `solve`, whose notes hold the rounds.
+        trajectories: results of `Tacomas.answer`, whose notes hold the rounds.
         tools: names of tools that lessons may mention.
     """
-    lessons = {one.change: one for one in get_lessons(workflow)}
+    lessons = {lesson.change: lesson for lesson in get_lessons(workflow)}
     for done in trajectories:
         if done.error is None and "rounds" in done.notes:
             for change, gain in derive_lessons(
-                [Round.model_validate(to_plain_json(r)) for r in done.notes["rounds"]], tools
+                [TacomasRound.model_validate(to_plain_json(r)) for r in done.notes["rounds"]], tools
             ):
                 old = lessons.get(change)
                 times, whole = (old.times, old.gain) if old else (0, 0.0)
-                lessons[change] = Lesson(change=change, times=times + 1, gain=round(whole + gain, 6))
+                lessons[change] = ChangeLesson(change=change, times=times + 1, gain=round(whole + gain, 6))
     if not lessons:
         return workflow
-    kept = sorted(lessons.values(), key=lambda one: (-one.times, -one.gain, one.change))[:MOST]
-    return workflow.with_memory(**{MEMORY: [one.model_dump(mode="json") for one in kept]})
+    kept = sorted(lessons.values(), key=lambda lesson: (-lesson.times, -lesson.gain, lesson.change))[:MOST]
+    return workflow.with_memory(**{MEMORY: [lesson.model_dump(mode="json") for lesson in kept]})
 
 
-def derive_lessons(rounds: Sequence[Round], tools: Sequence[str]) -> list[tuple[str, float]]:
+def derive_lessons(rounds: Sequence[TacomasRound], tools: Sequence[str]) -> list[tuple[str, float]]:
     """(change, change of s) of every slow update between two scored rounds; each change once per update."""
     found = []
     for before, after in pairwise(rounds):
@@ -85,11 +85,13 @@ def describe_changes(rewiring: Rewiring, tools: Sequence[str]) -> str:
     return "; ".join(text for edit in rewiring.edits if (text := _edit_text(edit, tools)))
 
 
-def render_lessons(lessons: Sequence[Lesson]) -> str:
+def render_lessons(lessons: Sequence[ChangeLesson]) -> str:
     """The most and the least helpful changes, for the meta-model."""
-    ranked = sorted(lessons, key=lambda one: (-abs(one.mean_gain), one.change))[:SHOWN]
-    lines = [f"{one.change}: {one.times} times, mean change of the score {one.gain / one.times:+.2f}" for one in ranked]
-    return "\n".join(lines)
+    ranked = sorted(lessons, key=lambda lesson: (-abs(lesson.mean_gain), lesson.change))[:SHOWN]
+    return "\n".join(
+        f"{lesson.change}: {lesson.times} times, mean change of the score {lesson.gain / lesson.times:+.2f}"
+        for lesson in ranked
+    )
 
 
 def _edit_text(edit: Edit, tools: Sequence[str]) -> str:

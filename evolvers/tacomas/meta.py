@@ -6,30 +6,23 @@ from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
-from selfwire.core.task import Question
-from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
+from selfwire.core.team import Workflow
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.evolvers.tacomas.fast import get_members
-from selfwire.evolvers.tacomas.lessons import Lesson, render_lessons
-from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.lessons import get_lessons, render_lessons
+from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound
 from selfwire.evolvers.tacomas.schemas import SlowUpdate
-from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforce_budgets, render_graph
-from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_work
+from selfwire.evolvers.tacomas.slow import Delta, RefusedChange, enforce_budgets
+from selfwire.evolvers.tacomas.work import Notes, cut_task, get_members, render_agent, render_graph, render_work
 
 PROMPT_LENGTH = 1_000
 
 
 async def propose_slow_update(
     workflow: Workflow,
-    rounds: Sequence[Round],
+    run: RunSoFar,
     meta_model: PromptedModel,
     *,
-    question: Question,
-    done: Trajectory,
-    notes: Notes,
-    lessons: Sequence[Lesson] = (),
     tools: Mapping[str, Tool],
     config: TacomasConfig,
     scope: Scope,
@@ -37,29 +30,27 @@ async def propose_slow_update(
     """Ask for a structural delta and enforce the budgets; nothing changes where no valid reply comes back.
 
     Args:
-        done: the last round.
-        notes: refinements that the agents have.
-        lessons: effects of structural changes on earlier questions.
+        workflow: its lessons of earlier questions are shown.
         tools: that newborns may hold.
     """
-    goal, trace = "\n".join(f"- {goal}" for goal in rounds[-1].failed), render_work(done)
+    goal, trace = "\n".join(f"- {goal}" for goal in run.rounds[-1].failed), render_work(run.done)
     try:
         update, usage = await meta_model.ask(
             SlowUpdate,
             "birth_death",
             scope=scope.at(node="birth-death"),
-            task=cut_task(question.input, f"{goal}\n{trace}"),
+            task=cut_task(run.done.question.input, f"{goal}\n{trace}"),
             graph=render_graph(workflow),
-            agents=render_agents(workflow, rounds, config, notes),
-            scores=render_scores(rounds),
+            agents=render_agents(workflow, run.rounds, config, run.notes),
+            scores=render_scores(run.rounds),
             goal=goal,
             trace=trace,
-            lessons=render_lessons(lessons),
+            lessons=render_lessons(get_lessons(workflow)),
             tools="\n".join(f"{name}: {tool.spec.description}" for name, tool in tools.items()),
             limits=render_limits(config),
         )
     except ReplyError as error:
-        nothing = Refusal(change="slow update", reason=f"no valid reply: {error}")
+        nothing = RefusedChange(change="slow update", reason=f"no valid reply: {error}")
         return Delta(workflow=workflow, refused=(nothing,), usage=get_error_cost(error))
     heard = config.capability and config.slow.feedback
     delta = enforce_budgets(
@@ -80,15 +71,15 @@ def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: i
     return tuple(agent for agent, scores in known.items() if sum(scores) / len(scores) < below)
 
 
-def render_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasConfig, notes: Notes) -> str:
+def render_agents(workflow: Workflow, rounds: Sequence[TacomasRound], config: TacomasConfig, notes: Notes) -> str:
     """A block per agent: role, weight, contributions, the meta-judge's remarks of K rounds, tools, prompt, notes."""
-    history = [{one.agent: one.score for one in done.contributions} for done in rounds]
+    history = [{found.agent: found.score for found in done.contributions} for done in rounds]
     marked = find_death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []
     for agent in get_members(workflow):
         scores = ", ".join(f"{scores[agent.id]:g}" for scores in history if agent.id in scores) or "not scored"
-        recent = [one for done in rounds[-config.interval :] for one in done.contributions if one.agent == agent.id]
-        remarks = " / ".join(one.reason for one in recent if one.reason)
+        recent = [found for done in rounds[-config.interval :] for found in done.contributions]
+        remarks = " / ".join(found.reason for found in recent if found.agent == agent.id and found.reason)
         weight = rounds[-1].weights.get(agent.id, 0.0)
         blocks.append(
             f"[{agent.id}] {agent.role}\nweight: {weight:.2f}\n"
@@ -98,7 +89,7 @@ def render_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasCo
     return "\n\n".join(blocks)
 
 
-def render_scores(rounds: Sequence[Round]) -> str:
+def render_scores(rounds: Sequence[TacomasRound]) -> str:
     """The judge's score per round, the first one being round 1."""
     return "\n".join(
         f"round {done.number + 1}: {'no verdict' if done.score is None else f'{done.score:.2f}'}"

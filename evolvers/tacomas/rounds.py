@@ -1,9 +1,9 @@
 """Records of rounds, the best round, and the figures of a run (Alg. 1, App. C.3-C.7)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import sqrt
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -12,17 +12,18 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
-from selfwire.evolvers.tacomas.judge import Contribution
+from selfwire.evolvers.tacomas.judge import Contribution, Judgement, mean_contribution
 from selfwire.evolvers.tacomas.schemas import TimeControl
-from selfwire.evolvers.tacomas.slow import Delta, Refusal
+from selfwire.evolvers.tacomas.slow import Delta, RefusedChange
+from selfwire.evolvers.tacomas.work import Notes
 
 StopReason = Literal["threshold", "rounds", "stop", "failure", "stopped"]
 """A confirmed score reached tau; R rounds are over; the meta-model stopped; a model outside the team failed; a budget
 or an outage has stopped the run."""
 
 
-class Round(FrozenModel):
-    """One round of a run.
+class TacomasRound(FrozenModel):
+    """A round of a run.
 
     Args:
         number: t, from 0.
@@ -61,7 +62,7 @@ class Round(FrozenModel):
     topology: Topology | None = None
     slow: bool = False
     applied: tuple[Rewiring, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RefusedChange, ...] = ()
     births: tuple[str, ...] = ()
     deaths: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -104,7 +105,7 @@ class Figures(FrozenModel):
 
     @property
     def measures(self) -> dict[str, float]:
-        """What evaluations average over runs (App. C.3, C.4 and C.7)."""
+        """Figures that evaluations average over runs (App. C.3, C.4 and C.7)."""
         found = {
             "change of contributions per round": self.mean_change,
             "slow updates": self.slow_updates,
@@ -114,7 +115,63 @@ class Figures(FrozenModel):
         return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def with_slow_update(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
+class RunSoFar(NamedTuple):
+    """Material of coach and meta-model (xi in Eq. 1).
+
+    Attributes:
+        rounds: all so far, at least one.
+        done: the team's work in the last round.
+        notes: refinements that the agents have.
+    """
+
+    rounds: Sequence[TacomasRound]
+    done: Trajectory
+    notes: Notes
+
+
+def begin_round(
+    before: Sequence[TacomasRound], done: Trajectory, topology: Topology, weights: Mapping[str, float]
+) -> TacomasRound:
+    """The record of a round that the team has run.
+
+    Args:
+        before: the rounds before it, the last of which sets its goal.
+    """
+    return TacomasRound(
+        number=len(before),
+        goal="; ".join(before[-1].failed) if before and before[-1].failed else "Answer the task.",
+        answer=done.answer,
+        error=done.error,
+        silent={step.agent: step.error for step in done.steps if step.error is not None},
+        weights=weights,
+        nodes=len(topology.nodes),
+        edges=len(topology.edges),
+        topology=topology,
+        usage=done.usage,
+    )
+
+
+def with_judgement(
+    last: TacomasRound, found: Judgement, scores: tuple[Contribution, ...], *, fault: str | None, cost: Usage
+) -> TacomasRound:
+    """The last round with what the judge found.
+
+    Args:
+        fault: how the judge failed; None if it did not.
+        cost: of the contributions' scores or of the failure.
+    """
+    return last.replace(
+        score=found.score,
+        confirmed=found.confirmed,
+        failed=found.failed,
+        contributions=scores,
+        mean=mean_contribution(scores),
+        fault=fault,
+        usage=last.usage + found.usage + cost,
+    )
+
+
+def with_slow_update(last: TacomasRound, delta: Delta, lost: Sequence[Message]) -> TacomasRound:
     """The last round with the slow update that followed it."""
     return last.replace(
         slow=True,
@@ -129,7 +186,7 @@ def with_slow_update(last: Round, delta: Delta, lost: Sequence[Message]) -> Roun
     )
 
 
-def find_best_round(rounds: Sequence[Round]) -> int | None:
+def find_best_round(rounds: Sequence[TacomasRound]) -> int | None:
     """Number of the answered round with the highest score, ties to the latest (D4); None if none has an answer.
 
     A confirmed round comes before all others: a score whose second verdict was not valid is doubtful.
@@ -137,10 +194,11 @@ def find_best_round(rounds: Sequence[Round]) -> int | None:
     answered = [done for done in rounds if done.answer is not None]
     if not answered:
         return None
-    return max(answered, key=lambda one: (one.confirmed, -1.0 if one.score is None else one.score, one.number)).number
+    best = max(answered, key=lambda done: (done.confirmed, -1.0 if done.score is None else done.score, done.number))
+    return best.number
 
 
-def find_stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | None:
+def find_stop_reason(rounds: Sequence[TacomasRound], *, limit: int) -> StopReason | None:
     """Why a run ends after its last round; None if it goes on.
 
     Args:
@@ -156,7 +214,7 @@ def find_stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | Non
     return "rounds" if len(rounds) >= limit else None
 
 
-def is_slow(rounds: Sequence[Round], *, interval: int, threshold: float) -> bool:
+def is_slow(rounds: Sequence[TacomasRound], *, interval: int, threshold: float) -> bool:
     """Whether a slow update follows the last round (Alg. 1, line 9).
 
     Its score is below tau or missing, and (t + 1) mod K = 0 or the slow update before asked for another.
@@ -178,7 +236,7 @@ def changes(means: Sequence[float | None]) -> tuple[float | None, float | None]:
     return mean, sqrt(variance / len(steps))
 
 
-def compute_figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) -> Figures:
+def compute_figures(rounds: Sequence[TacomasRound], *, stop: StopReason, calls: int) -> Figures:
     """The figures of a finished run."""
     means = tuple(done.mean for done in rounds)
     best = find_best_round(rounds)

@@ -1,10 +1,10 @@
-"""What TacoMAS asks a model for: one schema per step, with the paper's fields (App. D). Models read the docstrings."""
+"""Reply schemas of TacoMAS, one per step, with the paper's fields (App. D). Models read the docstrings."""
 
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from selfwire.core.reply_schema import ReplySchema
+from selfwire.core.chat import ReplySchema
 
 Operator = Literal["correctness", "contradiction"]
 TimeControl = Literal["continue", "slow_again", "stop"]

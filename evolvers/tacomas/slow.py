@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from selfwire.core.agent import Agent
+from selfwire.core.chat import Prompts
 from selfwire.core.edits import (
     AddAgent,
     AddEdge,
@@ -22,26 +23,26 @@ from selfwire.core.edits import (
     RewritePrompt,
     format_edit,
 )
-from selfwire.core.excerpt import excerpt
-from selfwire.core.prompts import Prompts
-from selfwire.core.topology import ToleratedProblems
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
+from selfwire.core.topology import TopologyPolicy
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, Id
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.operations import ROLE_LENGTH, make_fresh_id
 from selfwire.evolvers.tacomas.config import SlowConfig
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate, TimeControl
-from selfwire.evolvers.trace_text import shorten
+from selfwire.evolvers.tacomas.work import name_nodes
+from selfwire.evolvers.topology_ops import ROLE_LENGTH, make_fresh_id
+from selfwire.evolvers.trajectory_text import shorten
 
 BY = "meta"
 GOAL_LENGTH = 2_000
 SEED_LENGTH = 600
 WHY_LENGTH = 500
 
-_RUNNABLE = ToleratedProblems(cycles=True, loose=True)
+_RUNNABLE = TopologyPolicy(cycles=True, loose=True)
 
 
-class Refusal(FrozenModel):
+class RefusedChange(FrozenModel):
     """A proposed change that was not made, and why."""
 
     change: str
@@ -60,7 +61,7 @@ class Delta(FrozenModel):
 
     workflow: Workflow
     applied: tuple[Rewiring, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RefusedChange, ...] = ()
     births: tuple[Id, ...] = ()
     deaths: tuple[Id, ...] = ()
     edges: int = 0
@@ -87,7 +88,7 @@ def enforce_budgets(
         feedback: whether agent_feedback is taken; off where capabilities are frozen.
     """
     why = shorten(" ".join(update.global_rationale.split()), WHY_LENGTH)
-    draft = _Draft(workflow, config, prompts, tuple(tools), why or "no reason given")
+    draft = _TeamDraft(workflow, config, prompts, tuple(tools), why or "no reason given")
     if update.time_control == "stop":
         for text in _proposed(update):
             draft.refuse(text, "the run stops, so nobody would act on it (D8)")
@@ -99,30 +100,15 @@ def enforce_budgets(
     return draft.delta(update.time_control, why)
 
 
-def name_nodes(workflow: Workflow) -> dict[Id, str]:
-    """Node id to its name for the meta-model: its agent's, where the agent has no other node."""
-    agents = list(workflow.topology.agents.values())
-    return {n.id: n.agent if agents.count(n.agent) == 1 else n.id for n in workflow.topology.nodes}
-
-
-def render_graph(workflow: Workflow) -> str:
-    """The team as lines of edges, with entry and sink."""
-    names = name_nodes(workflow)
-    topology = workflow.topology
-    ends = f"entry: {names[topology.entry]}\nsink: {names[topology.sink]}"
-    lines = [f"{names[node]} -> {', '.join(names[t] for t in topology.successors[node]) or 'nobody'}" for node in names]
-    return "\n".join([ends, *lines])
-
-
 @dataclass
-class _Draft:
+class _TeamDraft:
     workflow: Workflow
     config: SlowConfig
     prompts: Prompts
     tools: tuple[Id, ...]
     why: str
     applied: list[Rewiring] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
+    refused: list[RefusedChange] = field(default_factory=list)
     called: dict[str, Id] = field(default_factory=dict)
     """Newborns by their role."""
     edges: int = 0
@@ -131,7 +117,7 @@ class _Draft:
         self.before = self.workflow
 
     def refuse(self, change: str, reason: str) -> None:
-        self.refused.append(Refusal(change=shorten(change, 200), reason=shorten(reason, 500)))
+        self.refused.append(RefusedChange(change=shorten(change, 200), reason=shorten(reason, 500)))
 
     def attempt(self, *edits: Edit, operation: str) -> bool:
         """Apply a rewiring if it fits and leaves the sink within reach."""
@@ -238,18 +224,18 @@ class _Draft:
             self.attempt(RemoveNode(node), RemoveAgent(agent), operation="UNDO_BIRTH")
 
     def feedback(self, given: Sequence[AgentFeedback]) -> None:
-        for one in given:
-            agent = self.agent_called(one.agent)
+        for word in given:
+            agent = self.agent_called(word.agent)
             if agent is None:
-                self.refuse(f"feedback for {one.agent}", "there is no such agent")
+                self.refuse(f"feedback for {word.agent}", "there is no such agent")
                 continue
-            if delta := one.prompt_delta.strip():
+            if delta := word.prompt_delta.strip():
                 prompt = f"{self.workflow.agents_by_id[agent].prompt}\n\n{delta}"
                 if len(prompt) > self.config.prompt_length:
                     self.refuse(f"prompt_delta for {agent}", f"the prompt would exceed {self.config.prompt_length}")
                 else:
                     self.attempt(RewritePrompt(agent, prompt), operation="FEEDBACK")
-            if seed := one.memory_seed.strip():
+            if seed := word.memory_seed.strip():
                 self.attempt(Remember(agent, excerpt(seed, SEED_LENGTH)), operation="FEEDBACK")
 
     def agent_called(self, name: str) -> Id | None:
@@ -295,5 +281,5 @@ def _proposed(update: SlowUpdate) -> list[str]:
     return [
         *map(_pair_text, update.birth_death_pairs),
         *(f"{edit.op} {edit.source} -> {edit.target}" for edit in update.graph_edit),
-        *(f"feedback for {one.agent}" for one in update.agent_feedback),
+        *(f"feedback for {word.agent}" for word in update.agent_feedback),
     ]

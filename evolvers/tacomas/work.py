@@ -1,13 +1,15 @@
-"""A round and its agents as TacoMAS's models read them: under the agents' own names, and nothing twice."""
+"""Team, agents and work of a round as TacoMAS's models read them: under the agents' own names, and nothing twice."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 from selfwire.core.agent import Agent
-from selfwire.core.excerpt import excerpt
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.evolvers.trace_text import format_trace
+from selfwire.core.values import Id
+from selfwire.evolvers.trajectory_text import format_trace
 
 Notes = Mapping[str, Sequence[str]]
 """Refinements by agent, oldest first."""
@@ -18,7 +20,7 @@ TASK_LENGTH = 4_000
 
 
 def render_work(done: Trajectory, *, with_answer: bool = True) -> str:
-    """What the team did, one block per step.
+    """The team's work, a block per step.
 
     Args:
         with_answer: off where the answer stands elsewhere in the prompt.
@@ -30,7 +32,7 @@ def render_work(done: Trajectory, *, with_answer: bool = True) -> str:
 
 
 def hide_answer(done: Trajectory) -> Trajectory:
-    """The round with a word in the place of each output that is the answer; the last step is the one that wrote it."""
+    """The round with a remark instead of each output that is the answer; the last step wrote it."""
     last = len(done.steps) - 1
     words = (ANSWER if n == last else SAME for n in range(len(done.steps)))
     return done.replace(steps=tuple(map(_without_answer, done.steps, repeat(done.answer), words)))
@@ -55,8 +57,29 @@ def cut_task(task: str, about: str) -> str:
     return "\n\n".join([first, excerpt("\n\n".join(others), room, f"{first} {last} {about}"), last])
 
 
+def get_members(workflow: Workflow) -> tuple[Agent, ...]:
+    """The agents that have a place in the team."""
+    placed = set(workflow.topology.agents.values())
+    return tuple(agent for agent in workflow.agents if agent.id in placed)
+
+
+def name_nodes(workflow: Workflow) -> dict[Id, str]:
+    """Node id to its name for the meta-model: its agent's, where the agent has no other node."""
+    agents = list(workflow.topology.agents.values())
+    return {n.id: n.agent if agents.count(n.agent) == 1 else n.id for n in workflow.topology.nodes}
+
+
+def render_graph(workflow: Workflow) -> str:
+    """The team as lines of edges, with entry and sink."""
+    names = name_nodes(workflow)
+    topology = workflow.topology
+    ends = f"entry: {names[topology.entry]}\nsink: {names[topology.sink]}"
+    lines = [f"{names[node]} -> {', '.join(names[t] for t in topology.successors[node]) or 'nobody'}" for node in names]
+    return "\n".join([ends, *lines])
+
+
 def render_agent(agent: Agent, notes: Notes, length: int) -> str:
-    """What an agent holds and is told: tools, prompt and notes.
+    """An agent's tools, prompt and notes, as text.
 
     Args:
         length: most characters of its prompt.

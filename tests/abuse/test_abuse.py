@@ -10,8 +10,8 @@ import pytest
 
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.core.protocols import Sandbox
-from selfwire.runtime import sandbox_waiting
-from selfwire.runtime.process_time import ProcessTimer
+from selfwire.tools.sandbox import sandbox_waiting
+from selfwire.tools.sandbox.process_time import ProcessTimer
 from tests.abuse.bombs import BOMBS, CANARY, UNTOUCHED
 from tests.abuse.program import Program
 from tests.abuse.reaches import REACHES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.bench.sandboxes import count_leftovers
+from bench.sandboxes import count_leftovers
 from selfwire.core.execution import Execution, Limits
 from selfwire.core.protocols import Sandbox
 from tests.sandboxed import every_sandbox

@@ -1,7 +1,7 @@
 """What a process holds is sampled over many tasks and invocations."""
 
-from selfwire.bench import flat
-from selfwire.bench.flat import Held
+from bench import flat
+from bench.flat import Held
 
 
 def test_an_evaluation_and_a_graph_are_sampled_at_every_tenth() -> None:

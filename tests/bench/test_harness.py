@@ -1,4 +1,4 @@
-from selfwire.bench import deadline, harness
+from bench import deadline, harness
 
 
 def test_the_bench_runs_every_task_through_journal_and_grading() -> None:

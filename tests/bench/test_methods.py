@@ -2,14 +2,14 @@
 
 import pytest
 
-from selfwire.bench import dytopo, hera
-from selfwire.bench.__main__ import load_method_benches, main
+from bench import dytopo, hera
+from bench.__main__ import load_method_benches, main
 
 
 def test_every_package_is_a_bench_with_a_title() -> None:
     assert [(one.__name__, one.TITLE) for one in load_method_benches()] == [
-        ("selfwire.bench.dytopo", "rounds of DyTopo"),
-        ("selfwire.bench.hera", "groups of HERA"),
+        ("bench.dytopo", "rounds of DyTopo"),
+        ("bench.hera", "groups of HERA"),
     ]
 
 

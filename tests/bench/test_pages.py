@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.bench import browser
+from bench import browser
 
 
 def test_without_a_browser_the_table_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.bench import peers
-from selfwire.bench.measuring import Row
-from selfwire.bench.peers.contest import find_quartiles, open_contest
-from selfwire.bench.peers.environments import InstallError, make_environment
-from selfwire.bench.peers.worker import CHAIN, CONTESTANTS, FAN, OPEN, Team
-from selfwire.bench.tables import keep_lines, make_lines
+from bench import peers
+from bench.measuring import Row
+from bench.peers.contest import find_quartiles, open_contest
+from bench.peers.environments import InstallError, make_environment
+from bench.peers.worker import CHAIN, CONTESTANTS, FAN, OPEN, PeerTeam
+from bench.tables import keep_lines, make_lines
 from selfwire.core.errors import ConfigError
-from selfwire.runs.result_pages import fill_page
+from selfwire.extras.lab.result_pages import fill_page
 from tests.wire.server import WireServer, text
 
 HERE = ["openai", "langgraph", "langgraph-chat", "selfwire"]
@@ -22,7 +22,7 @@ HERE = ["openai", "langgraph", "langgraph-chat", "selfwire"]
 
 
 @pytest.mark.parametrize("team", [CHAIN, FAN])
-async def test_all_contestants_of_this_environment_ask_the_same(team: Team) -> None:
+async def test_all_contestants_of_this_environment_ask_the_same(team: PeerTeam) -> None:
     asked = {}
     with WireServer(text("It is the first.")) as server:
         async with OPEN:

@@ -1,4 +1,4 @@
-from selfwire.bench import retrieval
+from bench import retrieval
 
 
 def test_build_latency_and_memory_of_both_retrievers_are_measured() -> None:

@@ -1,4 +1,4 @@
-from selfwire.bench import routing
+from bench import routing
 
 
 def test_the_router_is_measured() -> None:

@@ -1,8 +1,8 @@
 import pytest
 
-from selfwire.bench import references
-from selfwire.bench.references import measure_references
-from selfwire.bench.sandboxes import measure_sandboxes
+from bench import references
+from bench.references import measure_references
+from bench.sandboxes import measure_sandboxes
 from tests.sandboxed import needs_monty, needs_sandbox
 
 

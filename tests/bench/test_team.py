@@ -1,10 +1,9 @@
 import pytest
 
-from selfwire.bench.models import CannedModel
-from selfwire.bench.team import build_by_hand, make_layered_topology, measure_team
+from bench.models import CannedModel
+from bench.team import build_by_hand, make_layered_topology, measure_team
 from selfwire.core.topology import Topology
-from selfwire.graphs.agent_node import TeamContext
-from selfwire.graphs.team import run_team
+from selfwire.graphs.team import TeamContext, run_team
 from selfwire.nodes.agent import make_agent_runner
 from tests.graphs.teams import team_run
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from selfwire.bench import workers
+from bench import workers
 
 
 @pytest.mark.slow

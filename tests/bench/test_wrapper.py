@@ -1,4 +1,4 @@
-from selfwire.bench import wrapper
+from bench import wrapper
 
 
 def test_the_bench_compares_wrapped_with_bare_calls_and_journals_the_wrapped_ones() -> None:

@@ -15,21 +15,17 @@ import pytest
 from rich.table import Table
 
 from selfwire.cli import main
-from selfwire.cli.error_words import format_in_one_line
-from selfwire.cli.exit_codes import INTERRUPTED, WRONG
+from selfwire.cli.console import INTERRUPTED, WRONG, format_in_one_line
 from selfwire.cli.output import make_console
-from selfwire.evals.baselines.single import make_single_workflow
-from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.graphs.method_registry import make_method
+from selfwire.evals.baselines import make_single_workflow
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.graphs.methods import make_method
+from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import start_evolution
-from selfwire.runs.folders import JOURNAL
-from selfwire.runs.requests import EvolveRequest, Sizes
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.runs.record import JOURNAL, load_request
+from selfwire.runs.spec import EvolveSpec, Sizes
+from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 from tests.commands import call
 
 EVOLVE = ("evolve", "hiva", "--benchmark", "archive")
@@ -58,7 +54,7 @@ def refused(home: Path, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("evolve", "hvia", "--benchmark", "archive"), "unknown method 'hvia'; methods are dytopo"),
+        (("evolve", "hvia", "--benchmark", "archive"), "unknown method 'hvia'; did you mean hiva? methods are dytopo"),
         (
             ("evolve", "hiva", "--benchmark", "arxiv"),
             "unknown benchmark 'arxiv'; did you mean archive? Or choose archive, plancraft",
@@ -69,8 +65,8 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--model", "openai:gpt-4o-mini"), "needs a key; set OPENAI_API_KEY"),
         ((*EVOLVE, "--meta-model", "gpt"), "unknown model 'gpt'"),
         ((*EVOLVE, "--embedder", "bert"), "embedder"),
-        ((*EVOLVE, "--seed-team", "nobody"), "there is no workflow 'nobody'"),
-        ((*EVOLVE, "--seed-team", "none.json"), "workflow file none.json cannot be read"),
+        ((*EVOLVE, "--team", "nobody"), "there is no workflow 'nobody'"),
+        ((*EVOLVE, "--team", "none.json"), "workflow file none.json cannot be read"),
         ((*EVOLVE, "--name", "my team"), "--name must be at most 64 letters"),
         ((*EVOLVE, "--budget-calls", "-1"), "--budget-calls must be 0 or more, not -1"),
         ((*EVOLVE, "--budget-usd", "-0.5"), "--budget-usd must be 0 or more, not -0.5"),
@@ -84,7 +80,7 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--set", "nodes=0"), "config of hiva: nodes: "),
         ((*EVOLVE, "--set", "nodes"), "--set takes name=value, not 'nodes'"),
         ((*EVOLVE, "--set", "nodes=3", "--set", "nodes.deep=1"), "--set gives 'nodes' a value and leads into it"),
-        (("evolve", "tacomas", *EVOLVE[2:], "--set", "fast.speed=1"), "fast.speed: Extra inputs are not permitted"),
+        (("eval", "tacomas", *EVOLVE[2:], "--set", "fast.speed=1"), "fast.speed: Extra inputs are not permitted"),
         (("run", "tacomas", "Who?", "--set", "fast.rate=11"), "config of tacomas: fast.rate: Input should be less"),
         (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
         (("run", "hvia", "Who?"), "; methods are dytopo, evomas, hera, hiva"),
@@ -252,7 +248,8 @@ def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path
         (TASKS, "exakt", "did you mean exact?"),
         (TASKS, "no_such_module_anywhere:grade", "grader 'no_such_module_anywhere:grade' cannot be imported"),
         (TASKS, "json:nothing", "grader 'json:nothing' cannot be imported"),
-        (TASKS, "broken_grader:grade", "cannot be imported: RuntimeError: half a module"),
+        (TASKS, "broken_grader:grade", "cannot be imported: RuntimeError: half a module; named ones are exact, em"),
+        (TASKS, "nowhere_at_all:grade", "named ones are exact, em, f1, contains, numeric, judge"),
         (TASKS, "json:__name__", "not a function"),
     ],
 )
@@ -279,8 +276,8 @@ def test_a_home_that_is_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "home").read_text() == "mine"
 
 
-def small(name: str = "seeded") -> EvolveRequest:
-    return EvolveRequest(
+def small(name: str = "seeded") -> EvolveSpec:
+    return EvolveSpec(
         benchmark="archive",
         sizes=Sizes(train=2, gate=2, test=2),
         evolution=EvolutionConfig(name=name, iterations=1, batch=2, gate_tasks=2),
@@ -312,13 +309,26 @@ def test_a_journal_without_a_request(tmp_path: Path) -> None:
     assert "it ended before it had begun" in refused(tmp_path, "evolve", "--resume", "r1")
 
 
+@pytest.mark.parametrize("option", ["--budget-calls", "--budget-tokens", "--budget-usd", "--budget-seconds"])
+def test_a_budget_of_nothing_is_refused(home: Path, option: str) -> None:
+    for command in (EVOLVE, ("eval", "single", *EVOLVE[2:]), ("evolve", "--resume", "r1")):
+        assert f"{option} 0 allows no call; give more" in refused(home, *command, option, "0")
+
+
+def test_calls_per_task_may_be_others_on_resume(home: Path) -> None:
+    call(home, "evolve", "--resume", "r1", "--calls-per-task", "200")
+    assert load_request(home / "runs" / "r1" / JOURNAL, EvolveSpec).evolution.calls_per_task == 200
+    other = refused(home, "eval", "--resume", "r1", "--calls-per-task", "9")
+    assert "--calls-per-task cannot be given beside it" in other
+
+
 def test_limits_that_cannot_be_used_on_resume(home: Path) -> None:
     assert "--budget-calls must be" in refused(home, "evolve", "--resume", "r1", "--budget-calls", "-3")
 
 
 def test_a_run_that_was_started_with_other_code(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfwire.runs.run_record.compute_code_hash", lambda: "other")
-    assert "was started with another code" in refused(home, "evolve", "--resume", "r1")
+    monkeypatch.setattr("selfwire.runs.record.compute_code_hash", lambda: "other")
+    assert "goes on only under the code that began it" in refused(home, "evolve", "--resume", "r1")
 
 
 def test_tasks_that_have_changed_since(tmp_path: Path) -> None:
@@ -333,7 +343,7 @@ def test_tasks_that_have_changed_since(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
-from selfwire.runtime.journal import Journal
+from selfwire.store.journal import Journal
 from tests.commands import call
 journal = Journal.open(sys.argv[1])
 print("held", flush=True)
@@ -360,13 +370,13 @@ def test_a_seed_team_of_another_method_or_with_tools_that_are_not_there(home: Pa
         seed = asyncio.run(library.load("seeded")) if "seeded" in asyncio.run(library.names()) else None
     assert seed is None  # nothing is saved before a run begins
     with start_evolution(small(), home, run="r2") as run:
-        workflow = run.context.seed_workflow
+        workflow = run.seed_workflow
     file = home / "team.json"
     file.write_text(json.dumps(workflow.replace(method="other").model_dump(mode="json")))
-    assert "belongs to other, not to hiva" in refused(home, *EVOLVE, "--seed-team", str(file))
+    assert "belongs to other, not to hiva" in refused(home, *EVOLVE, "--team", str(file))
     (home / "tasks.jsonl").write_text(TASKS)
     file.write_text(json.dumps(workflow.model_dump(mode="json")))
-    given = ("evolve", "hiva", "--benchmark", str(home / "tasks.jsonl"), *SMALL, "--seed-team", str(file))
+    given = ("evolve", "hiva", "--benchmark", str(home / "tasks.jsonl"), *SMALL, "--team", str(file))
     assert "which" in refused(home, *given)
 
 
@@ -378,11 +388,11 @@ def test_a_seed_team_of_another_method_or_with_tools_that_are_not_there(home: Pa
 def test_a_workflow_file_with_garbage_for_memory_is_refused_in_words(
     tmp_path: Path, method: str, name: str, garbage: object
 ) -> None:
-    made = make_method(method, model=MeteredModel(OfflineChat()), toolbox={}, embedder=HashingEmbedder(), config={})
     file = tmp_path / "team.json"
-    file.write_text(made.make_initial_workflow(()).with_memory(**{name: garbage}).model_dump_json())
-    evolve = f"evolve {method} --benchmark archive --seed-team {file} --train 2 --gate-size 2 --test 0"
-    for command in (f"run {method} Who? --workflow {file}", evolve, f"eval {file} --benchmark archive --tasks 2"):
+    file.write_text(make_method(method).seed().with_memory(**{name: garbage}).model_dump_json())
+    evolve = f"evolve {method} --benchmark archive --team {file} --train 2 --gate-size 2 --test 0"
+    evolves = [] if method == "tacomas" else [evolve]
+    for command in (f"run {method} Who? --team {file}", *evolves, f"eval {file} --benchmark archive --tasks 2"):
         called = call(tmp_path / "home", *command.split(), code=WRONG)
         assert called.stdout == "", command
         assert f"has learned what {method} cannot read" in called.stderr, command

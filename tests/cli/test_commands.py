@@ -27,16 +27,16 @@ from selfwire.core.edits import (
     RewritePrompt,
     RewriteTool,
 )
+from selfwire.core.own_tool import ToolExample, ToolRecord
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.usage import Usage
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import ToolExample, ToolRecord
-from selfwire.runs.folders import JOURNAL, SUMMARY
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.journal_rows import CallResult
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.models.sync import run_sync
+from selfwire.runs.record import JOURNAL, SUMMARY
+from selfwire.store.journal import Journal
+from selfwire.store.journal_file import CallResult
+from selfwire.store.library import open_library
 from tests.commands import call
 from tests.core.generators import SOURCES, make_tool
 
@@ -87,7 +87,7 @@ def said(home: Path, *arguments: str, stdin: str | None = None) -> str:
 def test_show_tells_topology_prompts_tools_lineage_and_score(home: Path) -> None:
     text = said(home, "show", "archive")
     assert "archive@r1.1  hiva  " + GROWN.fingerprint in text
-    assert "score 0.625" in text
+    assert "scores: gate 0.625" in text
     assert "  1  check (plan)  -> answer" in text
     assert "    Plan [bold]it[/bold].\n    Then check.\n    * dates matter" in text
     assert "answer  (aggregator)  tools: calculator" in text
@@ -154,10 +154,51 @@ def test_history_marks_the_head_and_shows_scores_reasons_and_tags(home: Path) ->
     seed, grown, reasons, facts = said(home, "history", "archive").splitlines()[1:]
     assert seed.split()[0] == "r1.0"
     assert grown.split()[:3] == ["*", "r1.1", "[best]"]
-    assert grown.endswith(f"{GROWN.fingerprint}  0.625  accepted")
+    assert grown.endswith(f"{GROWN.fingerprint}  gate 0.625  accepted")
     assert reasons == "     answers were wrong"
     assert 'cost={"calls":12}' in facts
     assert said(home, "history") == "archive\n"
+
+
+def test_history_and_show_have_the_held_out_score_of_the_current_version_and_name_each_phase(home: Path) -> None:
+    a_run(home, "r1")  # finished with a score of 0.5
+
+    async def save() -> None:
+        with open_library(home) as library:
+            await library.save("archive", GROWN, run="r1", step=2, facts={"parent_score": 0.25, "why": "no change"})
+
+    asyncio.run(save())
+    lines = [line for line in said(home, "history", "archive").splitlines() if "r1." in line]
+    assert f"{GROWN.fingerprint}  gate 0.625, train 0.25" in lines[1]
+    assert lines[2].startswith("*")
+    assert "test 0.5, gate 0.625, train 0.25" in lines[2]
+    assert "scores: test 0.5, gate 0.625, train 0.25" in said(home, "show", "archive")
+    assert json.loads(said(home, "history", "archive", "--json"))["tested"] == {"r1.2": 0.5}
+
+
+def test_show_tells_the_sentence_of_an_added_agent_once_and_no_edits_where_there_are_none(home: Path) -> None:
+    agent = Agent(id="check", prompt="Check every date.", role="Check every date.")
+    grown = SEED.replace(agents=(*SEED.agents, agent), lineage=SEED.lineage.replace(parent="8056"))
+
+    async def save() -> None:
+        with open_library(home) as library:
+            await library.save("other", grown, run="r2", step=1)
+
+    asyncio.run(save())
+    text = said(home, "show", "other")
+    assert text.count("Check every date.") == 1
+    assert text.endswith("\nmade from 8056\n")
+
+
+def test_runs_shortens_long_errors_and_names_clean_where_many_runs_have_stopped(home: Path) -> None:
+    for name in ("r1", "r2", "r3"):
+        journal = Journal.create(home / "runs" / name / JOURNAL, run=name)
+        why = "the provider is down and " * 20
+        run_sync(journal.put_note(SUMMARY, {"command": "train", "status": f"stopped: {why}"}))
+        journal.close()
+    lines = said(home, "runs").splitlines()
+    assert [len(line) < 220 for line in lines] == [True] * len(lines)
+    assert lines[-1].startswith("3 runs have stopped; remove those of no use: selfwire clean r")
 
 
 def test_rollback_moves_the_head_and_history_tells(home: Path) -> None:
@@ -271,6 +312,8 @@ def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["show", "archiv"], r"no workflow 'archiv' in library .*did you mean archive\?"),
+        (["show", "nosuch"], r"no workflow 'nosuch' in library .*; saved there are archive; methods are"),
+        (["run", "What is it?", "hiva"], r"the team stands before the question: selfwire run hiva 'What is it\?'"),
         (["show", "none.json"], r"workflow file none.json cannot be read"),
         (["diff", "archive", "archive@9"], r"version '9' of workflow 'archive' does not exist; choose among r1.0"),
         (["history", "other"], r"no workflow 'other'"),
@@ -374,3 +417,9 @@ def test_version_and_help_name_the_commands(home: Path) -> None:
     text = said(home, "--help")
     for command in ("show", "diff", "history", "rollback", "export", "runs", "clean", "version"):
         assert f"  {command} " in text
+
+
+@pytest.mark.parametrize("command", [("runs",), ("clean", "--yes")])
+def test_a_home_that_is_a_file_has_no_runs_and_is_an_error(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert "is a file, and runs lie in a folder; choose another" in call(tmp_path / "file", *command, code=2).stderr

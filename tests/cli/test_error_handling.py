@@ -1,8 +1,8 @@
 import pytest
 import typer
 
+from selfwire.cli.console import STOPPED
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.exit_codes import STOPPED
 from selfwire.core.errors import BudgetError, ConfigError
 
 

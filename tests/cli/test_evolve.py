@@ -2,12 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from selfwire.cli.exit_codes import FAILED
+from selfwire.cli.console import FAILED
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.providers import make_chat_model
 from tests.commands import call
 from tests.wire.server import WireServer, served
 
@@ -35,17 +36,17 @@ def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflo
     assert re.search(r"iteration 2/2 train \d\.\d\d, (accepted|rejected): ", output)
     assert "evolved - seed, paired over 6 tasks: " in output
     assert "shows the machinery, not a method's accuracy" in output
-    assert "the best workflow is 'mine' in" in output
-    assert re.search(r"free decisions of the router in the whole run: 0 of \d+\n", output)
+    assert "the evolved team, which has gained nothing on the test tasks, is 'mine' in" in output
+    assert "free decisions" not in output  # the router had no choice in a team of one
 
 
 def test_the_printed_way_to_use_it_from_python_works(evolved: tuple[Path, str]) -> None:
     _, output = evolved
     snippet = "\n".join(line[4:] for line in output.splitlines() if line.startswith("    "))
-    assert "hiva.build(" in snippet
-    said: list[str] = []
-    exec(snippet, {"print": said.append})
+    known: dict[str, Any] = {"print": (said := list[str]()).append}
+    exec(snippet, known)
     assert len(said) == 1
+    assert known["graph"].invoke({"question": "Who founded Klumeileth Works?"})["answer"]
 
 
 def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path) -> None:
@@ -53,8 +54,8 @@ def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path
         given = ("--model", "openai:mine", "--base-url", server.url, "--embedder", "hashing", "--no-baselines")
         tiny = ("--train", "1", "--gate", "off", "--gate-size", "0", "--test", "0", "--batch", "1", "--iterations", "1")
         result = call(tmp_path, "evolve", "hiva", "--benchmark", "archive", *given, *tiny)
-    assert f'hiva.build(make_chat_model("openai:mine", base_url="{server.url}"), name=' in result.stdout
-    assert "from selfwire.runtime.models import make_chat_model\n" in result.stdout
+    assert f'model=make_chat_model("openai:mine", base_url="{server.url}"), tools=' in result.stdout
+    assert "from selfwire.models.providers import make_chat_model\n" in result.stdout
 
 
 def test_its_versions_runs_and_tasks_can_be_looked_at(evolved: tuple[Path, str]) -> None:
@@ -90,7 +91,7 @@ def test_options_of_runs_are_refused_of_a_workflow_and_the_other_way_round(
 
 def test_run_puts_one_question_to_a_saved_team(evolved: tuple[Path, str]) -> None:
     home, _ = evolved
-    result = call(home, "run", "hiva", "Who?", "--workflow", "mine", "--benchmark", "archive", "--show")
+    result = call(home, "run", "hiva", "Who?", "--team", "mine", "--benchmark", "archive", "--show")
     assert "hands on to" in result.output
 
 
@@ -119,7 +120,7 @@ def test_all_of_a_short_file_are_taken_where_no_number_is_given(
 
 def test_run_needs_the_tools_that_a_team_holds(evolved: tuple[Path, str]) -> None:
     home, _ = evolved
-    result = call(home, "run", "hiva", "Who?", "--workflow", "mine", code=2)
+    result = call(home, "run", "hiva", "Who?", "--team", "mine", code=2)
     assert "search" in result.output
 
 
@@ -183,10 +184,10 @@ def test_hera_shows_how_it_planned(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_hera_evolves_and_tells_how_its_teams_changed_and_what_it_learned(tmp_path: Path) -> None:
     small = "--iterations 1 --batch 3 --gate off --train 3 --test 2 --no-baselines".split()
-    given = ("evolve", "hera", "--benchmark", "archive", "--name", "mine", "--set", "group=3", *small)
+    given = ("evolve", "hera", "--benchmark", "archive", "--name", "mine", "--set", "group=3", *small, "--details")
     result = call(tmp_path, *given)
     assert "teams in training" in result.stdout
-    assert "from selfwire.graphs import hera" in result.stdout
+    assert '    team = selfwire.load("mine", home=' in result.stdout
     listed = call(tmp_path, "insights", "list", "mine").stdout
     assert re.search(r"hera-archive-[0-9a-f]{6}/0/archive-0-\d+#0", listed)
     run = re.findall(r"run (hera-archive-\w+):", result.stdout)[0]
@@ -237,17 +238,24 @@ def test_run_knows_its_methods(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "fields"), [("dytopo", ["search=near"]), ("tacomas", ["lessons=true", "fast.kept=2"])]
 )
-def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: str, fields: list[str]) -> None:
-    small = "--iterations 1 --batch 2 --gate-tasks 2 --train 2 --gate-size 2 --test 2".split()
-    given = ["--name", "mine", *(word for field in (*fields, "rounds=3") for word in ("--set", field))]
-    result = call(tmp_path, "evolve", method, "--benchmark", "archive", *small, *given)
-    assert "evolved - seed, paired over 2 tasks: " in result.output
-    told = result.output.partition("use it so:\n")[2]
-    snippet = "\n".join(line[4:] for line in told.splitlines())
-    assert f"{method}.build(" in snippet
-    said: list[str] = []
-    exec(snippet, {"print": said.append})
-    assert len(said) == 1
-    judged = re.search(r"own answers was the environment's in \d+ of \d+ cases", result.output)
-    assert (judged is not None) == (method == "tacomas"), "only TacoMAS has a judge"
-    assert f"{method}-archive" in call(tmp_path, "history", "mine").output
+def test_compare_tries_what_a_team_that_rewires_while_it_works_can_learn_beside(
+    tmp_path: Path, method: str, fields: list[str]
+) -> None:
+    small = "--tasks 2 --evolve mine --iterations 1 --batch 2 --gate-tasks 2 --train 2 --gate-size 2".split()
+    given = [word for field in (*fields, "rounds=3") for word in ("--set", f"mine.{field}")]
+    result = call(tmp_path, "compare", f"mine={method}", "single", "--benchmark", "archive", *small, *given)
+    run = re.findall(r"run (compare-archive-\w+):", result.stdout)[0]
+    assert run in call(tmp_path, "history", f"{run}-mine").output
+
+
+@pytest.mark.parametrize("method", ["tacomas", "dytopo"])
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--set", "rounds=2")])
+def test_a_method_that_learns_nothing_between_questions_is_not_evolved(
+    tmp_path: Path, method: str, more: tuple[str, ...]
+) -> None:
+    home = tmp_path / "home"
+    told = call(home, "evolve", method, "--benchmark", "archive", *SMALL, *more, code=2)
+    assert f"{method} cannot be evolved: " in told.stderr
+    assert f"measure it with `selfwire eval {method} --benchmark archive`" in told.stderr
+    assert told.stdout == ""
+    assert not home.exists()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.experience.library import get_library, with_library
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.core.team import Workflow
+from selfwire.evolvers.hera.library import get_library, with_library
+from selfwire.models.sync import run_sync
+from selfwire.store.library import open_library
 from tests.commands import call
 from tests.evolvers.hera.doubles import known, pool
 from tests.graphs.scripted import trio

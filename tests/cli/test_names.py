@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.agent import Agent
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
-from selfwire.core.workflow import Workflow
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.models.sync import run_sync
+from selfwire.store.library import open_library
 from tests.commands import call
 
 OWN = Workflow(method="hiva", agents=(Agent(id="mine", prompt="Answer."),), topology=make_chain("mine"))
@@ -41,8 +41,8 @@ def test_team_and_at_mean_the_saved_team(home: Path, name: str) -> None:
 
 
 def test_two_saved_teams_at_once_are_refused(home: Path) -> None:
-    asked = call(home, "run", "own", "Who?", "--workflow", "hiva", code=2)
-    assert "'own' names a saved team, and --workflow hiva another" in asked.stderr
+    asked = call(home, "run", "own", "Who?", "--team", "hiva", code=2)
+    assert "'own' names a saved team, and --team hiva another" in asked.stderr
 
 
 def test_every_command_says_what_it_measures(home: Path) -> None:
@@ -79,8 +79,8 @@ def test_every_command_says_what_it_measures(home: Path) -> None:
         ("diff", "hiva", "own"),
         ("export", "single", "x.json"),
         ("report", "hiva"),
-        ("run", "hiva", "Who?", "--workflow", "all"),
-        ("evolve", "hiva", "--benchmark", "archive", "--seed-team", "hiva"),
+        ("run", "hiva", "Who?", "--team", "all"),
+        ("evolve", "hiva", "--benchmark", "archive", "--team", "hiva"),
     ],
 )
 def test_where_a_saved_team_is_wanted_a_method_is_refused(home: Path, arguments: tuple[str, ...]) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from selfwire.cli.app import build
-from selfwire.cli.exit_codes import NO_READER
-from selfwire.runs.folders import list_run_names
+from selfwire.cli.console import NO_READER
+from selfwire.runs.record import list_run_names
 from tests.commands import call
 
 EVAL = ("eval", "single", "--benchmark", "archive", "--tasks", "1")

@@ -1,4 +1,4 @@
-"""Trained routers on the command line: eval --weights, and --router for HiVA's team."""
+"""Trained routers on the command line: eval --team, and --router for HiVA's team."""
 
 import asyncio
 import re
@@ -9,20 +9,17 @@ import pytest
 from selfwire.cli.evaluate import get_router_config
 from selfwire.cli.options import parse_config_fields
 from selfwire.core.errors import ConfigError
-from selfwire.core.workflow import Workflow
+from selfwire.core.team import Workflow
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.trained_router.head import RoutingHead
-from selfwire.evolvers.trained_router.reinforce import Learner
-from selfwire.evolvers.trained_router.weights import get_weights
-from selfwire.graphs.hiva.actions import has_learned_router
-from selfwire.graphs.method_registry import make_method
-from selfwire.graphs.trained_router.heads import with_weights
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.exports import write_workflow
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.workflow_library import open_library
+from selfwire.evolvers.hiva.kabb import has_learned_router
+from selfwire.evolvers.router.head import RoutingHead
+from selfwire.evolvers.router.heads import with_weights
+from selfwire.evolvers.router.reinforce import Learner, get_weights
+from selfwire.graphs.methods import make_method
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.store.files import write_workflow
+from selfwire.store.library import open_library
 from tests.commands import call
 
 EMBEDDER = HashingEmbedder()
@@ -31,8 +28,7 @@ EVAL = ("--benchmark", "archive", "--tasks", "1", "--set", "stages=1", "--embedd
 
 def seed(name: str) -> Workflow:
     bench = load_benchmark("archive")
-    made = make_method(name, model=MeteredModel(OfflineChat()), toolbox=bench.toolbox, embedder=EMBEDDER)
-    return made.make_initial_workflow(bench.tools)
+    return make_method(name).seed(bench.tools, toolbox=tuple(bench.toolbox))
 
 
 def routed(name: str) -> Workflow:
@@ -53,7 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_eval_takes_a_method_with_the_weights_of_a_saved_workflow(home: Path) -> None:
-    result = call(home, "eval", "evomas", "--weights", "pool", *EVAL)
+    result = call(home, "eval", "evomas", "--team", "pool", *EVAL)
     assert re.search(r"^ ?pool  +\d\.\d\d \[", result.output, re.MULTILINE)
 
 
@@ -72,7 +68,7 @@ def test_weights_of_a_team_make_the_learned_router_its_own(home: Path) -> None:
     ],
 )
 def test_weights_that_are_none_are_one_clear_message(home: Path, target: str, ref: str, told: str) -> None:
-    result = call(home, "eval", target, "--weights", ref, *EVAL, code=2)
+    result = call(home, "eval", target, "--team", ref, *EVAL, code=2)
     assert result.stdout == ""
     assert told in " ".join(result.stderr.split())
 
@@ -83,7 +79,7 @@ def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Pa
     write_workflow(pool.replace(agents=(baker, *pool.agents[1:])), tmp_path / "other.json")
     work = ("--benchmark", "archive", "--embedder", "hashing")
     file = str(tmp_path / "other.json")
-    for command in (("eval", file), ("train", "evomas", "--workflow", file)):
+    for command in (("eval", file), ("train", "evomas", "--team", file)):
         result = call(tmp_path / "new", *command, *work, code=2)
         assert result.stdout == ""
         assert re.search(r"another pool .*early_exit are missing or changed; .* set transfer to true", result.stderr)
@@ -107,7 +103,7 @@ def test_the_router_of_a_team_is_an_option(home: Path) -> None:
     )
     with pytest.raises(ConfigError, match="--router says kabb, and --set router=learned; choose one"):
         parse_config_fields(["router=learned"], "kabb")
-    asked = ("run", "hiva", "Who?", "--embedder", "hashing", "--workflow", "team", "--benchmark", "archive", "--router")
+    asked = ("run", "hiva", "Who?", "--embedder", "hashing", "--team", "team", "--benchmark", "archive", "--router")
     call(home, *asked, "learned")
     refused = call(home, *asked, "dice", code=2)
     assert "config of hiva: router: Input should be 'auto', 'kabb' or 'learned'" in refused.stderr

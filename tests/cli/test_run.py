@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from selfwire.cli.exit_codes import STOPPED, WRONG
+from selfwire.cli.console import STOPPED, WRONG
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.runtime.metered import PROBE
+from selfwire.models.metered_chat import PROBE
 from tests.commands import call
 from tests.wire.server import Fault, WireServer
 
@@ -46,7 +46,8 @@ def test_a_server_that_cannot_be_reached_stops_a_run_and_is_named(
     address = ("--model", "openai:mine", "--base-url", "http://me:secret@127.0.0.1:9/v1")
     result = call(tmp_path, "run", method, QUESTION, *address, "--embedder", "hashing", code=STOPPED)
     assert result.stdout == ""
-    assert "\nstopped, before there was any answer: openai:mine at http://127.0.0.1:9 failed" in result.stderr
+    stopped = "\nstopped, before there was any answer: OpenAIConnectionError: Connection error. (openai:mine at"
+    assert stopped in result.stderr
     assert "it does not answer anything else either" in result.stderr
     assert "then try again" in result.stderr
     assert "secret" not in result.stderr
@@ -100,8 +101,10 @@ def test_an_agent_that_fails_leaves_no_answer_and_says_why(tmp_path: Path, wire_
     asked, spent, error = result.stderr.splitlines()
     assert asked == "method hiva, its seed team"
     assert spent.startswith("1 calls, ")
-    assert error.startswith("error: sink 'aggregator' received nothing: 'source' failed: ModelError: openai:mine at ")
-    assert error.endswith("the provider's state; look at the steps with --show, then try again")
+    cause = "ModelError: OpenAIInvalidRequestError: Error code: 400 - no such luck"
+    assert error.startswith(f"error: {cause} (openai:mine at ")
+    assert "the provider's state; so 'source' failed, and sink 'aggregator' received nothing; look at" in error
+    assert error.endswith("look at the steps with --show, then try again")
 
 
 def test_the_offline_model_says_which_questions_it_knows_and_its_example_works(tmp_path: Path) -> None:
@@ -118,3 +121,9 @@ def test_a_method_that_asks_often_says_so_first(tmp_path: Path) -> None:
     told = call(tmp_path, "run", "tacomas", QUESTION, "--budget-calls", "2", code=STOPPED).stderr
     assert re.search(r"^tacomas makes about \d\d model calls for one question; --budget-calls N", told, re.M)
     assert "model calls for one question" not in call(tmp_path, "run", "hiva", QUESTION, "--budget-calls", "2").stderr
+
+
+def test_a_baseline_answers_too(tmp_path: Path) -> None:
+    result = call(tmp_path, "run", "cot", QUESTION, "--show")
+    assert "baseline cot" in result.stderr
+    assert result.stdout.strip()

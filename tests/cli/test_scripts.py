@@ -9,8 +9,8 @@ import pytest
 
 from selfwire.cli.commands import COMMANDS
 from selfwire.cli.config_file import list_commands
-from selfwire.cli.exit_codes import FAILED, STOPPED, WRONG
-from selfwire.runs.run_record import get_version
+from selfwire.cli.console import FAILED, STOPPED, WRONG
+from selfwire.runs.record import get_version
 from tests.commands import call
 from tests.wire.server import Fault, WireServer
 
@@ -193,6 +193,6 @@ def test_a_team_that_has_only_learned_is_not_called_the_best(home: Path, monkeyp
 
 
 def test_no_best_workflow_is_praised_where_nothing_was_evolved(home: Path) -> None:
-    stopped = call(home, "evolve", "hiva", "--benchmark", "archive", "--budget-calls", "0", *SIZES, code=STOPPED)
+    stopped = call(home, "evolve", "hiva", "--benchmark", "archive", "--budget-calls", "1", *SIZES, code=STOPPED)
     assert "nothing was evolved" in stopped.stdout
     assert "best workflow" not in stopped.stdout

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from selfwire.cli.exit_codes import STOPPED, WRONG
-from selfwire.core import secrets
-from selfwire.runs.evolution import EvolutionRun
-from selfwire.runtime import addresses
-from selfwire.runtime.models import make_chat_model
+from selfwire.cli.console import STOPPED, WRONG
+from selfwire.core import text
+from selfwire.models import providers
+from selfwire.models.providers import make_chat_model
+from selfwire.runs.evolution import OpenEvolution
 from tests.commands import call
 from tests.wire.server import Fault, WireServer, served
 
@@ -20,8 +20,8 @@ SMALL = ("--train", "2", "--gate-size", "2", "--test", "2", "--iterations", "1",
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
-    monkeypatch.setattr(secrets, "_known", set())
-    monkeypatch.setattr(addresses, "_whole", {})
+    monkeypatch.setattr(text, "_known", set())
+    monkeypatch.setattr(providers, "_whole", {})
     monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
     with WireServer(served(make_chat_model("offline"))) as one:
         yield one
@@ -41,13 +41,13 @@ def test_an_evolution_keeps_no_secret_and_is_resumed_with_the_address_of_the_env
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ("--model", "openai:mine", "--base-url", whole(server), "--embedder", "hashing", "--retries", "0")
-    monkeypatch.setattr(EvolutionRun, "find_evolved", lambda run: run.context.library.head(run.context.config.name))
+    monkeypatch.setattr(OpenEvolution, "find_evolved", lambda run: run.library.head(run.config.name))
     first = call(
-        tmp_path, "evolve", "dytopo", "--benchmark", "archive", *SMALL, *model, "--budget-calls", "3", code=STOPPED
+        tmp_path, "evolve", "hera", "--benchmark", "archive", *SMALL, *model, "--budget-calls", "3", code=STOPPED
     )
     assert find_secrets(tmp_path, first) == []
     assert 'os.environ["SELFWIRE_BASE_URL"]' in first.stdout
-    monkeypatch.setattr(addresses, "_whole", {})  # another process
+    monkeypatch.setattr(providers, "_whole", {})  # another process
     run = next((tmp_path / "runs").iterdir()).name
     refused = call(tmp_path, "evolve", "--resume", run, code=WRONG)
     assert "set SELFWIRE_BASE_URL to the whole address" in refused.stderr
@@ -67,7 +67,7 @@ def test_a_server_that_repeats_a_secret_is_not_quoted(tmp_path: Path, server: Wi
     keyed = ("--model", "openai:a", "--base-url", f"http://me:{USER}@?key={KEY}")
     shown = [
         call(tmp_path, "run", "dytopo", "Who?", *model, code=STOPPED),
-        call(tmp_path, "eval", "dytopo", "--benchmark", "archive", "--tasks", "2", *model, code=STOPPED),
+        call(tmp_path, "eval", "dytopo", "--benchmark", "archive", "--tasks", "2", *model, code=WRONG),
         call(tmp_path, "run", "dytopo", "Who?", *keyed, code=WRONG),
     ]
     assert "***" in shown[0].stderr, shown[0].stderr
@@ -75,7 +75,7 @@ def test_a_server_that_repeats_a_secret_is_not_quoted(tmp_path: Path, server: Wi
 
 
 def test_an_address_is_masked_where_its_secrets_are_and_nowhere_else() -> None:
-    masked = secrets.mask_address("http://me:a%2Fbcd@h/v1?api-version=2024&code=1&sig=abcd&x_token=wxyz#k")
+    masked = text.mask_address("http://me:a%2Fbcd@h/v1?api-version=2024&code=1&sig=abcd&x_token=wxyz#k")
     assert masked == "http://***@h/v1?api-version=2024&code=1&sig=***&x_token=***#k"
-    assert secrets.mask_secrets("a/bcd me:a%2Fbcd abcd wxyz 2024") == "*** *** *** *** 2024"
-    assert secrets.mask_address(masked) == masked
+    assert text.mask_secrets("a/bcd me:a%2Fbcd abcd wxyz 2024") == "*** *** *** *** 2024"
+    assert text.mask_address(masked) == masked

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from selfwire.cli.exit_codes import WRONG
-from selfwire.cli.selection_plot import WIDTH, draw_bar, draw_selection, write_svg
+from selfwire.cli.console import WRONG
+from selfwire.cli.memory import WIDTH, draw_bar, draw_selection, write_svg
 from selfwire.core.errors import ConfigError
-from selfwire.graphs.trained_router.probing import Selection
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.evolvers.router.probing import Selection
+from selfwire.models.sync import run_sync
+from selfwire.store.library import open_library
 from tests.cli.test_run import refuse_all_but_probes
 from tests.commands import call
 from tests.graphs.test_learned_router import team
@@ -90,7 +90,7 @@ def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
         (["train", "--family", "errands"], "the learning test is"),
         (["train", "evomas", "--family", "errands", "--benchmark", "archive"], "--benchmark would change not"),
         (["train", "evomas", "--family", "errands", "--resume", "r", "--set", "pool=4"], "--set, --resume wou"),
-        (["train", "evomas", "--family", "errands", "--workflow", "w", "--paper", "--name", "n"], "--name, --paper,"),
+        (["train", "evomas", "--family", "errands", "--team", "w", "--paper", "--name", "n"], "--name, --paper,"),
         (["train", "evomas", "--family", "errands", "--train", "9", "--seed", "1"], "--seed, --train would change no"),
         (["train", "evomas", "--benchmark", "archive", "--sparse", "--seeds", "3"], "--seeds, --sparse belong to --fa"),
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=0"], "mass"),

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from selfwire.cli.exit_codes import FAILED, WRONG
-from selfwire.runtime import structured_modes
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.models import make_chat_model
-from selfwire.runtime.sync import run_sync
+from selfwire.cli.console import FAILED, WRONG
+from selfwire.models import structured
+from selfwire.models.providers import make_chat_model
+from selfwire.models.sync import run_sync
+from selfwire.store.journal import Journal
 from tests.commands import call
 from tests.wire.server import Fault, WireServer, served
 
@@ -28,7 +28,7 @@ def picky(body: dict[str, Any]) -> Fault | None:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
-    monkeypatch.setattr(structured_modes, "_known", {})
+    monkeypatch.setattr(structured, "_known", {})
     with WireServer(served(make_chat_model("offline"))) as one:
         one.picky = picky
         yield one

@@ -23,9 +23,9 @@ from selfwire.core.edits import (
     RewritePrompt,
     RewriteTool,
 )
+from selfwire.core.own_tool import WorkflowTool
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits, make_chain
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import WorkflowTool
 
 NAMES = tuple("abcdefghij")
 TOOLS = ("search", "calculator", "python")

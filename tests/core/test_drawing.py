@@ -2,8 +2,7 @@
 
 import pytest
 
-from selfwire.core.drawing import to_mermaid, to_text
-from selfwire.core.topology import Edge, Node, Topology, make_chain
+from selfwire.core.topology import Edge, Node, Topology, make_chain, to_mermaid, to_text
 
 LOOPED = Topology(
     nodes=tuple(Node(id=i, agent=a) for i, a in {"ask": "ask", "end": "end", "b-1": "worker", "b_1": "worker"}.items()),

@@ -29,9 +29,9 @@ from selfwire.core.edits import (
     format_edit,
 )
 from selfwire.core.errors import EditError
+from selfwire.core.own_tool import TOOLS, ToolExample, ToolRecord
+from selfwire.core.team import Workflow
 from selfwire.core.values import to_canonical_json
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import TOOLS, ToolExample, ToolRecord
 from tests.core.generators import SOURCES, Model, make_tool, random_rewiring, seed_workflow
 from tests.samples import sample
 
@@ -217,24 +217,6 @@ def test_refusals_of_tools_name_the_line_and_the_bounds() -> None:
 def test_arguments_of_an_example_are_an_object_of_a_bounded_length(arguments: Any, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ToolExample(arguments=arguments, result="1")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "edits"),
-    [
-        ("search", "python", (Revoke("a", "search"), Grant("a", "python"))),
-        (None, "python", (Grant("a", "python"),)),
-        ("search", None, (Revoke("a", "search"),)),
-    ],
-)
-def test_a_swap_of_an_agents_tools_in_an_old_lineage_is_read(
-    old: str | None, new: str | None, edits: tuple[Edit, ...]
-) -> None:
-    saved = {"kind": "rewrite_tool", "agent": "a", "old": old, "new": new}
-    remembered = {"kind": "remember", "agent": "a", "note": "n"}
-    read = Rewiring.model_validate({"edits": [saved, remembered], "why": "then"})
-    assert read.edits == (*edits, Remember("a", "n"))
-    assert Rewiring.model_validate_json(read.model_dump_json()) == read
 
 
 def test_edits_of_tools_are_short_in_messages() -> None:

@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.excerpt import GAP, excerpt
+from selfwire.core.text import GAP, compare_lines, excerpt
 
 FILLER = "The weather was mild on that day and nobody had anything to report. "
 DECISIVE = "The Severin Bridge is 691 m long (Dr. Lohmer, 1959)."
@@ -61,7 +62,7 @@ def test_paragraphs_stay_whole() -> None:
 def test_every_process_keeps_the_same_passages() -> None:
     """All passages are worth the same; words are held in sets, whose order changes with the seed of Python's hashes."""
     code = (
-        "from selfwire.core.excerpt import excerpt\n"
+        "from selfwire.core.text import excerpt\n"
         "half = lambda number, step: number // step % 2\n"
         "parts = [f'only{n} all some{half(n, 1)} other{half(n, 2)} more{half(n, 4)}00 end' for n in range(64)]\n"
         "print(excerpt('\\n\\n'.join(parts), 800, ' '.join(parts)))\n"
@@ -73,3 +74,15 @@ def test_every_process_keeps_the_same_passages() -> None:
         for seed in ("1", "2", "3", "4")
     }
     assert len(kept) == 1
+
+
+def test_texts_are_compared_line_by_line_within_a_bounded_time() -> None:
+    assert list(compare_lines("a\nb\nc", "a\nx\nc")) == ["  a", "- b", "+ x", "  c"]
+    long = "\n".join(f"line {n}" for n in range(3000))
+    changed = long.replace("line 1500\n", "another\n")
+    assert [line for line in compare_lines(long, changed) if line[0] in "+-"] == ["- line 1500", "+ another"]
+    since = time.monotonic()
+    [before, after] = compare_lines("x" * 50_000_000, "y\n" * 25_000_000)
+    assert before == "- (a text of 50,000,000 characters, too long to be compared line by line)"
+    assert after.startswith("+ (a text of 50,000,000")
+    assert time.monotonic() - since < 2

@@ -2,10 +2,8 @@
 
 import pytest
 
-from selfwire.core.chat import ChatMessage
+from selfwire.core.chat import ChatMessage, Prompts, load_prompts
 from selfwire.core.errors import ConfigError
-from selfwire.core.prompts import Prompts
-from selfwire.graphs.prompts import load_prompts
 
 PROMPTS = Prompts(texts={"ask": "You are $role.\n---\nAnswer: $question\n", "flat": "Cost: $$5 for $name"})
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from selfwire.core.tool_mutations import find_mutations, list_mutations
-from selfwire.core.tool_source import check_tool_source
+from selfwire.core.own_tool import check_tool_source
 from selfwire.evals.benchmarks.tariffs import TARIFFS
+from selfwire.tools.tool_mutations import find_mutations, list_mutations
 
 
 @pytest.mark.parametrize("name", TARIFFS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import SelfwireError, ToolSourceError
-from selfwire.core.tool_source import DEPTH, NODES, SOURCE_LENGTH, check_tool_source
+from selfwire.core.own_tool import DEPTH, NODES, SOURCE_LENGTH, check_tool_source
 
 PAPER = '''import hashlib
 

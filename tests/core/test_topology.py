@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from selfwire.core.topology import (
     Edge,
     Node,
-    ToleratedProblems,
     Topology,
     TopologyLimits,
+    TopologyPolicy,
     compute_greedy_order,
     cuts_sink,
     find_cycle,
@@ -74,7 +74,7 @@ def test_an_order_without_closing_edges_means_no_cycle(topology: Topology) -> No
     assert all((place[e.source] > place[e.target]) == (e in closing) for e in topology.edges)
     opened = topology.replace(edges=tuple(e for e in topology.edges if e not in closing))
     assert find_cycle(opened) == ()
-    if not topology.problems(ToleratedProblems()):
+    if not topology.problems(TopologyPolicy()):
         assert not closing
 
 
@@ -182,17 +182,17 @@ def test_cuts_sink(edges: str, edge: str, cuts: bool) -> None:
 @pytest.mark.parametrize(
     ("edges", "policy", "findings"),
     [
-        ("s>a a>t", ToleratedProblems(), []),
-        ("s>a a>b b>a b>t", ToleratedProblems(), ["cycle: a -> b -> a"]),
-        ("s>a a>b b>a b>t", ToleratedProblems(cycles=True), []),
-        ("s>t a b>t s>c", ToleratedProblems(), ["loose: a, b, c"]),
-        ("s>t a b>t s>c", ToleratedProblems(loose=True), []),
-        ("s>a", ToleratedProblems(), ["sink unreachable: t"]),
-        ("s>a", ToleratedProblems(cycles=True, loose=True), ["sink unreachable: t"]),
-        ("s>t x>y y>x", ToleratedProblems(), ["cycle: x -> y -> x", "loose: x, y"]),
+        ("s>a a>t", TopologyPolicy(), []),
+        ("s>a a>b b>a b>t", TopologyPolicy(), ["cycle: a -> b -> a"]),
+        ("s>a a>b b>a b>t", TopologyPolicy(cycles=True), []),
+        ("s>t a b>t s>c", TopologyPolicy(), ["loose: a, b, c"]),
+        ("s>t a b>t s>c", TopologyPolicy(loose=True), []),
+        ("s>a", TopologyPolicy(), ["sink unreachable: t"]),
+        ("s>a", TopologyPolicy(cycles=True, loose=True), ["sink unreachable: t"]),
+        ("s>t x>y y>x", TopologyPolicy(), ["cycle: x -> y -> x", "loose: x, y"]),
     ],
 )
-def test_problems(edges: str, policy: ToleratedProblems, findings: list[str]) -> None:
+def test_problems(edges: str, policy: TopologyPolicy, findings: list[str]) -> None:
     assert [str(problem) for problem in drawn(edges).problems(policy)] == findings
 
 

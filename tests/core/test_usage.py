@@ -86,6 +86,18 @@ def test_what_just_fits_is_let_through(budget: Budget) -> None:
     budget.refuse(spent, Usage(calls=1, input_tokens=2, dollars=0.1, seconds=1), "rollout")
 
 
+def test_amounts_are_written_without_the_errors_of_sums() -> None:
+    spent, wanted = Usage(dollars=0.9999), Usage(dollars=0.0012625499999999999)
+    with pytest.raises(BudgetError) as refusal:
+        Budget(dollars=1.0).refuse(spent, wanted, "rollout", Usage(dollars=2.3852447794681098e-18))
+    assert "$1.00 of $1.00 dollars spent and up to $0.001263 more needed" in str(refusal.value)
+
+
+def test_a_budget_in_usd_is_told_the_names_of_the_limits() -> None:
+    with pytest.raises(ValueError, match="a budget has no usd; its limits are calls, tokens, dollars, seconds, as in"):
+        Budget.model_validate({"usd": 1})
+
+
 @pytest.mark.parametrize("field", ["calls", "tokens", "dollars", "seconds"])
 def test_a_negative_budget_is_refused(field: str) -> None:
     with pytest.raises(ValueError, match=rf"{field}\n +Input should be greater than or equal to 0"):

@@ -30,14 +30,13 @@ from selfwire.core.edits import (
     RewritePrompt,
     RewriteTool,
 )
+from selfwire.core.own_tool import ToolExample, ToolRecord
 from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.team import Lineage, Workflow, diff_workflows
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.trajectory import Message, Routing, Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, fingerprint, to_canonical_json
-from selfwire.core.workflow import Lineage, Workflow
-from selfwire.core.workflow_diff import diff_workflows
-from selfwire.core.workflow_tool import ToolExample, ToolRecord
 from tests.core.generators import SOURCES, make_tool, random_rewiring, seed_workflow
 
 json_values: st.SearchStrategy[Any] = st.recursive(
@@ -135,7 +134,7 @@ def test_a_whole_float_and_its_integer_are_the_same_content() -> None:
 
 def test_fingerprints_are_equal_across_processes() -> None:
     code = (
-        "from selfwire.core.workflow import Workflow; import sys;"
+        "from selfwire.core.team import Workflow; import sys;"
         "print(Workflow.model_validate_json(sys.stdin.read()).fingerprint)"
     )
     workflow = evolved(random.Random(1)).with_memory(**{name: {name: 0.1} for name in "zyxw"})

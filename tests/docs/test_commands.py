@@ -20,11 +20,11 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.workflow import Workflow
+from selfwire.core.team import Workflow
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.providers import make_chat_model
 from selfwire.nodes.agent import make_agent_runner
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import make_chat_model
 from tests.docs.blocks import BLOCKS, PAGES, ROOT, SHELL, Block, find_spans
 from tests.docs.world import World
 from tests.graphs.teams import topology
@@ -47,6 +47,7 @@ NOT_RUN = {
     "docker build": "needs a container runtime; tests/test_install.py reads Dockerfile and compose.yaml",
     "docker compose up": "the same",
     "selfwire eval single --benchmark hf:openai/gsm8k:main": "asks the Hub; tests/evals/test_hub.py has one here",
+    "python -m selfwire.extras.demo_server": "serves until it is stopped; tests/extras/test_demo_server.py asks it",
     "make": "installs and runs everything; .ci/run does, and the targets are looked up",
 }
 """Beginnings of commands that no test runs, and why."""

@@ -1,32 +1,23 @@
 """docs/first-hour.md is a script: its blocks are done in their order, and print what the page shows."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from langchain_core.messages import AIMessage
 
-from selfwire.runtime.models import make_chat_model
+from selfwire.extras import demo_server
 from tests.docs.blocks import BLOCKS
 from tests.docs.world import World
-from tests.wire.server import Body, WireServer, served
+from tests.wire.server import Body, WireServer
 
 PAGE = "docs/first-hour.md"
-DESKS = {"billing": ("charged", "invoice", "refund", "card"), "tech": ("crash", "error", "empty", "white")}
 
 
 async def answer(body: Body) -> AIMessage:
-    """A model that knows some words of two desks; criticism and plans are the offline model's."""
-    asked = "\n".join(str(one["content"]) for one in body["messages"])
-    _, known, message = asked.rpartition("Which desk, billing, tech or sales?")
-    if known and not body.get("response_format"):
-        for desk, words in DESKS.items():
-            if any(word in message for word in words):
-                return AIMessage(f"Answer: {desk}")
-    return await OFFLINE(body)
-
-
-OFFLINE = served(make_chat_model("offline"))
+    """The answers of the server that the page starts."""
+    return await asyncio.to_thread(demo_server.answer, body)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.providers import make_chat_model
 from tests.docs.blocks import BLOCKS
 from tests.docs.world import World
 from tests.wire.server import WireServer, served

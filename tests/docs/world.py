@@ -16,12 +16,11 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.cli.commands import COMMANDS
-from selfwire.graphs.method_registry import make_method
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import make_chat_model
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.graphs.methods import make_method
+from selfwire.models.client import MeteredModel
+from selfwire.models.providers import make_chat_model
+from selfwire.models.sync import run_sync
+from selfwire.store.library import open_library
 from tests.docs.blocks import Block, Command
 from tests.graphs.dev_server import dev_server
 from tests.processes import start, wait_for
@@ -80,7 +79,7 @@ class World:
         rows = "".join(f"{task['input']},{task['reference']}\n" for task in TASKS)
         (self.folder / "my.csv").write_text(f"question,answer\n{rows}")
         with open_library(self.home) as library:
-            team = make_method("hiva", model=OFFLINE, toolbox={}, embedder=HashingEmbedder()).make_initial_workflow()
+            team = make_method("hiva").seed()
             for step in range(1, 13):
                 run_sync(library.save("hiva-archive", team.with_memory(step=step), run="evolved", step=step))
 

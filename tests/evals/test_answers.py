@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from selfwire.evals.answers import find_boxed, find_final_answer, find_marked_number, to_ballot
-from selfwire.evals.baselines.single import choose_by_vote
+from selfwire.evals.baselines import choose_by_vote
 from selfwire.evals.benchmarks.bbh import normalise
 from selfwire.evals.benchmarks.programs import find_program
 from selfwire.evals.benchmarks.workbench import parse_calls
+from selfwire.evals.graders import find_boxed, find_final_answer, find_marked_number, to_ballot
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,27 @@ from typing import Any
 import pytest
 
 from selfwire.core.agent import Agent
-from selfwire.core.chat import ChatMessage, Reply
+from selfwire.core.chat import ChatMessage, Prompts, Reply
 from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.evals.baselines.single import CUT, SingleAgent, choose_by_vote, make_single_workflow
-from selfwire.evals.baselines.table import BASELINES, make_baseline
-from selfwire.evals.baselines.teams import VOTE, make_voting_runner
+from selfwire.evals.baselines import (
+    BASELINES,
+    CUT,
+    VOTE,
+    Baseline,
+    Single,
+    choose_by_vote,
+    make_baseline,
+    make_voting_runner,
+)
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.graphs.machine import Ctx
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
 
 QUESTION = Question(id="q", input="?")
 
@@ -29,8 +41,25 @@ class Acts:
         return Step(node="", agent=agent.id, output=answer, usage=Usage(calls=2))
 
 
+class ActingCtx(Ctx[Any]):
+    """A context whose agents act by a function."""
+
+    act: Any
+
+    def __init__(self, act: Any, options: Any, at: Scope = Scope()) -> None:
+        super().__init__(MeteredModel(OfflineChat()), {}, HashingEmbedder(), options, Prompts(texts={}), at=at)
+        object.__setattr__(self, "act", act)
+
+    def where(self, at: Scope | None = None, **place: str | int) -> Ctx[Any]:
+        return ActingCtx(self.act, self.options, (at or self.at).at(**place))
+
+    def make_runner(self, team: Workflow) -> Any:
+        return self.act
+
+
 async def sampled(acts: Acts, calls: float = 8) -> Trajectory:
-    return await SingleAgent(acts, calls=calls).solve(make_single_workflow([]), QUESTION, scope=Scope())
+    single = Single(calls=calls)
+    return await single.answer(single.seed(), QUESTION, ActingCtx(acts, single.config))
 
 
 @pytest.mark.parametrize(
@@ -89,9 +118,13 @@ class Told:
         raise ModelError("baselines ask for no objects")
 
 
+def asked(baseline: Baseline[Any], model: Any) -> Ctx[Any]:
+    return baseline.make_ctx(model, {}, HashingEmbedder(), at=Scope(task="q"))
+
+
 async def solved(name: str, model: Told, **options: Any) -> Trajectory:
-    made = make_baseline(name, model=model, toolbox={}, **options)
-    return await made.solve(made.make_initial_workflow(()), QUESTION, scope=Scope(task="q"))
+    made = make_baseline(name, **options)
+    return await made.answer(made.seed(), QUESTION, asked(made, model))
 
 
 CALLS = {
@@ -104,12 +137,12 @@ CALLS = {
 @pytest.mark.parametrize("name", BASELINES)
 async def test_every_baseline_is_a_team_that_can_run_and_takes_the_calls_that_it_should(name: str) -> None:
     model = Told()
-    made = make_baseline(name, model=model, toolbox={})
-    workflow = made.make_initial_workflow(())
+    made = make_baseline(name)
+    workflow = made.seed()
     assert (made.name, workflow.method) == (name, name)
     assert workflow.topology.problems() == ()
-    assert made.make_initial_workflow(()) == workflow
-    done = await made.solve(workflow, QUESTION, scope=Scope(task="q"))
+    assert made.seed() == workflow
+    done = await made.answer(workflow, QUESTION, asked(made, model))
     assert done.error is None
     assert str(done.answer).endswith("Answer: 4")
     assert done.usage.calls == len(model.asked) == CALLS.get(name, done.usage.calls)
@@ -117,7 +150,7 @@ async def test_every_baseline_is_a_team_that_can_run_and_takes_the_calls_that_it
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> None:
-    workflow = make_baseline(name, model=Told(), toolbox={}).make_initial_workflow(["search"])
+    workflow = make_baseline(name).seed(["search"])
     held = {agent.id: agent.tools for agent in workflow.agents}
     if name in ("direct", "cot", "self-consistency"):
         assert held == {"single": ()}
@@ -154,17 +187,17 @@ async def test_members_of_a_hybrid_hear_leader_and_each_other_and_independent_on
 
 
 def test_random_rewirings_are_drawn_from_the_seed_and_counted() -> None:
-    made = [make_baseline("random", model=Told(), toolbox={}, config={"seed": n, "edits": 4}) for n in (0, 0, 1)]
-    teams = [one.make_initial_workflow(["search"]) for one in made]
+    made = [make_baseline("random", config={"seed": n, "edits": 4}) for n in (0, 0, 1)]
+    teams = [one.seed(["search"]) for one in made]
     assert teams[0] == teams[1] != teams[2]
     assert len(teams[0].lineage.rewirings) == 4
 
 
 def test_an_unknown_baseline_and_an_unknown_config_field_are_named() -> None:
     with pytest.raises(ConfigError, match="unknown baseline 'bold'; baselines are direct, cot"):
-        make_baseline("bold", model=Told(), toolbox={})
+        make_baseline("bold")
     with pytest.raises(ConfigError, match="config of debate: heat"):
-        make_baseline("debate", model=Told(), toolbox={}, config={"heat": 1})
+        make_baseline("debate", config={"heat": 1})
 
 
 async def test_a_vote_without_answers_is_refused() -> None:

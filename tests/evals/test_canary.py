@@ -19,9 +19,9 @@ from selfwire.core.task import Feedback, Splits, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.graphs.evolution.graph import Event
+from selfwire.graphs.evolve import Event
+from selfwire.models.providers import make_chat_model
 from selfwire.runs import evolution
-from selfwire.runtime.models import make_chat_model
 from tests import kills
 from tests.commands import call
 from tests.wire.server import WireServer, served

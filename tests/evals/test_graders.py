@@ -81,7 +81,7 @@ async def test_any_reference_of_a_list_will_do() -> None:
 async def test_part_of_the_way_is_said_and_may_be_enough() -> None:
     strict = await load_grader("f1").grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
     assert not strict.solved
-    assert strict.text.startswith("The answer is not right: it scores 0.80 of 1.")
+    assert strict.text.startswith("The answer is partly right: it scores 0.80 of 1; ")
     lenient = await load_grader("f1", solved_at=0.6).grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
     assert (lenient.solved, lenient.text) == (True, "The answer is right.")
 

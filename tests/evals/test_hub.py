@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import ConfigError
-from selfwire.evals.own_data import hub
-from selfwire.evals.own_data.fields import OwnData
-from selfwire.evals.own_data.hub import find_place
-from selfwire.evals.own_data.tasks import read_tasks, resolve_name
+from selfwire.evals import readers
+from selfwire.evals.readers import OwnData, find_place
+from selfwire.evals.tasks import read_tasks, resolve_name
 from tests.commands import call
 from tests.evals.test_own_data import table
 from tests.wire.hub_server import HubServer, get_commit
@@ -34,12 +33,12 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServe
         "ada/pictures": {"main": {"a.png": b"", "../../out.csv": ROWS}},
         "ada/locked": {"main": {"test.jsonl": LINE}},
     }  # fmt: skip
-    monkeypatch.setattr(hub, "TIMEOUT", 5.0)
-    hub._list_files.cache_clear()
+    monkeypatch.setattr(readers, "TIMEOUT", 5.0)
+    readers._list_files.cache_clear()
     with HubServer(datasets) as server:
         server.point_client_here(monkeypatch, str(tmp_path / "cache"))
         yield server
-    hub._list_files.cache_clear()
+    readers._list_files.cache_clear()
 
 
 def test_the_hubs_own_conversion_is_read_of_the_test_split(server: HubServer) -> None:
@@ -63,7 +62,7 @@ def test_a_run_keeps_the_commit_and_needs_no_hub_for_it(server: HubServer) -> No
     assert name == f"hf:ada/plain@{get_commit('ada/plain', 'main')}"
     before = read_tasks(name).tasks
     server.datasets = {}
-    hub._list_files.cache_clear()
+    readers._list_files.cache_clear()
     assert read_tasks(name).tasks == before
 
 
@@ -120,14 +119,14 @@ def test_a_file_that_breaks_off_says_the_way_out(server: HubServer, monkeypatch:
 
 
 def test_a_large_file_is_refused_before_it_is_fetched(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "MOST_BYTES", 10)
+    monkeypatch.setattr(readers, "MOST_BYTES", 10)
     with pytest.raises(ConfigError, match=r"test\.jsonl has 0 MB, more than the 0 MB .* choose another --data-split"):
         read_tasks("hf:ada/plain")
     assert not [one for one in server.asked if "resolve" in one]
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    hub._list_files.cache_clear()
+    readers._list_files.cache_clear()
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.setitem(sys.modules, "huggingface_hub.errors", None)
     with pytest.raises(ConfigError, match=r"need the extra 'data': pip install 'selfwire\[data\]'"):

@@ -18,15 +18,15 @@ from selfwire.core.task import Feedback, Task
 from selfwire.core.usage import Usage
 from selfwire.evals import judge
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.evals.evaluation.rows import read_results
 from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, read_rubric
+from selfwire.evals.table import read_results
 from selfwire.graphs.rollouts import JUDGE_NODE
-from selfwire.runs.models import make_metered_model
-from selfwire.runs.requests import ModelNames
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.journal_rows import Row
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.sync import run_sync
+from selfwire.models.budget import Ledger
+from selfwire.models.sync import run_sync
+from selfwire.runs.open import load_models
+from selfwire.runs.spec import Models
+from selfwire.store.journal import Journal
+from selfwire.store.journal_file import CallRow
 from tests.commands import call
 
 TASK = Task(id="t", input="Who wrote it?", reference="Ada Lovelace")
@@ -137,8 +137,8 @@ def test_a_rubric_without_a_judge_is_refused(tmp_path: Path) -> None:
 
 
 async def test_the_stand_in_judges_by_shared_words_and_its_calls_are_in_the_journal() -> None:
-    journal, names = Journal.memory(), ModelNames()
-    model = make_metered_model(names, journal=journal, ledger=Ledger(Budget()))
+    journal, names = Journal.memory(), Models()
+    model = load_models(names).meter(journal, Ledger(Budget()))
     environment = JudgeEnvironment().with_model(model)
     scores = {}
     for answer in ("It was Ada Lovelace.", "Ada", "Grace Hopper", ""):
@@ -161,7 +161,7 @@ def written(folder: Path) -> Path:
     return path
 
 
-def judge_calls(home: Path) -> list[Row]:
+def judge_calls(home: Path) -> list[CallRow]:
     [run] = (home / "runs").iterdir()
     with closing(Journal.open_read_only(run / "journal.sqlite")) as journal:
         return run_sync(journal.rows(node=JUDGE_NODE))

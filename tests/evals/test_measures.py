@@ -12,9 +12,8 @@ from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.catalogue import NAMES, load_benchmark
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
-from selfwire.evals.graders import NAMED, load_grader
+from selfwire.evals.graders import MEASURES, NAMED, load_grader
 from selfwire.evals.judge import JudgeEnvironment, RubricScore
-from selfwire.evals.measures import MEASURES
 from tests.benchmark_data import PINNED, needs_data
 from tests.sandboxed import needs_sandbox
 from tests.scripted import ScriptedModel

@@ -1,16 +1,18 @@
 """Tasks of one's own from files: JSONL, JSON, CSV and Parquet."""
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
-from selfwire.evals.own_data import rows
-from selfwire.evals.own_data.fields import OwnData
-from selfwire.evals.own_data.tasks import read_tasks
+from selfwire.evals import readers, tasks
+from selfwire.evals.readers import OwnData
+from selfwire.evals.tasks import read_tasks, resolve_name
 
 
 def written(folder: Path, text: str | bytes, name: str = "tasks.jsonl") -> Path:
@@ -233,9 +235,42 @@ def test_parquet_without_the_extra_names_it(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_is_too_much_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfwire.evals.own_data.tasks.MOST_ROWS", 2)
+    monkeypatch.setattr("selfwire.evals.tasks.MOST_ROWS", 2)
     read = read_tasks(written(tmp_path, '{"input": "a"}\n{"input": "b"}\n{"input": "c"}\n'))
     assert (len(read.tasks), read.notes) == (2, ("only the first 2 rows are read",))
-    monkeypatch.setattr(rows, "MOST_BYTES", 10)
+    monkeypatch.setattr(readers, "MOST_BYTES", 10)
     with pytest.raises(ConfigError, match=r"has 0 MB, more than the 0 MB that are read; write a sample"):
         read_tasks(tmp_path / "tasks.jsonl")
+
+
+def test_what_is_too_large_or_no_file_is_one_clear_error(tmp_path: Path) -> None:
+    wide = written(tmp_path, ",".join(f"c{n}" for n in range(50_000)) + "\n", "wide.csv")
+    with pytest.raises(ConfigError, match=r"wide\.csv has 50,000 columns, more than the 1,000 that are read"):
+        read_tasks(wide)
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigError, match=r"pipe\.jsonl cannot be read: it is a pipe"):
+        read_tasks(pipe)
+    loop = tmp_path / "loop.jsonl"
+    loop.symlink_to(loop)
+    with pytest.raises(ConfigError, match=r"loop\.jsonl cannot be read"):
+        resolve_name(str(loop))
+    with pytest.raises(ConfigError, match=r"loop\.jsonl cannot be read"):
+        read_tasks(loop)
+
+
+def test_of_a_packed_table_no_more_is_unpacked_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = table(tmp_path, "SELECT 'Who?' AS question, 'Ada' AS answer FROM range(3_000_000)", "many.parquet")
+    monkeypatch.setattr(readers, "MOST_ROWS", 1000)
+    monkeypatch.setattr(tasks, "MOST_ROWS", 1000)
+    since = time.monotonic()
+    read = read_tasks(many)
+    assert (len(read.tasks), read.notes[0]) == (1000, "only the first 1,000 rows are read")
+    assert time.monotonic() - since < 3
+    wide = table(tmp_path, "SELECT " + ", ".join(f"1 AS c{n}" for n in range(1001)), "wide.parquet")
+    with pytest.raises(ConfigError, match="1,001 columns"):
+        read_tasks(wide)
+    monkeypatch.setattr(readers, "MOST_BYTES", 100_000)
+    long = table(tmp_path, "SELECT repeat('x', 1000) AS question FROM range(1000)", "long.parquet")
+    with pytest.raises(ConfigError, match="MB of text when it is unpacked"):
+        read_tasks(long)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from selfwire.graphs.trajectory_notes import get_trajectories_note
-from selfwire.runs.evaluation.pre_evolution import make_evolutions
-from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
-from selfwire.runs.folders import JOURNAL
-from selfwire.runtime.journal import Journal
+from selfwire.graphs.rollouts import get_trajectories_note
+from selfwire.runs.pre_evolution import make_evolutions
+from selfwire.runs.record import JOURNAL
+from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec, SystemSpec
+from selfwire.store.journal import Journal
 from tests import kills
 from tests.commands import call
 
@@ -113,13 +113,13 @@ def test_fields_are_named_on_the_command_line(tmp_path: Path, tasks: Path) -> No
 
 
 def test_an_evolution_in_a_comparison_has_the_rubric_and_the_tools(tmp_path: Path, tasks: Path) -> None:
-    request = EvaluationRequest(
+    request = EvaluateSpec(
         benchmark=str(tasks),
         grader="judge",
         rubric="A right sum.",
         tools="calculator",
         entries=(SystemSpec(name="hiva", target="hiva"),),
-        evolving=Evolving(names=("hiva",), train=5, gate=5),
+        evolving=PreEvolutionSpec(names=("hiva",), train=5, gate=5),
         tasks=5,
     )
     [evolution] = make_evolutions(request, tmp_path, None)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import ConfigError
-from selfwire.evals.evaluation.rows import Header, ResultsFile, read_results
+from selfwire.evals.table import Header, ResultsFile, read_results
 
 FULL = Path("/dev/full")
 HEADER = Header(
@@ -31,7 +31,7 @@ HEADER = Header(
 def test_rows_that_do_not_fit_on_the_disk_are_an_error_with_a_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("selfwire.evals.evaluation.rows.TemporaryFile", lambda *_, **__: FULL.open("w"))
+    monkeypatch.setattr("selfwire.evals.table.TemporaryFile", lambda *_, **__: FULL.open("w"))
     file = ResultsFile(tmp_path / "results.jsonl")
     with pytest.raises(ConfigError, match=r"results\.jsonl: No space left on device; .*make room and resume"):
         file.add(["x" * 1_000_000])

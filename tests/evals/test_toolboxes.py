@@ -4,7 +4,7 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.catalogue import NAMES, load_benchmark
-from selfwire.graphs.ready_tools import load_tools
+from selfwire.tools.ready import load_tools
 from tests.sandboxed import needs_sandbox
 
 NEED_FILES = ("hotpotqa", "2wikimultihopqa")

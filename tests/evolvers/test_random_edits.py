@@ -6,9 +6,8 @@ import pytest
 from selfwire.core.agent import Agent
 from selfwire.core.edits import RemoveEdge, Rewiring
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
 from selfwire.core.topology import TopologyLimits, make_chain
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.operations import list_legal_operations, make_fresh_id
 from selfwire.evolvers.random_edits import (
     RandomEdits,
     add_instruction,
@@ -16,6 +15,7 @@ from selfwire.evolvers.random_edits import (
     edit_at_random,
     list_team_operations,
 )
+from selfwire.evolvers.topology_ops import list_legal_operations, make_fresh_id
 
 TEXTS = ("You look things up.", "You compare two dates.", "You keep a friendly tone.")
 

@@ -17,13 +17,13 @@ from pydantic import BaseModel
 
 from selfwire.core.chat import Reply
 from selfwire.core.errors import SelfwireError
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
+from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.team import LENIENT
-from selfwire.runtime import metered
-from selfwire.runtime.offline.wire import requested_schema
-from selfwire.runtime.structured import parse_reply
+from selfwire.models import client
+from selfwire.models.structured import parse_reply
 from tests.chaos import CHAOS, ODD_REPLIES, ODD_RUNS, PARTS
 from tests.fuzz.odd import TEXTS, make_odd_reply
 from tests.graphs.test_methods import TASKS, Bench, CountingChat
@@ -70,7 +70,7 @@ def schemas() -> tuple[type[BaseModel], ...]:
         return await parse_reply(schema, reply)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metered, "parse_reply", parse)
+        patch.setattr(client, "parse_reply", parse)
         for name in method_names():
             asyncio.run(one_iteration(name, seed=0, share=0.0, tasks=len(TASKS)))
     return tuple(found.values())
@@ -125,7 +125,7 @@ def test_odd_replies_end_in_no_other_error_and_in_no_invalid_team(name: str) -> 
 
 
 async def one_iteration(name: str, seed: int, share: float, tasks: int = 1) -> None:
-    bench = Bench(name, chat=OddChat(rng=Random(seed), share=share), seed=seed % 1000)
+    bench = Bench(name, chat=OddChat(rng=Random(seed), share=share), seed_number=seed % 1000)
     began = time.process_time()
     try:
         found = await bench.explored(TASKS[:tasks])

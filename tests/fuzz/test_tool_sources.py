@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolSourceError
 from selfwire.core.execution import Limits
-from selfwire.core.tool_source import check_tool_source
-from selfwire.core.workflow_tool import WorkflowTool
-from selfwire.runtime.sandbox import find_sandbox
+from selfwire.core.own_tool import WorkflowTool, check_tool_source
+from selfwire.tools.sandbox.sandbox import find_sandbox
 from tests.chaos import SANDBOXED_SOURCES, TOOL_SOURCES
 from tests.core.test_tool_source import PAPER
 from tests.fuzz.odd import TEXTS

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -19,7 +20,8 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.graphs.hera.method import Hera
+from selfwire.graphs.hera import Hera, HeraCtx
+from selfwire.graphs.machine import TrajectoryGrader
 from tests.evolvers.hera.doubles import Angles
 
 RIDDLE = Question(id="q1", input="What am I?")
@@ -122,8 +124,15 @@ class Orchestra:
         return [text for name, text, _ in self.asked if name == schema]
 
 
-def hera(model: Orchestra | None = None, **config: Any) -> Hera:
-    return Hera(model or Orchestra(), {}, Angles(solve_a_riddle=0, take_the_calculator=0), HeraConfig(**config))
+def hera(model: Orchestra | None = None, **config: Any) -> tuple[Hera, HeraCtx]:
+    """HERA with the context of its rollouts."""
+    method, embedder = Hera(HeraConfig(**config)), Angles(solve_a_riddle=0, take_the_calculator=0)
+    return method, method.make_ctx(model or Orchestra(), {}, embedder, at=Scope(run="r", phase="rollout"))
+
+
+def learning(ctx: HeraCtx, judge: TrajectoryGrader) -> HeraCtx:
+    """The context in which a method learns from the rollouts of another."""
+    return replace(ctx.where(phase="evolve"), grade_run=judge)
 
 
 class Judge:

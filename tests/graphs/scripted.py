@@ -13,10 +13,10 @@ from langchain_core.tools import BaseTool
 from pydantic import Field
 
 from selfwire.core.agent import Agent
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Node, TopologyLimits, make_chain
-from selfwire.core.workflow import Workflow
 from selfwire.graphs import hiva
-from selfwire.graphs.method_graph import Graph
+from selfwire.graphs.machine import Graph
 
 SCRIPT: dict[str, dict[str, Any]] = {
     "TaskProfile": {

@@ -12,8 +12,7 @@ from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
-from selfwire.graphs.agent_node import TeamContext
-from selfwire.graphs.routers import route_to_all
+from selfwire.graphs.team import TeamContext, route_to_all
 
 QUESTION = Question(id="q1", input="What is asked?")
 

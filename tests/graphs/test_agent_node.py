@@ -10,8 +10,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Routing, Step
 from selfwire.core.usage import Usage
-from selfwire.graphs.routers import make_fixed_router, route_to_all
-from selfwire.graphs.team import get_pending_messages, run_team
+from selfwire.graphs.team import get_pending_messages, make_fixed_router, route_to_all, run_team
 from tests.graphs.teams import Echo, team_run, topology
 
 WIDE = "s>a s>b s>c a>x a>y b>x b>y c>x c>y x>z y>z s>z"

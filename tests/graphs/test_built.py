@@ -16,14 +16,13 @@ from pydantic import PrivateAttr
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
-from selfwire.core.workflow import Workflow
+from selfwire.core.team import Workflow
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.graphs.build import build_graph
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.method_names import method_names
-from selfwire.graphs.method_registry import describe_method, make_method
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.workflow_library import open_library
+from selfwire.graphs.methods import make_method
+from selfwire.store.library import open_library
 from tests.graphs.scripted import ASKED, FORMS, on, run
 
 SHORT: dict[str, dict[str, Any]] = {
@@ -64,14 +63,13 @@ class SlowChat(Chat):
 
 
 def built(name: str, model: Any = "offline", **options: Any) -> Any:
-    described = describe_method(name)
-    embedder: dict[str, Any] = {"embedder": "hashing"} if "embedder" in described.build_options else {}
-    return described.build(model, config=described.config(**SHORT.get(name, {})), **embedder, **options)
+    method = make_method(name, SHORT.get(name, {}))
+    embedder: dict[str, Any] = {"embedder": "hashing"} if "embedder" in method.build_options else {}
+    return build_graph(type(method), model, config=method.config, **embedder, **options)
 
 
 def seed(name: str) -> Workflow:
-    model = MeteredModel(OfflineChat())
-    return make_method(name, model=model, toolbox={}, embedder=HashingEmbedder()).make_initial_workflow()
+    return make_method(name).seed()
 
 
 def prompted(name: str, prompt: str) -> Workflow:

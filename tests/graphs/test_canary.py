@@ -1,6 +1,7 @@
 """A planted reference is in nothing that a method sends, stores, traces or learns, though the environment has it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,21 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.evolvers.trained_router.config import ROUTER
+from selfwire.evolvers.router.config import ROUTER
+from selfwire.graphs.build import build_graph
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import Method
 from selfwire.graphs.method_names import method_names
-from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import describe_method, make_method
-from selfwire.runtime.blobs import get_blob
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import make_chat_model
+from selfwire.graphs.methods import make_method
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.providers import make_chat_model
+from selfwire.store.files import get_blob
+from selfwire.store.journal import Journal
 from tests.graphs.canary import CANARY, assert_not_planted, left_behind, planted
 from tests.wire.server import WireServer, served
 
@@ -37,9 +40,11 @@ LEARNED = {"tacomas": "lessons", "evomas": ROUTER}
 """Part of a workflow's memory that must have been learned."""
 
 
-async def learned(bench: Benchmark, method: Method, tasks: list[Task]) -> tuple[list[Trajectory], Workflow]:
+async def learned(
+    bench: Benchmark, method: Method[Any], ctx: Ctx[Any], tasks: list[Task]
+) -> tuple[list[Trajectory], Workflow]:
     """Explore and grade as an evolution does, learn, and explore once more."""
-    workflow, found = method.make_initial_workflow(bench.tools), list[Trajectory]()
+    workflow, found = method.seed(bench.tools, toolbox=tuple(ctx.tools)), list[Trajectory]()
     by_id = {task.id: task for task in tasks}
 
     async def grade(done: Trajectory, at: Scope) -> Trajectory:
@@ -50,30 +55,31 @@ async def learned(bench: Benchmark, method: Method, tasks: list[Task]) -> tuple[
     for iteration in range(2):
         batch = []
         for task in tasks:
-            scope = Scope(run="r", iteration=iteration, task=task.id)
-            batch += [await grade(done, scope) for done in await method.explore(workflow, task.question, scope=scope)]
+            here = ctx.where(run="r", iteration=iteration, task=task.id)
+            batch += [await grade(done, here.at) for done in await method.explore(workflow, task.question, here)]
         found += batch
-        scope = Scope(run="r", iteration=iteration, phase="evolve")
-        workflow = (await method.evolve(workflow, batch, scope=scope, grade=grade)).workflow
+        learning = replace(ctx.where(run="r", iteration=iteration, phase="evolve"), grade_run=grade)
+        workflow = (await method.propose(workflow, batch, learning)).workflow
     return found, workflow
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", method_names())
 async def test_a_planted_reference_appears_nowhere(name: str, tmp_path: Path) -> None:
-    bench, described, file = archive(40), describe_method(name), tmp_path / "journal.sqlite"
-    tasks, fields = planted(bench, 2), LEARNING.get(name, {})
+    bench, method, file = archive(40), make_method(name, LEARNING.get(name, {})), tmp_path / "journal.sqlite"
+    tasks = planted(bench, 2)
     journal, saver = Journal.create(file, run="r"), InMemorySaver()
     with WireServer(served(make_chat_model("offline"))) as server, collect_runs() as traces:
         model = make_chat_model("openai:local", base_url=server.url, api_key="none")
         metered = MeteredModel(model, journal=journal)
-        method = make_method(name, model=metered, toolbox=bench.toolbox, embedder=HashingEmbedder(64), config=fields)
-        found, workflow = await learned(bench, method, tasks)
-        graph = described.build(
+        ctx = method.make_ctx(metered, bench.toolbox, HashingEmbedder(64))
+        found, workflow = await learned(bench, method, ctx, tasks)
+        graph = build_graph(
+            type(method),
             model,
             tools=[*bench.toolbox.values()],
-            config=described.config(**fields),
-            embedder="hashing" if "embedder" in described.build_options else None,
+            config=method.config,
+            embedder="hashing" if "embedder" in method.build_options else None,
         ).compile(checkpointer=saver)
         thread: Any = {"configurable": {"thread_id": "1"}}
         await graph.ainvoke({"question": tasks[0].input}, thread)

@@ -116,7 +116,7 @@ def test_a_compiled_graph_is_as_langgraphs_own() -> None:
 
 
 def test_an_interrupt_at_no_node_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"no node 'nobody'.*begin, forward.*inside it aggregator, source"):
+    with pytest.raises(ConfigError, match=r"no node 'nobody'.*begin, .*forward.*inside it aggregator, source"):
         compiled("hiva").invoke(ASKED, THREAD, interrupt_before=["source", "nobody"])
     with pytest.raises(ConfigError, match="no node 'elsewhere:source'"):
         compiled("hiva").invoke(ASKED, THREAD, interrupt_after=["elsewhere:source"])

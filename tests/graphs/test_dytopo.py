@@ -12,27 +12,28 @@ from langgraph.graph import START, StateGraph
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ToolSpec
-from selfwire.core.drawing import to_mermaid
 from selfwire.core.errors import ConfigError, TaskError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
+from selfwire.core.topology import to_mermaid
 from selfwire.core.values import to_plain_json
-from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.initial_team import make_team
-from selfwire.evolvers.dytopo.schemas import Turn, Verdict
+from selfwire.evolvers.dytopo.schemas import Halting, Turn
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Dytopo, Report
-from selfwire.graphs.method_registry import describe_method
-from selfwire.runs.controls import with_random_edits
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import MAX_TOKENS
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.methods import find_method, make_method
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.providers import MAX_TOKENS
+from selfwire.models.sync import run_sync
+from selfwire.runs.evolution import with_random_edits
+from selfwire.store.library import open_library
 from tests.graphs.rounds import MATH, Script, SpokenChat, SpokenModel
 from tests.graphs.scripted import FORMS, on, run
 from tests.scripted import section
@@ -47,13 +48,16 @@ class Outer(TypedDict):
     answers: list[str]
 
 
-def wired(model: SpokenModel, config: DytopoConfig = DytopoConfig(), **tools: Any) -> Dytopo:
-    return Dytopo(model, tools, HashingEmbedder(), config)
+def wired(
+    model: SpokenModel, config: DytopoConfig = DytopoConfig(), **tools: Any
+) -> tuple[Dytopo, Ctx[DytopoConfig]]:
+    method = Dytopo(config)
+    return method, method.make_ctx(model, tools, HashingEmbedder(), at=SCOPE)
 
 
 async def ran(model: SpokenModel, config: DytopoConfig = DytopoConfig(), domain: str = "math") -> Report:
-    method = wired(model, config)
-    return await method.run(method.make_initial_workflow(domain=domain), ASK, scope=SCOPE)
+    method, ctx = wired(model, config)
+    return await method.run(method.seed(domain=domain), ASK, ctx)
 
 
 def edges(report: Report, number: int) -> list[tuple[str, str]]:
@@ -101,9 +105,9 @@ async def test_d12_the_second_round_sees_what_the_first_asked_for() -> None:
 
 
 async def test_d13_the_manager_is_no_vertex_and_has_no_needs() -> None:
-    assert set(Verdict.model_fields) == {"is_complete", "next_goal", "public"}
+    assert set(Halting.model_fields) == {"is_complete", "next_goal", "public"}
     report = await ran(SpokenModel())
-    assert all("Manager" not in one.graph.order for one in report.rounds)
+    assert all("Manager" not in done.graph.order for done in report.rounds)
 
 
 async def test_d14_all_read_the_task_and_members_who_is_there_beside_what_the_paper_lists() -> None:
@@ -140,10 +144,16 @@ async def test_rounds_are_counted_from_1_in_prompts_as_in_reports() -> None:
 
 
 def test_prompts_speak_of_tools_only_where_they_are_held() -> None:
-    method = wired(SpokenModel())
-    bare, held = (method.make_initial_workflow(tools, "general").agents_by_id for tools in ((), ("search",)))
+    bare, held = (Dytopo().seed(tools, domain="general").agents_by_id for tools in ((), ("search",)))
     assert "you hold no tools" in bare["Researcher"].prompt
     assert "with your tools" in held["Researcher"].prompt
+
+
+def test_a_calculator_finds_nothing() -> None:
+    researcher = Dytopo().seed(("calculator",), domain="general").agents_by_id["Researcher"]
+    assert researcher.tools == ("calculator",)
+    assert "you hold no search, so where it says nothing" in researcher.prompt
+    assert "with your tools" not in researcher.prompt
 
 
 async def test_every_worker_speaks_once_per_round_and_all_at_once() -> None:
@@ -169,9 +179,9 @@ async def test_d4_the_managers_word_is_checked_and_its_next_goal_says_what_is_op
 async def test_d1_the_manager_reads_public_messages_in_order_sigma() -> None:
     model = SpokenModel()
     report = await ran(model)
-    for number, one in enumerate(report.rounds):
+    for number, done in enumerate(report.rounds):
         trace = section(model.shown("Manager", number), "trace")
-        places = [trace.index(f"[{worker}]") for worker in one.graph.order]
+        places = [trace.index(f"[{worker}]") for worker in done.graph.order]
         assert places == sorted(places)
     assert "Its answer: 7" in section(model.shown("Manager", 1), "trace")
     assert "plan: add" not in section(model.shown("Manager", 1), "trace")  # private
@@ -181,14 +191,14 @@ async def test_d11_without_halting_exactly_t_rounds_run_and_the_last_has_no_mana
     report = await ran(SpokenModel(), DytopoConfig(rounds=5, halting=False))
     assert (len(report.rounds), report.stopped, report.answer) == (5, "rounds", "7")
     assert report.rounds[-1].managed is None
-    assert not any(one.managed.complete for one in report.rounds[:-1] if one.managed)
+    assert not any(done.managed.complete for done in report.rounds[:-1] if done.managed)
 
 
 async def test_d6_a_failing_worker_is_left_out_and_named() -> None:
     model = SpokenModel({**MATH, "ProblemParser": ["the provider is down"]})
     report = await ran(model)
     assert report.answer == "7"
-    assert all(one.failed == {"ProblemParser": "the provider is down"} for one in report.rounds)
+    assert all(done.failed == {"ProblemParser": "the provider is down"} for done in report.rounds)
     assert all("ProblemParser" not in edge for number in range(3) for edge in edges(report, number))
     assert sorted(report.rounds[0].graph.order) == ["ProblemParser", "Solver", "Verifier"]
     assert "[ProblemParser]\n(failed in this round" in section(model.shown("Manager", 0), "trace")
@@ -213,7 +223,7 @@ async def test_d6_a_round_in_which_all_workers_fail_is_the_last(
 
 async def test_d6_a_failing_manager_leaves_the_goal() -> None:
     report = await ran(SpokenModel({**MATH, "Manager": ["overloaded"]}), DytopoConfig(rounds=2))
-    assert [one.goal for one in report.rounds] == [ASK.input, ASK.input]
+    assert [done.goal for done in report.rounds] == [ASK.input, ASK.input]
     assert report.rounds[0].managed is not None
     assert report.rounds[0].managed.why == "overloaded"
 
@@ -225,16 +235,16 @@ async def test_what_failed_attempts_were_billed_is_in_the_usage() -> None:
 
 
 async def test_a_run_without_an_answer_is_an_error_that_names_the_failure() -> None:
-    method = wired(SpokenModel({**MATH, "Solver": ["down"]}), DytopoConfig(rounds=2))
-    done = await method.solve(method.make_initial_workflow(domain="math"), ASK, scope=SCOPE)
+    method, ctx = wired(SpokenModel({**MATH, "Solver": ["down"]}), DytopoConfig(rounds=2))
+    done = await method.answer(method.seed(domain="math"), ASK, ctx)
     assert done.answer is None
     assert done.error == "no answer after 2 round(s): 'Solver' failed: down"
 
 
 async def test_a_trajectory_has_a_step_per_worker_and_round() -> None:
-    method = wired(SpokenModel())
-    workflow = method.make_initial_workflow(domain="math")
-    done = await method.solve(workflow, ASK, scope=SCOPE)
+    method, ctx = wired(SpokenModel())
+    workflow = method.seed(domain="math")
+    done = await method.answer(workflow, ASK, ctx)
     assert [(step.node, step.visit) for step in done.steps[:4]] == [
         ("ProblemParser", 0), ("Solver", 0), ("Verifier", 0), ("ProblemParser", 1),
     ]  # fmt: skip
@@ -261,11 +271,11 @@ async def test_calls_are_made_in_the_tasks_own_scope() -> None:
 
 
 async def test_many_runs_fit_into_one_node_of_a_graph_with_a_saver() -> None:
-    method, saver = wired(SpokenModel()), InMemorySaver()
+    (method, ctx), saver = wired(SpokenModel()), InMemorySaver()
 
     async def node(state: dict[str, Any]) -> dict[str, Any]:
         asked = [Question(id=f"t{at}", input=f"What is 3 + {at}?") for at in range(4)]
-        runs = [method.solve(method.make_initial_workflow(domain="math"), one, scope=SCOPE) for one in asked]
+        runs = [method.answer(method.seed(domain="math"), question, ctx) for question in asked]
         return {"answers": [done.answer for done in await asyncio.gather(*runs)]}
 
     graph: Any = StateGraph(Outer)
@@ -273,7 +283,7 @@ async def test_many_runs_fit_into_one_node_of_a_graph_with_a_saver() -> None:
     graph.add_edge(START, "node")
     result = await graph.compile(checkpointer=saver).ainvoke({"answers": []}, on("1"))
     assert result["answers"] == ["7"] * 4
-    assert {one.config["configurable"]["checkpoint_ns"] for one in saver.list(on("1"))} == {""}
+    assert {saved.config["configurable"]["checkpoint_ns"] for saved in saver.list(on("1"))} == {""}
 
 
 WORDS = st.one_of(st.text(max_size=20), st.sampled_from(["</trace>", "```\nx\n```", "[You, round 0]\n"]))
@@ -295,10 +305,10 @@ async def test_whatever_is_said_the_run_ends_with_every_round_on_record(lines: l
     ended = (silent[0] + 1, "failed") if silent else (3, "rounds")  # nobody ever says "pass"
     assert (len(report.rounds), report.stopped) == ended
     assert report.answer == (None if solver == "down" else "8")
-    for one in report.rounds:
-        assert sorted(one.graph.order) == ["ProblemParser", "Solver", "Verifier"]
-        assert {mail.target for mail in one.messages} <= set(one.graph.order) - one.failed.keys()
-        assert one.goal.strip()
+    for done in report.rounds:
+        assert sorted(done.graph.order) == ["ProblemParser", "Solver", "Verifier"]
+        assert {mail.target for mail in done.messages} <= set(done.graph.order) - done.failed.keys()
+        assert done.goal.strip()
 
 
 async def test_the_same_seed_gives_the_same_run_and_rounds_end_at_t_max() -> None:
@@ -313,12 +323,12 @@ async def test_d10_the_random_baseline_has_as_many_edges_as_would_have_been_indu
     drawn = await ran(SpokenModel(NEVER), DytopoConfig(rounds=3, topology="random"))
     assert [len(edges(drawn, n)) for n in range(3)] == [len(edges(induced, n)) for n in range(3)]
     assert [edges(drawn, n) for n in range(3)] != [edges(induced, n) for n in range(3)]
-    assert all(edge.score is None for one in drawn.rounds for edge in one.graph.edges)
+    assert all(edge.score is None for done in drawn.rounds for edge in done.graph.edges)
 
 
 @pytest.mark.parametrize("name", ["random-fixed", "broadcast-fixed", "rounds-5"])
 async def test_d10_with_a_fixed_horizon_five_rounds_run_whatever_was_found(name: str) -> None:
-    config = DytopoConfig.model_validate(to_plain_json(describe_method("dytopo").variants[name].config))
+    config = DytopoConfig.model_validate(to_plain_json(find_method("dytopo").variants[name].config))
     report = await ran(SpokenModel(), config)
     assert (len(report.rounds), report.stopped, report.answer) == (5, "rounds", "7")
 
@@ -380,7 +390,8 @@ async def test_d5_results_of_tools_are_read_in_the_next_round() -> None:
         [Agent(id="a", prompt="You work.", tools=("echo",))], Domain(name="own", answerers=("a",)), manager="Lead."
     )
     model = SpokenModel(script)
-    report = await wired(model, DytopoConfig(calls=4), echo=Echo()).run(workflow, ASK, scope=SCOPE)
+    method, ctx = wired(model, DytopoConfig(calls=4), echo=Echo())
+    report = await method.run(workflow, ASK, ctx)
     assert model.schemas["a"] == "TurnWithAnswerWithCalls"
     memory = section(model.shown("a", 1), "memory")
     assert '[Result of echo, round 1]\n{"text":"x"}\necho of x' in memory
@@ -413,7 +424,8 @@ async def test_arguments_that_are_no_object_are_an_error_of_the_call(arguments: 
     workflow = make_team(
         [Agent(id="a", prompt="You work.", tools=("echo",))], Domain(name="own", answerers=("a",)), manager="Lead."
     )
-    report = await wired(SpokenModel(script), DytopoConfig(rounds=1), echo=Echo()).run(workflow, ASK, scope=SCOPE)
+    method, ctx = wired(SpokenModel(script), DytopoConfig(rounds=1), echo=Echo())
+    report = await method.run(workflow, ASK, ctx)
     [use] = report.rounds[0].said[0].tools
     assert (report.answer, use.error) == ("done", True)
     assert use.result.startswith("error: arguments must be a JSON object (")
@@ -459,7 +471,7 @@ def test_each_rounds_graph_is_streamed_and_the_last_one_drawn_right_after_the_ru
     graph = dytopo.build(SpokenChat(), initial="math", embedder="hashing").compile()
     chunks: list[Any] = list(graph.stream(ASKED, subgraphs=True, stream_mode=["updates", "values"]))
     graphs = [part["induce_topology"]["graph"] for path, kind, part in chunks if "induce_topology" in part and not path]
-    edges = [{(edge["source"], edge["target"]) for edge in one["edges"]} for one in graphs]
+    edges = [{(edge["source"], edge["target"]) for edge in drawn["edges"]} for drawn in graphs]
     assert edges[:2] == [{("ProblemParser", "Solver")}, {("Solver", "Verifier")}]
     final = next(part for path, kind, part in reversed(chunks) if kind == "values" and not path)
     ran = Report.of(final).topology
@@ -515,21 +527,23 @@ def test_rounds_can_be_limited_per_run() -> None:
 async def test_archive_runs_offline_and_solves_some() -> None:
     made = archive(40)
     tasks = made.load(0, 12, 0, 0).train
-    method = Dytopo(MeteredModel(OfflineChat()), made.toolbox, HashingEmbedder())
-    workflow, solved = method.make_initial_workflow(made.tools), 0
+    method = Dytopo()
+    ctx = method.make_ctx(MeteredModel(OfflineChat()), made.toolbox, HashingEmbedder(), at=SCOPE)
+    workflow, solved = method.seed(made.tools), 0
     for task in tasks:
-        done = await method.solve(workflow, task.question, scope=SCOPE)
+        done = await method.answer(workflow, task.question, ctx)
         assert done.error is None
         solved += (await made.environment.grade(task, done.answer or "", scope=SCOPE)).solved
     assert 0 < solved < len(tasks)
 
 
 def test_a_team_that_does_not_say_who_answers_is_refused() -> None:
-    method = wired(SpokenModel())
+    method = Dytopo()
     with pytest.raises(ConfigError):
-        method.prepare_workflow(method.make_initial_workflow().replace(memory={}))
+        method.adapt(method.seed().replace(memory={}))
 
 
 def test_random_edits_are_no_control_for_a_method_that_edits_nothing() -> None:
+    method = make_method("dytopo")
     with pytest.raises(ConfigError, match=r"random edits are a control for .*hiva.*, not for dytopo"):
-        with_random_edits(wired(SpokenModel()), [["REWRITE_PROMPT"]])
+        with_random_edits(method, [["REWRITE_PROMPT"]])

@@ -17,7 +17,7 @@ from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.initial_team import make_team
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Report
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.providers import make_chat_model
 from tests.asks import answer
 from tests.graphs.rounds import MATH, SpokenChat, said_by
 from tests.graphs.scripted import FORMS
@@ -49,7 +49,7 @@ class Provider:
 
 
 def asked(server: WireServer) -> Counter[str]:
-    return Counter(speaker(one.body) for one in server.asked)
+    return Counter(speaker(request.body) for request in server.asked)
 
 
 def served(server: WireServer, **options: Any) -> Any:
@@ -62,9 +62,10 @@ def test_a_provider_is_asked_for_strict_objects(wire_server: WireServer) -> None
     result = served(wire_server, initial="math").compile().invoke({"question": "What is 3 + 4?"})
     assert result["answer"] == "7"
     assert asked(wire_server) == {"ProblemParser": 3, "Solver": 3, "Verifier": 3, "Manager": 3}
-    forms = [one.body["response_format"]["json_schema"] for one in wire_server.asked]
+    forms = [request.body["response_format"]["json_schema"] for request in wire_server.asked]
     assert all(form["strict"] for form in forms)
-    solver = next(f["schema"] for f, one in zip(forms, wire_server.asked, strict=True) if speaker(one.body) == "Solver")
+    speakers = [speaker(request.body) for request in wire_server.asked]
+    solver = next(form["schema"] for form, name in zip(forms, speakers, strict=True) if name == "Solver")
     assert sorted(solver["required"]) == ["answer", "key", "private", "public", "query"]
 
 
@@ -74,7 +75,7 @@ def test_a_worker_that_keeps_failing_is_left_out_and_named(wire_server: WireServ
     result = served(wire_server, initial="math").compile().invoke({"question": "What is 3 + 4?"})
     report = Report.of(result)
     assert report.answer == "7"
-    assert all([*one.failed] == ["ProblemParser"] for one in report.rounds)
+    assert all([*done.failed] == ["ProblemParser"] for done in report.rounds)
     assert "ProblemParser failed, and the round went on without it" in report.text
     assert "injected fault" in report.rounds[0].failed["ProblemParser"]
 

@@ -5,14 +5,13 @@ from typing import Any
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.tuning import Setting, get_current_setting
+from selfwire.evolvers.dytopo.tuning import Setting, Tuning, get_current_setting, tune_workflow
 from selfwire.graphs.dytopo import Dytopo
-from selfwire.graphs.dytopo.tuning import Tuning, tune_workflow
-from selfwire.graphs.method_protocol import TrajectoryGrader
-from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.graphs.machine import Ctx, TrajectoryGrader
+from selfwire.models.embeddings import HashingEmbedder
 from tests.graphs.rounds import MATH, Script, SpokenModel
 
 QUESTIONS = [Question(id=f"t{at}", input=f"What is 3 + {at}?") for at in range(3)]
@@ -31,16 +30,23 @@ async def broken(done: Trajectory, scope: Scope) -> Trajectory:
     return done.as_failed("the grader is down") if scope.task == "t1" else await grade(done, scope)
 
 
-async def explored(dytopo: Dytopo, workflow: Workflow) -> list[Trajectory]:
-    found = [await dytopo.explore(workflow, one, scope=SCOPE.at(phase="rollout", task=one.id)) for one in QUESTIONS]
-    return [await grade(done, SCOPE) for some in found for done in some]
+async def explored(dytopo: Dytopo, workflow: Workflow, ctx: Ctx[DytopoConfig]) -> list[Trajectory]:
+    there = ctx.where(phase="rollout")
+    return [await grade(await dytopo.answer(workflow, question, there), SCOPE) for question in QUESTIONS]
 
 
 async def tuned(
-    dytopo: Dytopo, workflow: Workflow, grade: TrajectoryGrader = grade, settings: Sequence[Setting] = SETTINGS
+    dytopo: Dytopo,
+    workflow: Workflow,
+    ctx: Ctx[DytopoConfig],
+    grade: TrajectoryGrader = grade,
+    settings: Sequence[Setting] = SETTINGS,
 ) -> Tuning:
-    graded = await explored(dytopo, workflow)
-    return await tune_workflow(dytopo, dytopo.config, workflow, graded, grade, scope=SCOPE, settings=settings)
+    async def run_graded(candidate: Workflow, question: Question) -> Trajectory:
+        return await grade(await dytopo.answer(candidate, question, ctx), ctx.at.at(task=question.id))
+
+    graded = await explored(dytopo, workflow, ctx)
+    return await tune_workflow(workflow, graded, dytopo.config, run_graded, settings=settings)
 
 
 class Planned(SpokenModel):
@@ -54,61 +60,62 @@ class Planned(SpokenModel):
         return found, usage
 
 
-def method(config: DytopoConfig, script: Script = MATH) -> Dytopo:
-    return Dytopo(Planned(script), {}, HashingEmbedder(), config)
+def wired(config: DytopoConfig, script: Script = MATH) -> tuple[Dytopo, Ctx[DytopoConfig]]:
+    method = Dytopo(config)
+    return method, method.make_ctx(Planned(script), {}, HashingEmbedder(), at=SCOPE, grade_run=grade)
 
 
 async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
-    dytopo = method(DytopoConfig(threshold=1.0, rounds=4))
-    seed = dytopo.make_initial_workflow(domain="math")
-    found = await tuned(dytopo, seed)
+    dytopo, ctx = wired(DytopoConfig(threshold=1.0, rounds=4))
+    seed = dytopo.seed(domain="math")
+    found = await tuned(dytopo, seed, ctx)
     assert found.chosen.threshold == 0.2
     assert [trial.scores for trial in found.trials if trial.setting.threshold == 1.0] == [(0.0, 0.0, 0.0)] * 2
     assert get_current_setting(found.workflow, dytopo.config) == found.chosen
     assert found.workflow.lineage.parent == seed.fingerprint
-    assert (await dytopo.solve(found.workflow, QUESTIONS[0], scope=SCOPE)).answer == "7"
+    assert (await dytopo.answer(found.workflow, QUESTIONS[0], ctx)).answer == "7"
 
 
 async def test_without_a_better_setting_the_workflow_stays() -> None:
-    dytopo = method(DytopoConfig(rounds=4))
-    seed = dytopo.make_initial_workflow(domain="math")
-    found = await tuned(dytopo, seed)
+    dytopo, ctx = wired(DytopoConfig(rounds=4))
+    seed = dytopo.seed(domain="math")
+    found = await tuned(dytopo, seed, ctx)
     assert found.workflow is seed
     assert len(found.trials) == 5
     assert found.trials[0].setting == found.chosen == Setting(threshold=0.3, providers=3)
 
 
 async def test_errors_are_no_scores() -> None:
-    dytopo = method(DytopoConfig(rounds=4))
-    seed = dytopo.make_initial_workflow(domain="math")
-    found = await tuned(dytopo, seed, broken, SETTINGS[:1])
+    dytopo, ctx = wired(DytopoConfig(rounds=4))
+    seed = dytopo.seed(domain="math")
+    found = await tuned(dytopo, seed, ctx, broken, SETTINGS[:1])
     assert [trial.scores for trial in found.trials] == [(1.0, 1.0, 1.0), (1.0, None, 1.0)]
-    mute = method(DytopoConfig(rounds=2), {**MATH, "Solver": ["down"]})
-    found = await tuned(mute, seed, grade, SETTINGS[:1])
+    mute, mute_ctx = wired(DytopoConfig(rounds=2), {**MATH, "Solver": ["down"]})
+    found = await tuned(mute, seed, mute_ctx, grade, SETTINGS[:1])
     assert found.trials == ()
     assert found.workflow is seed
 
 
 async def test_evolving_takes_one_step_towards_a_better_setting_and_lets_the_gate_rule() -> None:
-    dytopo = method(DytopoConfig(threshold=1.0, rounds=4, domain="math"))
-    seed = dytopo.make_initial_workflow()
-    evolved = await dytopo.evolve(seed, await explored(dytopo, seed), scope=SCOPE, grade=grade)
+    dytopo, ctx = wired(DytopoConfig(threshold=1.0, rounds=4, domain="math"))
+    seed = dytopo.seed()
+    evolved = await dytopo.propose(seed, await explored(dytopo, seed, ctx), ctx)
     assert evolved.needs_gate
     assert evolved.workflow.topology == seed.topology
     assert get_current_setting(evolved.workflow, dytopo.config) == Setting(threshold=0.9, providers=3)
     notes: Any = evolved.notes
-    assert [(one["setting"]["threshold"], one["setting"]["providers"]) for one in notes["trials"]] == [
+    assert [(trial["setting"]["threshold"], trial["setting"]["providers"]) for trial in notes["trials"]] == [
         (1.0, 3), (0.9, 3), (1.0, 2),
     ]  # fmt: skip
-    assert dytopo.carry_over_memory(seed, evolved.workflow) is seed
-    again = await dytopo.evolve(evolved.workflow, await explored(dytopo, evolved.workflow), scope=SCOPE, grade=grade)
+    assert dytopo.keep_memory(seed, evolved.workflow) is seed
+    again = await dytopo.propose(evolved.workflow, await explored(dytopo, evolved.workflow, ctx), ctx)
     assert not again.needs_gate
     assert again.workflow is evolved.workflow
 
 
 async def test_all_settings_are_tried_by_config() -> None:
-    dytopo = method(DytopoConfig(rounds=4, domain="math", search="grid"))
-    seed = dytopo.make_initial_workflow()
-    evolved = await dytopo.evolve(seed, (await explored(dytopo, seed))[:1], scope=SCOPE, grade=grade)
+    dytopo, ctx = wired(DytopoConfig(rounds=4, domain="math", search="grid"))
+    seed = dytopo.seed()
+    evolved = await dytopo.propose(seed, (await explored(dytopo, seed, ctx))[:1], ctx)
     notes: Any = evolved.notes
     assert len(notes["trials"]) == 27

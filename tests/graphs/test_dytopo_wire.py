@@ -33,7 +33,7 @@ async def test_what_was_asked_for_in_the_first_round_is_offered_in_the_second_an
     with WireServer(by_kind(say)) as server:
         graph = dytopo.build(local(server.url), embedder="hashing", config=DytopoConfig(rounds=5)).compile()
         result = await graph.ainvoke({"question": QUESTION})
-    users = [(asked_kind(one.body), str(one.body["messages"][-1]["content"])) for one in server.asked]
+    users = [(asked_kind(request.body), str(request.body["messages"][-1]["content"])) for request in server.asked]
     assert (result["answer"], result["stopped"], len(result["rounds"])) == ("Rald Bridge", "complete", 4)
     assert all(text.count(PASSAGE) == 1 for _, text in users)
     first, *goals = [section(text, "goal") for kind, text in users if kind == "Halting"]

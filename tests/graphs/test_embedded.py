@@ -14,9 +14,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Step
-from selfwire.graphs.agent_node import TeamContext
-from selfwire.graphs.node_wrappers import DETACHED
-from selfwire.graphs.team import Team, compile_team, make_team_node, run_team
+from selfwire.graphs.state import DETACHED
+from selfwire.graphs.team import Team, TeamContext, compile_team, make_team_node, run_team
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = topology("s>a s>b a>z b>z")

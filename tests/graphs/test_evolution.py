@@ -16,21 +16,24 @@ from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.workflow import Workflow
+from selfwire.core.values import FrozenModel
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.graphs.evolution.config import EvolutionConfig, EvolutionContext
-from selfwire.graphs.evolution.graph import Event, build, count_failed_tests, run_evolution
-from selfwire.graphs.evolution.nodes import EvolutionNodes
-from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader, explore_samples
-from selfwire.graphs.method_registry import describe_method
-from selfwire.graphs.trajectory_notes import get_trajectories_note, load_trajectories
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.journal_rows import CallResult
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.workflow_library import open_library
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.graphs.evolve import Event, EvolutionConfig, EvolutionLoop, build, count_failed_tests, run_evolution
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import EvolveResult, Method, explore_samples
+from selfwire.graphs.methods import find_method
+from selfwire.graphs.rollouts import get_trajectories_note, load_trajectories
+from selfwire.models.budget import Ledger
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.store.journal import Journal
+from selfwire.store.journal_file import CallResult
+from selfwire.store.library import open_library
 
 SEED = Workflow(
     method="scripted", agents=(Agent(id="a", prompt="0"), Agent(id="b", prompt="answer")), topology=make_chain("a", "b")
@@ -42,40 +45,36 @@ def tasks(name: str, size: int) -> tuple[Task, ...]:
 
 
 @dataclass(frozen=True)
-class Scripted(Method):
+class Scripted(Method[Any]):
     """Each iteration writes the next number into a prompt; `skill` says what share of answers it gets right."""
 
+    name = "scripted"
     skill: Callable[[int], float] = lambda number: 0.0
     calls: Callable[[int], int] = lambda number: 1
     fails: Callable[[str, str], bool] = lambda phase, task: False
-    name: str = "scripted"
+    config: Any = field(default_factory=FrozenModel)
     seen: list[tuple[str, str]] = field(default_factory=list)
 
-    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
-        return SEED
-
-    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
-        self.seen.append((scope.phase, question.id))
-        done = Trajectory(question=question, workflow=workflow.fingerprint)
-        if self.fails(scope.phase, question.id):
+    async def answer(self, team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        self.seen.append((ctx.at.phase, question.id))
+        done = Trajectory(question=question, workflow=team.fingerprint)
+        if self.fails(ctx.at.phase, question.id):
             return done.as_failed("provider down")
-        number = int(workflow.agents_by_id["a"].prompt)
+        number = int(team.agents_by_id["a"].prompt)
         rank = int(question.id.lstrip("abcdefghijklmnopqrstuvwxyz"))
         right = rank % 10 < 10 * self.skill(number)
         step = Step(node="b", agent="b", output="x", usage=Usage(calls=self.calls(number)))
         return done.replace(answer="right" if right else "wrong", steps=(step,))
 
-    async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
-    ) -> EvolveResult:
-        rewiring = Rewiring(RewritePrompt("a", str(scope.iteration + 1)), why="next")
-        lessons = workflow.memory.get("lessons", 0) + 1
-        return EvolveResult(workflow=workflow.apply(rewiring).with_memory(lessons=lessons), applied=(rewiring,))
+    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+        rewiring = Rewiring(RewritePrompt("a", str(ctx.at.iteration + 1)), why="next")
+        lessons = team.memory.get("lessons", 0) + 1
+        return EvolveResult(workflow=team.apply(rewiring).with_memory(lessons=lessons), applied=(rewiring,))
 
-    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        return kept.with_memory(lessons=candidate.memory["lessons"])
+    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+        return kept.with_memory(lessons=rejected.memory["lessons"])
 
-    def propose_pruning(self, workflow: Workflow) -> Rewiring | None:
+    def propose_pruning(self, team: Workflow) -> Rewiring | None:
         return Rewiring(RewritePrompt("a", "99"), why="smaller")
 
 
@@ -86,12 +85,13 @@ class Grader:
         return Feedback(score=float(answer == "right"), solved=answer == "right", text=answer)
 
 
-def context(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> EvolutionContext:
+def context(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> EvolutionLoop:
     ledger = Ledger(budget)
-    return EvolutionContext(
+    return EvolutionLoop(
         run="r",
         config=EvolutionConfig(**{"name": "w", "iterations": 3, "batch": 4, "gate_tasks": 10, **config}),
         method=method,
+        ctx=method.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder()),
         environment=Grader(),
         splits=Splits(train=tasks("train", 8), gate=tasks("gate", 20), test=tasks("test", 10)),
         seed_workflow=SEED,
@@ -101,7 +101,7 @@ def context(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> Ev
     )
 
 
-async def evolved(made: EvolutionContext, events: list[Event] | None = None) -> Workflow:
+async def evolved(made: EvolutionLoop, events: list[Event] | None = None) -> Workflow:
     await run_evolution(made, InMemorySaver(), (events if events is not None else []).append)
     return await made.library.load("w")
 
@@ -141,11 +141,11 @@ class Fitting(Scripted):
     def sees_labels(self) -> bool:
         return self.labels
 
-    def fits_held_out(self, workflow: Workflow) -> bool:
+    def fits(self, team: Workflow) -> bool:
         return self.labels
 
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        return workflow.with_memory(shown=workflow.memory.get("shown", 0) + len(trajectories))
+    async def fit(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> Workflow:
+        return team.with_memory(shown=team.memory.get("shown", 0) + len(runs))
 
 
 async def test_without_the_gate_what_is_fitted_to_held_out_runs_is_fitted_still() -> None:
@@ -165,7 +165,7 @@ async def test_a_method_without_labels_has_no_gate() -> None:
 @pytest.mark.parametrize("method", ["hiva", "hera"])
 def test_d29_held_out_tasks_decide_unless_the_papers_way_is_chosen(method: str) -> None:
     assert EvolutionConfig(name="w").gate == "paired"
-    assert describe_method(method).variants["no-gate"].gate == "off"
+    assert find_method(method).variants["no-gate"].gate == "off"
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,10 @@ class Learning(Scripted):
 
     needs_gate: bool = True
 
-    async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
-    ) -> EvolveResult:
-        return EvolveResult(workflow=workflow.with_memory(lessons=scope.iteration + 1), needs_gate=self.needs_gate)
+    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+        return EvolveResult(workflow=team.with_memory(lessons=ctx.at.iteration + 1), needs_gate=self.needs_gate)
 
-    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
+    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
         return kept
 
 
@@ -317,12 +315,12 @@ class Spending(Scripted):
     greedy: str = ""
     ledgers: list[Ledger] = field(default_factory=list)
 
-    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+    async def answer(self, team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
         for _ in range(3 if question.id == self.greedy else 2):
-            with self.ledgers[0].get_task_ledger(scope).reserve(Usage(calls=1), "a call") as hold:
+            with self.ledgers[0].get_task_ledger(ctx.at).reserve(Usage(calls=1), "a call") as hold:
                 await asyncio.sleep(0)
                 hold.settle(Usage(calls=1))
-        return await super().solve(workflow, question, scope=scope)
+        return await super().answer(team, question, ctx)
 
 
 async def test_what_was_spent_decides_which_task_is_refused() -> None:
@@ -368,13 +366,14 @@ async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() 
     errors = {task: (await made.journal.get_body(body))["error"] for task, body in bodies.items()}
     assert [task for task, error in errors.items() if error] == ["train1"]
     assert "reserved for it" in errors["train1"]
+    assert errors["train1"].endswith("; --calls-per-task sets how many model calls a task may make")
 
 
 @pytest.mark.parametrize(("tasks", "size"), [(7, 10), (12, 10), (8, 6), (10, 10)])
 async def test_batches_are_full_and_every_task_comes_as_often_as_the_others(tasks: int, size: int) -> None:
     made = context(Scripted(), batch=size)
     made = replace(made, splits=Splits(train=made.splits.gate[:tasks]))
-    batches = [[task.id for task in EvolutionNodes(made).train_batch(iteration)] for iteration in range(12)]
+    batches = [[task.id for task in made.train_batch(iteration)] for iteration in range(12)]
     assert all(len(set(batch)) == len(batch) == min(size, tasks) for batch in batches)
     times = Counter(task for batch in batches for task in batch)
     assert len(times) == tasks
@@ -446,17 +445,19 @@ async def test_events_name_the_errors_of_tasks_and_the_side_that_is_tested() -> 
 class Grouped(Spending):
     """Asks a question twice; the second run needs more calls than are left."""
 
-    samples: int = 2
+    @property
+    def samples(self) -> int:
+        return 2
 
-    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+    async def explore(self, team: Workflow, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
         async def run(place: Scope) -> Trajectory:
             for _ in range(1 if place.sample == 0 else 9):
                 request = {"sample": place.sample, "number": _}
                 await self.journals[0].call_once("model", place, request, lambda: self.pay(place), attempt=_)
-            return await Scripted.solve(self, workflow, question, scope=place)
+            return await Scripted.answer(self, team, question, ctx.where(place))
 
-        blank = Trajectory(question=question, workflow=workflow.fingerprint)
-        return await explore_samples(run, blank, self.samples, scope=scope)
+        blank = Trajectory(question=question, workflow=team.fingerprint)
+        return await explore_samples(run, blank, self.samples, scope=ctx.at)
 
     async def pay(self, place: Scope) -> CallResult:
         with self.ledgers[0].get_task_ledger(place).reserve(Usage(calls=1), "a call") as hold:

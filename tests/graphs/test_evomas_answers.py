@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
+from selfwire.core.team import Workflow
 from selfwire.core.values import to_plain_json
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
-from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.models.sync import run_sync
+from selfwire.runs.spec import EvolveSpec, Models, Sizes
 from selfwire.runs.training import start_training
-from selfwire.runtime.sync import run_sync
 from tests.asks import local
 from tests.wire.server import Body, WireServer
 
@@ -35,7 +35,7 @@ OBJECTS: dict[str, dict[str, Any]] = {
         "active": "", "summary": "", "hint": "Both passages give a length.",
     },
     "Assessed": {"feedback": "Both lengths are quoted.", "reward": 1, "refine": False, "confidence": 0.9},
-    "Choice": {"thought": "They agree.", "solution_letter": "A"},
+    "EnsembleChoice": {"thought": "They agree.", "solution_letter": "A"},
 }  # fmt: skip
 
 
@@ -74,13 +74,13 @@ def test_d15_the_answer_is_the_one_word_that_the_task_asks_for(layers: Any) -> N
         assert not re.search(r"web_search|web_browser|task_state|L\d-", prompt)
 
 
-def request(server: WireServer, tasks: Path) -> EvolveRequest:
+def request(server: WireServer, tasks: Path) -> EvolveSpec:
     train = {"updates": 3, "batch": 8, "rate": 0.2, "entropy": 0, "checkpoint_every": 3}
-    return EvolveRequest(
+    return EvolveSpec(
         method="evomas",
         benchmark=str(tasks),
         grader="f1",
-        models=ModelNames(agent="openai:local", base_url=server.url, embedder="hashing"),
+        models=Models(agent="openai:local", base_url=server.url, embedder="hashing"),
         sizes=Sizes(train=2, gate=0, test=1),
         evolution=EvolutionConfig(name="router", iterations=0, gate="off"),
         config={"stages": 1, "samples": 4, "sampling": {"layers": 1, "width": 1}, "train": train},
@@ -102,7 +102,7 @@ def test_d22_scores_that_solve_nothing_move_the_router(tmp_path: Path, monkeypat
         def note(done: Any) -> None:
             scores.add((round(done.feedback.score, 2), done.feedback.solved))
 
-        begun = training.run.context.seed_workflow
+        begun = training.run.seed_workflow
         trained = run_sync(training.execute(lambda update: rewards.append(update.reward), note))
         config = EvomasConfig.model_validate(to_plain_json(training.run.request.config))
 

@@ -9,41 +9,41 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import to_canonical_json, to_plain_json
-from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
-from selfwire.evolvers.trained_router.config import ROUTER, paper_training
-from selfwire.evolvers.trained_router.decisions import Episode
+from selfwire.evolvers.router.config import ROUTER, paper_training
+from selfwire.evolvers.router.decisions import Episode, to_router_episode
+from selfwire.extras.offline.faults import Faults
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas as served
-from selfwire.graphs.evomas import Evomas
-from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import describe_method
-from selfwire.graphs.trained_router.learning import to_router_episode
-from selfwire.runtime.call_settings import CallSettings
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import make_chat_model
-from selfwire.runtime.offline.faults import Faults
-from selfwire.runtime.offline.model import OfflineChat
-from tests.graphs.grading import no_grade
+from selfwire.graphs.evomas import Evomas, EvomasCtx
+from selfwire.graphs.methods import find_method
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.limits import CallSettings
+from selfwire.models.providers import make_chat_model
 
 BENCH = archive(40)
 ASKED = Question(id="q1", input=BENCH.splits(0, train=8, gate=0, test=0).train[1].input)
 
 
-def made(**fields: Any) -> Evomas:
-    model = MeteredModel(OfflineChat(critic_error_rate=0.0, error_rate=0.0))
-    return Evomas(model, BENCH.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(fields))
+def begun(evomas: Evomas) -> Workflow:
+    return evomas.seed(BENCH.tools, toolbox=tuple(BENCH.toolbox))
 
 
-async def solved(evomas: Evomas, *, seed: int = 0, workflow: Workflow | None = None) -> Trajectory:
-    scope = Scope(run="r", seed=seed, task=ASKED.id)
-    return await evomas.solve(workflow or evomas.make_initial_workflow(BENCH.tools), ASKED, scope=scope)
+def given(evomas: Evomas, model: MeteredModel | None = None, *, seed: int = 0) -> EvomasCtx:
+    model = model or MeteredModel(OfflineChat(critic_error_rate=0.0, error_rate=0.0))
+    return evomas.make_ctx(model, BENCH.toolbox, HashingEmbedder(64), at=Scope(run="r", seed=seed))
+
+
+async def solved(evomas: Evomas, *, seed: int = 0, team: Workflow | None = None) -> Trajectory:
+    return await evomas.answer(team or begun(evomas), ASKED, given(evomas, seed=seed))
 
 
 def stages(done: Trajectory) -> list[Stage]:
@@ -55,7 +55,7 @@ def graded(done: Trajectory, score: float) -> Trajectory:
 
 
 async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> None:
-    done = await solved(made())
+    done = await solved(Evomas())
     told = stages(done)
     assert {step.visit for step in done.steps} == set(range(len(told)))
     assert len({(step.visit, step.node) for step in done.steps}) == len(done.steps)
@@ -74,9 +74,9 @@ async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> No
 
 
 async def test_equal_scopes_give_equal_runs_and_samples_differ() -> None:
-    evomas = made(samples=3, adapter="random")
-    assert to_canonical_json((await solved(evomas)).notes) == to_canonical_json((await solved(evomas)).notes)
-    found = await evomas.explore(evomas.make_initial_workflow(BENCH.tools), ASKED, scope=Scope(run="r", task=ASKED.id))
+    evomas = Evomas(samples=3, adapter="random")
+    assert account(await solved(evomas)) == account(await solved(evomas))
+    found = await evomas.explore(begun(evomas), ASKED, given(evomas))
     assert [one.sample for one in found] == [0, 1, 2]
     assert len({to_canonical_json(one.notes["episode"]) for one in found}) == 3
 
@@ -99,40 +99,40 @@ def account(done: Trajectory) -> list[Any]:
 
 @pytest.mark.parametrize(("one", "other"), SWITCHES, ids=lambda fields: to_canonical_json(fields))
 async def test_every_switch_changes_the_trajectory(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert account(await solved(made(**one))) != account(await solved(made(**other)))
+    assert account(await solved(Evomas(**one))) != account(await solved(Evomas(**other)))
 
 
 @pytest.mark.slow
 async def test_a_frozen_adapter_is_the_head_as_it_starts_whatever_was_learned() -> None:
-    learning, frozen = made(train={"rate": 0.5, "entropy": 0}), made(adapter="frozen")
-    start = learning.make_initial_workflow(BENCH.tools)
+    learning, frozen = Evomas(train={"rate": 0.5, "entropy": 0}), Evomas(adapter="frozen")
+    start = begun(learning)
     assert account(await solved(learning)) == account(await solved(frozen))
     found = [graded(await solved(learning, seed=seed), float(seed % 2)) for seed in range(4)]
-    trained = (await learning.evolve(start, found, scope=Scope(), grade=no_grade)).workflow
-    assert account(await solved(frozen, workflow=trained)) == account(await solved(frozen))
-    assert account(await solved(learning, workflow=trained)) != account(await solved(learning))
+    trained = (await learning.propose(start, found, given(learning))).workflow
+    assert account(await solved(frozen, team=trained)) == account(await solved(frozen))
+    assert account(await solved(learning, team=trained)) != account(await solved(learning))
 
 
-async def test_evolve_learns_weights_and_nothing_else() -> None:
-    evomas = made(train={"rate": 0.01})
-    start = evomas.make_initial_workflow(BENCH.tools)
+async def test_a_proposal_learns_weights_and_nothing_else() -> None:
+    evomas = Evomas(train={"rate": 0.01})
+    start = begun(evomas)
     found = [graded(await solved(evomas, seed=seed), float(seed % 2)) for seed in range(4)]
-    evolved = await evomas.evolve(start, found, scope=Scope(), grade=no_grade)
+    evolved = await evomas.propose(start, found, given(evomas))
     assert (evolved.workflow.agents, evolved.workflow.topology) == (start.agents, start.topology)
     assert evolved.workflow.lineage.parent == start.fingerprint
     assert set(evolved.workflow.memory) == {ROUTER}
     assert evolved.notes["update"]["episodes"] == 4
     assert evolved.notes["update"]["gradient_norm"] > 0
-    again = await evomas.evolve(evolved.workflow, found, scope=Scope(), grade=no_grade)
+    again = await evomas.propose(evolved.workflow, found, given(evomas))
     assert again.notes["update"]["number"] == 2
 
 
 async def test_process_reward_reaches_the_update() -> None:
-    found = [graded(await solved(made(), seed=seed), 0.0) for seed in range(4)]
+    found = [graded(await solved(Evomas(), seed=seed), 0.0) for seed in range(4)]
     notes = []
     for switch in (False, True):
-        evomas = made(process_reward=switch)
-        evolved = await evomas.evolve(evomas.make_initial_workflow(BENCH.tools), found, scope=Scope(), grade=no_grade)
+        evomas = Evomas(process_reward=switch)
+        evolved = await evomas.propose(begun(evomas), found, given(evomas))
         notes.append(evolved.notes["update"])
     assert [one["skipped"] for one in notes] == [True, False]  # all rewards are equal, the process rewards are not
     assert notes[0]["returned"] == 0 < notes[1]["returned"]
@@ -140,20 +140,20 @@ async def test_process_reward_reaches_the_update() -> None:
 
 @pytest.mark.parametrize("adapter", ["random", "fixed", "frozen"])
 async def test_nothing_is_learned_where_nobody_asks_the_trained_head(adapter: str) -> None:
-    evomas = made(adapter=adapter)
-    start = evomas.make_initial_workflow(BENCH.tools)
+    evomas = Evomas(adapter=adapter)
+    start = begun(evomas)
     found = [graded(await solved(evomas), 1.0)]
-    assert (await evomas.evolve(start, found, scope=Scope(), grade=no_grade)).workflow == start
+    assert (await evomas.propose(start, found, given(evomas))).workflow == start
 
 
 async def test_d22_the_reward_of_an_episode_is_the_score_of_its_answer() -> None:
-    episode = to_router_episode((await solved(made())).with_feedback(Feedback(score=0.6, solved=False, text="")))
+    episode = to_router_episode((await solved(Evomas())).with_feedback(Feedback(score=0.6, solved=False, text="")))
     assert episode is not None
     assert episode.reward == 0.6
 
 
 async def test_d22_the_preset_paper_rewards_success_alone() -> None:
-    done = await solved(made())
+    done = await solved(Evomas())
     for solved_it, reward in ((False, 0.0), (True, 1.0)):
         graded_so = done.with_feedback(Feedback(score=0.6, solved=solved_it, text=""))
         episode = to_router_episode(graded_so, partial=paper_training().partial)
@@ -161,19 +161,19 @@ async def test_d22_the_preset_paper_rewards_success_alone() -> None:
         assert episode.reward == reward
 
 
-async def test_without_part_marks_evolve_learns_from_success_alone() -> None:
+async def test_without_part_marks_it_learns_from_success_alone() -> None:
     rewards = []
     for partial in (True, False):
-        evomas = made(train={"partial": partial})
-        start = evomas.make_initial_workflow(BENCH.tools)
+        evomas = Evomas(train={"partial": partial})
+        start = begun(evomas)
         done = [(await solved(evomas)).with_feedback(Feedback(score=0.6, solved=False, text=""))]
-        found = await evomas.evolve(start, done, scope=Scope(), grade=no_grade)
+        found = await evomas.propose(start, done, given(evomas))
         rewards.append(to_plain_json(found.notes)["update"]["reward"])
     assert rewards == [0.6, 0.0]
 
 
 async def test_d8_what_an_error_ended_has_no_reward_and_teaches_nothing() -> None:
-    ungraded = await solved(made())
+    ungraded = await solved(Evomas())
     done = graded(ungraded, 1.0)
     broken = done.replace(steps=(*done.steps, Step(node="L1-io", agent="io", visit=9, error="401")))
     rewards = [to_router_episode(one) for one in (done, broken, done.as_failed("down"), ungraded)]
@@ -183,19 +183,19 @@ async def test_d8_what_an_error_ended_has_no_reward_and_teaches_nothing() -> Non
 
 
 async def test_what_a_rejected_candidate_has_learned_is_kept() -> None:
-    evomas: Method = made()
-    start = evomas.make_initial_workflow(BENCH.tools)
+    evomas = Evomas()
+    start = begun(evomas)
     learned = start.with_memory(**{ROUTER: {"weights": "sha256:0"}})
-    assert evomas.carry_over_memory(start, learned).memory == learned.memory
-    assert evomas.carry_over_memory(start, start) == start
+    assert evomas.keep_memory(start, learned).memory == learned.memory
+    assert evomas.keep_memory(start, start) == start
     assert evomas.propose_pruning(start) is None
-    assert await evomas.learn_held_out(start, []) == start
+    assert await evomas.fit(start, [], given(evomas)) == start
 
 
 async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_error() -> None:
     model = MeteredModel(OfflineChat(faults=Faults(server_error=1.0, times=None)), policy=CallSettings(retries=0))
-    evomas = Evomas(model, BENCH.toolbox, HashingEmbedder(64), EvomasConfig(adapter="random"))
-    done = await solved(evomas)
+    evomas = Evomas(adapter="random")
+    done = await evomas.answer(begun(evomas), ASKED, given(evomas, model))
     assert done.answer is None
     assert "ModelError" in (done.error or "")
     assert to_router_episode(done) is None
@@ -204,25 +204,23 @@ async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_err
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", [{}, {"adapter": "random"}, {"adapter": "fixed", "task_state": False}, {"pool": 4}])
 async def test_plancraft_runs_from_end_to_end(fields: dict[str, Any]) -> None:
-    bench = PLANCRAFT
-    model = MeteredModel(make_chat_model("offline"))
-    evomas = Evomas(model, bench.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(fields))
-    for task in bench.splits(0, train=2, gate=0, test=0).train:
-        done = await evomas.solve(
-            evomas.make_initial_workflow(bench.tools), task.question, scope=Scope(run="r", task=task.id)
-        )
+    model, evomas = MeteredModel(make_chat_model("offline")), Evomas(**fields)
+    team = evomas.seed(PLANCRAFT.tools, toolbox=tuple(PLANCRAFT.toolbox))
+    ctx = evomas.make_ctx(model, PLANCRAFT.toolbox, HashingEmbedder(64), at=Scope(run="r"))
+    for task in PLANCRAFT.splits(0, train=2, gate=0, test=0).train:
+        done = await evomas.answer(team, task.question, ctx)
         assert done.error is None
-        feedback = await bench.environment.grade(task, done.answer or "", scope=Scope())
+        feedback = await PLANCRAFT.environment.grade(task, done.answer or "", scope=Scope())
         assert 0 <= feedback.score <= 1
 
 
 def test_the_ablations_by_name_are_configs() -> None:
-    for name, variant in describe_method("evomas").variants.items():
+    for name, variant in find_method("evomas").variants.items():
         assert EvomasConfig.model_validate(to_plain_json(variant.config)), name
 
 
 def test_a_pool_whose_agent_is_called_as_an_end_of_a_stage_is_refused() -> None:
-    start = made().make_initial_workflow()
+    start = Evomas().seed()
     other = start.replace(agents=(*start.agents, Agent(id="outcome", role="Reads the outcome.", prompt="You read.")))
     with pytest.raises(ConfigError, match="outcome is what an end of every stage is called"):
         served.build(initial=other)
@@ -230,7 +228,7 @@ def test_a_pool_whose_agent_is_called_as_an_end_of_a_stage_is_refused() -> None:
 
 async def test_a_pool_of_early_exit_alone_ends_as_an_error_that_says_why() -> None:
     alone = Agent(id="early_exit", prompt="", kind="signal")
-    done = await solved(made(), workflow=Workflow(method="evomas", agents=(alone,), topology=make_chain("early_exit")))
+    done = await solved(Evomas(), team=Workflow(method="evomas", agents=(alone,), topology=make_chain("early_exit")))
     assert done.answer is None
     assert done.error == "no stage came to an outcome; the last one: only Early-exit was chosen"
 

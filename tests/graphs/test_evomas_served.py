@@ -12,24 +12,24 @@ from selfwire.core.agent import Agent
 from selfwire.core.budget import add_cost_on_error
 from selfwire.core.chat import Reply
 from selfwire.core.errors import ConfigError, ModelError
-from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
 from selfwire.core.usage import Usage
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.evaluator import verify_outcome
 from selfwire.evolvers.evomas.stages import Stage
-from selfwire.evolvers.trained_router.config import TrainConfig
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
+from selfwire.evolvers.router.config import TrainConfig
+from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
+from selfwire.evolvers.router.heads import with_weights
+from selfwire.evolvers.router.reinforce import update_router
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
-from selfwire.graphs.trained_router.heads import with_weights
-from selfwire.graphs.trained_router.learning import update_router
-from selfwire.runtime.blobs import put_blob
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.sync import run_sync
+from selfwire.store.files import put_blob
+from selfwire.store.library import open_library
 from selfwire.tools.calculator import CalculatorTool
 from tests.graphs.dev_server import dev_server
 from tests.graphs.test_serving import ASKED, drawn, home, served
@@ -40,7 +40,7 @@ TRAIN = TrainConfig(rate=0.5, entropy=0.0)
 
 
 def untrained() -> Workflow:
-    return Evomas(MeteredModel(OfflineChat()), {}, HashingEmbedder()).make_initial_workflow()
+    return Evomas().seed()
 
 
 async def trained() -> Workflow:
@@ -170,8 +170,9 @@ class Down(MeteredModel):
 
 
 async def test_an_outcome_that_cannot_be_verified_is_judged_without_it_and_its_cost_counts() -> None:
-    made = Evomas(Down(OfflineChat()), {"calculator": CalculatorTool()}, HashingEmbedder())
-    agent = Agent(id="calculator", prompt="You compute.", tools=("calculator",))
+    method, agent = Evomas(), Agent(id="calculator", prompt="You compute.", tools=("calculator",))
+    ctx = method.make_ctx(Down(OfflineChat()), {"calculator": CalculatorTool()}, HashingEmbedder())
     pool = untrained().replace(agents=(*untrained().agents, agent))
-    checks, usage = await made.verify_answer(pool, Question(id="q", input="2 + 2?"), "4", Scope())
+    question, act = Question(id="q", input="2 + 2?"), ctx.make_runner(pool)
+    checks, usage = await verify_outcome(pool.agents, question, "4", act, method.prompts, scope=ctx.at)
     assert (checks, usage.calls) == ("", 1)

@@ -4,6 +4,7 @@ import random
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,18 +12,19 @@ import torch
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.trained_router.config import ROUTER, SamplingConfig
-from selfwire.evolvers.trained_router.weights import read_weights
-from selfwire.graphs.evomas.chooser import make_chooser
-from selfwire.graphs.trained_router.heads import get_sampling, load_weights
-from selfwire.graphs.trained_router.learning import add_pool_agent
-from selfwire.runtime import blobs
-from selfwire.runtime.exports import read_workflow, write_workflow
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.evolvers.evomas.layers import make_chooser
+from selfwire.evolvers.evomas.pool import add_pool_agent
+from selfwire.evolvers.router.config import ROUTER, SamplingConfig
+from selfwire.evolvers.router.heads import get_sampling, load_weights
+from selfwire.evolvers.router.weights import read_weights
+from selfwire.graphs.machine import Ctx
+from selfwire.models.sync import run_sync
+from selfwire.store import files
+from selfwire.store.files import read_workflow, write_workflow
+from selfwire.store.library import open_library
 from tests.graphs.trained_process import AGENTS, CONFIG, NAME, RUN, STATE, TASKS, TRAIN, Player, seed, train
 from tests.processes import start, wait_for
 
@@ -77,10 +79,10 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
 class Stopped(Player):
     """Has no budget left at the third update."""
 
-    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-        if scope.iteration == 2:
+    async def __call__(self, workflow: Workflow, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
+        if ctx.at.iteration == 2:
             raise BudgetError("nothing is left")
-        return await super().__call__(workflow, question, scope)
+        return await super().__call__(workflow, question, ctx)
 
 
 async def test_a_training_that_began_with_trained_weights_is_resumed_where_it_stopped(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ async def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
 
 async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await train(tmp_path)
-    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
+    monkeypatch.setattr(files, "_kept", type(files._kept)())  # as in a new process
     with open_library(tmp_path) as library:
         await library.rollback(NAME, f"{RUN}.2")
         early = await library.load(NAME)
@@ -131,7 +133,7 @@ async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monk
         assert weights is not None
         assert weights.card.updates == 2
         write_workflow(early, tmp_path / "early.json")
-    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
+    monkeypatch.setattr(files, "_kept", type(files._kept)())
     with pytest.raises(LibraryError, match="load the workflow from its library"):
         load_weights(early)
     assert load_weights(read_workflow(tmp_path / "early.json")) is not None
@@ -140,7 +142,7 @@ async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monk
 async def test_a_library_refuses_changed_or_missing_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained, _ = await train(tmp_path)
     reference = trained.memory[ROUTER]["weights"]
-    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
+    monkeypatch.setattr(files, "_kept", type(files._kept)())
     with open_library(tmp_path) as library:
         for value, told in (({"base64": "AAAA"}, "changed"), ({"base64": "?"}, "changed"), (None, "missing")):
             if value is None:

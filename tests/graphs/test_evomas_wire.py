@@ -8,7 +8,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import WHOLE_TASK
 from selfwire.graphs import evomas
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.providers import make_chat_model
 from selfwire.tools.calculator import CalculatorTool
 from tests.asks import PLAN, local, speaks
 from tests.wire.server import WireServer, refused, saying, served

@@ -5,25 +5,22 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.errors import ModelError
+from selfwire.core.errors import ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.blame import get_buffers
-from selfwire.evolvers.experience.library import get_library, with_library
+from selfwire.evolvers.credit import get_buffers
+from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated
 from selfwire.evolvers.hera.rules import Prompt
-from selfwire.graphs.hera.method import Hera
-from selfwire.graphs.method_protocol import EvolveResult
+from selfwire.graphs.hera import Hera, HeraCtx
+from selfwire.graphs.method import EvolveResult
 from tests.evolvers.hera.doubles import known
 from tests.graphs.grading import no_grade
-from tests.graphs.orchestra import LONG, RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera
-
-SCOPE = Scope(run="r", phase="rollout")
-EVOLVE = Scope(run="r", phase="evolve")
+from tests.graphs.orchestra import LONG, RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera, learning
 
 
 def agents(done: Trajectory) -> tuple[str, ...]:
@@ -31,18 +28,22 @@ def agents(done: Trajectory) -> tuple[str, ...]:
 
 
 async def evolved(
-    made: Hera, judge: Judge, questions: Sequence[Question] = (RIDDLE,), workflow: Workflow | None = None
+    team: tuple[Hera, HeraCtx],
+    judge: Judge,
+    questions: Sequence[Question] = (RIDDLE,),
+    workflow: Workflow | None = None,
 ) -> tuple[EvolveResult, list[Trajectory]]:
-    workflow, batch = workflow or made.make_initial_workflow(), list[Trajectory]()
+    made, ctx = team
+    workflow, batch = workflow or made.seed(), list[Trajectory]()
     for question in questions:
-        batch += await grown(judge, await made.explore(workflow, question, scope=SCOPE))
-    return await made.evolve(workflow, batch, scope=EVOLVE, grade=judge), batch
+        batch += await grown(judge, await made.explore(workflow, question, ctx))
+    return await made.propose(workflow, batch, learning(ctx, judge)), batch
 
 
 async def test_a_question_is_answered_by_one_team_planned_for_it() -> None:
     model = Orchestra()
-    made = hera(model)
-    done = await made.solve(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
+    made, ctx = hera(model)
+    done = await made.answer(made.seed(), RIDDLE, ctx)
     assert model.names() == ["QueryProfile", "TopologyPlan"]
     assert agents(done) == SHORT
     assert done.answer == "answer_generator heard query_decomposer"
@@ -55,8 +56,8 @@ async def test_a_question_is_answered_by_one_team_planned_for_it() -> None:
 
 async def test_a_group_is_characterised_once_and_planned_for_g_times_at_its_own_temperature() -> None:
     model = Orchestra()
-    made = hera(model, group=3)
-    found = await made.explore(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
+    made, ctx = hera(model, group=3)
+    found = await made.explore(made.seed(), RIDDLE, ctx)
     assert model.names() == ["QueryProfile", *["TopologyPlan"] * 3]
     assert [heat for name, _, heat in model.asked] == [0.0, 0.9, 0.9, 0.9]
     assert {heat for *_, heat in model.spoke} == {0.9}
@@ -66,8 +67,8 @@ async def test_a_group_is_characterised_once_and_planned_for_g_times_at_its_own_
 
 async def test_the_teams_of_a_group_run_at_the_same_time() -> None:
     model = Orchestra(meeting=8)  # nobody gets an answer before all eight speak
-    made = hera(model, group=8)
-    found = await made.explore(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
+    made, ctx = hera(model, group=8)
+    found = await made.explore(made.seed(), RIDDLE, ctx)
     assert (model.peak, len(found)) == (8, 8)
 
 
@@ -75,22 +76,33 @@ async def test_a_member_whose_plan_fails_ends_as_an_error_by_itself() -> None:
     def planned(shown: str, scope: Scope) -> Any:
         return ModelError("the provider is down") if scope.sample == 1 else by_sample(SHORT)(shown, scope)
 
-    made = hera(Orchestra(TopologyPlan=planned), group=2)
-    fine, broken = await made.explore(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
+    made, ctx = hera(Orchestra(TopologyPlan=planned), group=2)
+    fine, broken = await made.explore(made.seed(), RIDDLE, ctx)
     assert (fine.error, broken.error, broken.sample) == (None, "ModelError: the provider is down", 1)
 
 
+async def test_a_member_that_the_calls_of_its_task_do_not_suffice_for_ends_as_an_error_by_itself() -> None:
+    def planned(shown: str, scope: Scope) -> Any:
+        return TaskBudgetError("no call is left") if scope.sample == 1 else by_sample(SHORT)(shown, scope)
+
+    made, ctx = hera(Orchestra(TopologyPlan=planned), group=2)
+    fine, broken = await made.explore(made.seed(), RIDDLE, ctx)
+    assert (fine.error, broken.error, broken.usage.calls) == (None, "no call is left", 0)
+    with pytest.raises(TaskBudgetError):
+        await made.answer(made.seed(), RIDDLE, ctx.where(sample=1))
+
+
 async def test_a_mixed_group_teaches_and_the_next_similar_question_is_planned_otherwise() -> None:
-    made, judge = hera(rope=False), Judge()
-    workflow = made.make_initial_workflow()
-    before = await made.solve(workflow, RIDDLE, scope=SCOPE)
-    found, _ = await evolved(made, judge, workflow=workflow)
+    (made, ctx), judge = hera(rope=False), Judge()
+    workflow = made.seed()
+    before = await made.answer(workflow, RIDDLE, ctx)
+    found, _ = await evolved((made, ctx), judge, workflow=workflow)
     [insight] = get_library(found.workflow)
     assert (insight.text, insight.uses) == ("take the calculator", 0)
     assert [str(source) for source in insight.sources] == [f"0/q1#{sample}" for sample in range(4)]
     assert found.notes["groups"] == {"mixed": 1, "zero": 0, "other": 0}
     similar = Question(id="q2", input="What are you?")
-    after = await made.solve(found.workflow, similar, scope=SCOPE)
+    after = await made.answer(found.workflow, similar, ctx)
     assert (agents(before), agents(after)) == (SHORT, LONG)
     assert [one["id"] for one in after.notes["insights"]] == [insight.id]
 
@@ -99,22 +111,22 @@ async def test_a_mixed_group_teaches_and_the_next_similar_question_is_planned_ot
 async def test_d1_utility_follows_what_became_of_those_who_were_shown_the_insight(
     wanted: str, uses: int, successes: int
 ) -> None:
-    made, judge = hera(rope=False, mutation=False), Judge(wanted)
-    workflow = with_library(made.make_initial_workflow(), (known("take the calculator"),))
-    found, batch = await evolved(made, judge, workflow=workflow)
+    (made, ctx), judge = hera(rope=False, mutation=False), Judge(wanted)
+    workflow = with_library(made.seed(), (known("take the calculator"),))
+    found, batch = await evolved((made, ctx), judge, workflow=workflow)
     [insight] = get_library(found.workflow)
     assert (insight.uses, insight.successes) == (uses, successes)
     assert (insight.utility > 0.5) == (wanted == "calculator")
     assert found.notes["groups"]["mixed"] == 0  # not only groups that are reflected on count
-    again = await made.evolve(found.workflow, batch, scope=EVOLVE, grade=no_grade)
+    again = await made.propose(found.workflow, batch, learning(ctx, no_grade))
     assert get_library(again.workflow)[0].uses == 8
 
 
 async def test_groups_of_one_outcome_are_not_reflected_on() -> None:
     model = Orchestra(TopologyPlan=by_sample(LONG))
-    found, _ = await evolved(made := hera(model), Judge())
+    found, _ = await evolved(hera(model), Judge())
     assert "Reflection" not in model.names()
-    assert found.workflow == made.make_initial_workflow()
+    assert found.workflow == hera()[0].seed()
     assert (found.applied, get_library(found.workflow)) == ((), ())
 
 
@@ -133,21 +145,21 @@ async def test_d6_a_group_that_scores_nothing_gets_one_more_group_and_is_compare
 
 async def test_d6_there_is_one_second_group_per_question() -> None:
     judge = Judge("nobody")
-    made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
-    found, batch = await evolved(made, judge)
+    made, ctx = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
+    found, batch = await evolved((made, ctx), judge)
     assert len(judge.graded) == 2
-    again = await made.evolve(found.workflow, batch, scope=EVOLVE, grade=no_grade)
+    again = await made.propose(found.workflow, batch, learning(ctx, no_grade))
     assert again.notes["mutated"] == ()
     assert again.workflow == found.workflow
 
 
 @pytest.mark.parametrize("outage", [{"FailedAgent": ModelError("down")}, {"failing": "evolve"}])
 async def test_d11_an_outage_takes_no_questions_second_group(outage: dict[str, Any]) -> None:
-    made = hera(Orchestra(TopologyPlan=by_sample(SHORT), **outage), rope=False)
-    found, batch = await evolved(made, Judge("nobody"))
+    made, ctx = hera(Orchestra(TopologyPlan=by_sample(SHORT), **outage), rope=False)
+    found, batch = await evolved((made, ctx), Judge("nobody"))
     assert get_mutated(found.workflow) == ()
-    recovered = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
-    again = await recovered.evolve(found.workflow, batch, scope=EVOLVE, grade=Judge("nobody"))
+    recovered, ctx = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
+    again = await recovered.propose(found.workflow, batch, learning(ctx, Judge("nobody")))
     assert get_mutated(again.workflow) == ("q1",)
 
 
@@ -166,19 +178,19 @@ async def test_a_newcomer_that_stays_out_of_the_pool_leaves_no_failures_behind()
 
 
 async def test_d8_a_newcomer_that_helped_joins_the_pool() -> None:
-    made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
-    found, _ = await evolved(made, Judge("counter"))
+    made, ctx = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
+    found, _ = await evolved((made, ctx), Judge("counter"))
     assert found.workflow.agents_by_id["counter"].prompt == "You count."
     [joined] = found.applied
     assert (joined.operation, found.workflow.lineage.rewirings) == ("MUTATE", (joined,))
-    other, _ = await evolved(made, Judge("query_rewriter"))
+    other, _ = await evolved((made, ctx), Judge("query_rewriter"))
     assert "counter" not in other.workflow.agents_by_id
 
 
 async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory_replayed() -> None:
     model, judge = Orchestra(), Judge()
-    made = hera(model, library=False)
-    found, _ = await evolved(made, judge)
+    made, ctx = hera(model, library=False)
+    found, _ = await evolved((made, ctx), judge)
     replays = [(scope, system) for scope, system, heat in model.spoke if "rope" in scope.phase]
     names = ("original", "efficiency", "thoroughness", "risk_sensitivity")
     assert {scope.phase for scope, _ in replays} == {f"evolve/rope query_decomposer {name}" for name in names}
@@ -190,11 +202,11 @@ async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory
     assert len({at for _, at in judge.graded}) == 4
     [rewriting] = found.applied
     assert (rewriting.operation, rewriting.by) == ("ROPE", "query_decomposer")
-    core = made.make_initial_workflow().agents_by_id["query_decomposer"].prompt
+    core = made.seed().agents_by_id["query_decomposer"].prompt
     prompt = Prompt.of(found.workflow.agents_by_id["query_decomposer"].prompt)
     assert (prompt.core, prompt.rules) == (core, ("Wake up.",))
     assert [one.cause for one in get_buffers(found.workflow)["query_decomposer"]] == ["it slept"]
-    assert found.workflow.lineage.parent == made.make_initial_workflow().fingerprint
+    assert found.workflow.lineage.parent == made.seed().fingerprint
 
 
 async def test_d15_the_best_ranked_failure_of_the_group_is_blamed_and_no_further_run_is_made_for_it() -> None:
@@ -239,35 +251,36 @@ async def test_d11_replays_that_fail_teach_nothing() -> None:
 
 
 async def test_d11_rollouts_with_infrastructure_errors_teach_nothing() -> None:
-    made = hera(Orchestra(failing="query_decomposer"))
-    found, batch = await evolved(made, Judge())
+    made, ctx = hera(Orchestra(failing="query_decomposer"))
+    found, batch = await evolved((made, ctx), Judge())
     assert all(done.error for done in batch)
-    assert found.workflow == made.make_initial_workflow()
+    assert found.workflow == made.seed()
     assert found.notes["groups"] == {"mixed": 0, "zero": 0, "other": 0}
 
 
 async def test_without_the_library_nothing_is_retrieved_or_learned() -> None:
     model = Orchestra()
-    made = hera(model, library=False, rope=False)
-    workflow = with_library(made.make_initial_workflow(), (known("take the calculator"),))
-    done = await made.solve(workflow, RIDDLE, scope=SCOPE)
+    made, ctx = hera(model, library=False, rope=False)
+    workflow = with_library(made.seed(), (known("take the calculator"),))
+    done = await made.answer(workflow, RIDDLE, ctx)
     assert (agents(done), done.notes["insights"]) == (SHORT, ())
-    found, _ = await evolved(made, Judge(), workflow=workflow)
+    found, _ = await evolved((made, ctx), Judge(), workflow=workflow)
     assert found.workflow == workflow
     assert "Reflection" not in model.names()
-    shown = await hera(Orchestra()).solve(workflow, RIDDLE, scope=SCOPE)
+    full, ctx = hera(Orchestra())
+    shown = await full.answer(workflow, RIDDLE, ctx)
     assert agents(shown) == LONG  # the switch changes the trajectory
 
 
 async def test_without_rope_no_prompt_changes() -> None:
     model = Orchestra()
-    without = hera(model, rope=False)
-    found, _ = await evolved(without, Judge())
+    without, ctx = hera(model, rope=False)
+    found, _ = await evolved((without, ctx), Judge())
     assert not {"FailedAgent", "PromptVariant", "Contrast", "PromptDiff"} & set(model.names())
-    after = await without.solve(found.workflow, RIDDLE, scope=SCOPE)
-    full = hera()
-    found, _ = await evolved(full, Judge())
-    other = await full.solve(found.workflow, RIDDLE, scope=SCOPE)
+    after = await without.answer(found.workflow, RIDDLE, ctx)
+    full, ctx = hera()
+    found, _ = await evolved((full, ctx), Judge())
+    other = await full.answer(found.workflow, RIDDLE, ctx)
     assert (after.steps[0].output, other.steps[0].output) == (
         "query_decomposer heard ", "query_decomposer awake heard "
     )  # fmt: skip
@@ -280,14 +293,14 @@ async def test_without_mutation_there_is_no_second_group() -> None:
 
 
 async def test_d20_when_prompts_are_rejected_the_experience_stays() -> None:
-    made = hera()
-    seed = made.make_initial_workflow()
-    found, _ = await evolved(made, Judge())
-    kept = made.carry_over_memory(seed, found.workflow)
+    made, ctx = hera()
+    seed = made.seed()
+    found, _ = await evolved((made, ctx), Judge())
+    kept = made.keep_memory(seed, found.workflow)
     assert kept.agents == seed.agents != found.workflow.agents
     assert get_library(kept) == get_library(found.workflow) != ()
     assert get_buffers(kept) == get_buffers(found.workflow) != {}
-    assert made.carry_over_memory(seed, seed) == seed
+    assert made.keep_memory(seed, seed) == seed
 
 
 async def test_results_do_not_depend_on_who_finishes_first() -> None:
@@ -301,7 +314,7 @@ async def test_malformed_plans_are_repaired_and_recorded_in_the_notes() -> None:
     bad = {
         "execution_order": [{"step": 1, "agent": "wizard"}, {"step": 2, "agent": "reflect_agent", "depends_on": [2, 7]}]
     }
-    made = hera(Orchestra(TopologyPlan=bad))
-    done = await made.solve(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
+    made, ctx = hera(Orchestra(TopologyPlan=bad))
+    done = await made.answer(made.seed(), RIDDLE, ctx)
     assert agents(done) == ("reflect_agent", "answer_generator")
     assert len(done.notes["repairs"]) == 4

@@ -12,12 +12,12 @@ from selfwire.core.budget import Budget
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
 from selfwire.core.topology import TopologyLimits
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
-from selfwire.runtime.exports import write_workflow
-from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
+from selfwire.store.files import write_workflow
+from selfwire.store.library import WorkflowLibrary, open_library
 from tests.graphs.scripted import ASKED, EVOLVE, SCRIPT, ScriptedChat, built, on, trio
 
 

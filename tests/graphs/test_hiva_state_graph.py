@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,22 +13,20 @@ from pydantic import Field
 from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge
 from selfwire.core.trajectory import Routing, Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.forward import note_concepts
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
 from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.hiva import Hiva, name_concepts
 from selfwire.graphs.rollouts import run_together
-from selfwire.graphs.single_run import SingleRunNodes
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from tests.graphs.grading import no_grade
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
 from tests.graphs.scripted import (
     AGGREGATOR,
     ASKED,
@@ -120,7 +117,8 @@ def test_without_env_nobody_asks_the_environment() -> None:
 
 @pytest.mark.parametrize("environment", [True, False])
 async def test_without_env_held_out_verdicts_teach_nothing(environment: bool) -> None:
-    method = MethodFactory("hiva", Hiva, HivaConfig(environment=environment), embedder="hashing").method
+    method = Hiva(environment=environment)
+    ctx = method.make_ctx(MeteredModel(ScriptedChat()), {}, HashingEmbedder())
     done = Trajectory(
         question=Question(id="t", input="What?"),
         workflow="w",
@@ -129,23 +127,23 @@ async def test_without_env_held_out_verdicts_teach_nothing(environment: bool) ->
         feedback=Feedback(score=1, solved=True, text="right"),
         notes={"concepts": TaskConcepts(main="riddle").model_dump(mode="json")},
     )
-    taught = await method.learn_held_out(trio(), [done])
+    taught = await method.fit(trio(), [done], ctx)
     assert bool(HivaMemory.of(taught).evidence) is environment
     assert method.sees_labels is environment
-    assert method.fits_held_out(fork()) is environment
-    assert not method.fits_held_out(trio())  # nobody has a choice that omega could weigh
+    assert method.fits(fork()) is environment
+    assert not method.fits(trio())  # nobody has a choice that omega could weigh
 
 
 async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
-    model = ScriptedChat()
-    method = MethodFactory("hiva", Hiva, HivaConfig(), model, embedder="hashing").method
-    done = await method.solve(trio(), Question(id="t", input="What?"), scope=Scope(phase="rollout"))
+    model, method = ScriptedChat(), Hiva()
+    ctx = method.make_ctx(MeteredModel(model), {}, HashingEmbedder())
+    done = await method.answer(trio(), Question(id="t", input="What?"), ctx.where(phase="rollout"))
     graded = done.with_feedback(Feedback(score=0, solved=False, text="wrong"))
     [first, *others] = graded.steps
     limited = first.replace(routing=Routing(chosen=("checker",), why="KABB, best 2 of 2; 3 beyond mismatch 0.75"))
     before = len(model.objects)
     batch = [graded.replace(steps=[limited, *others])]
-    evolved = await method.evolve(trio(), batch, scope=Scope(phase="evolve"), grade=no_grade)
+    evolved = await method.propose(trio(), batch, ctx.where(phase="evolve"))
     assert evolved.notes["left_out"] == 3
     assert evolved.notes["meta"]["calls"] == len(model.objects) - before > 3
 
@@ -317,8 +315,12 @@ async def test_a_task_that_cannot_be_characterised_afterwards_is_left_as_it_is()
             raise ModelError("the provider is down")
 
     done = Trajectory(question=Question(id="q", input="What am I?"), workflow=trio().fingerprint)
-    method = Hiva(Down(ScriptedChat()), {}, HashingEmbedder())
-    assert await method.note_concepts([done], {"q"}, trio(), Scope()) == ((done,), Usage())
+    ctx = Hiva().make_ctx(Down(ScriptedChat()), {}, HashingEmbedder())
+
+    async def characterize(question: Question) -> tuple[TaskConcepts, Usage]:
+        return await name_concepts(question, trio(), ctx)
+
+    assert await note_concepts([done], {"q"}, characterize) == ((done,), Usage())
 
 
 async def test_an_error_of_a_worker_is_the_runs_own_and_a_bug_stays_in_its_group() -> None:
@@ -330,15 +332,3 @@ async def test_an_error_of_a_worker_is_the_runs_own_and_a_bug_stays_in_its_group
     with pytest.raises(ExceptionGroup) as caught:
         await run_together([fail(KeyError("bug")), fail(TaskError("no answer"))])
     assert caught.value.subgroup(KeyError)
-
-
-async def test_a_team_of_a_single_run_without_an_answer_says_how_to_retry() -> None:
-    class Silent:
-        async def solve(self, workflow: Workflow, question: Question, **options: Any) -> Trajectory:
-            return Trajectory(question=question, workflow=workflow.fingerprint, error="the provider is down")
-
-    asked = Question(id="q", input="What am I?")
-    state: Any = SimpleNamespace(workflow=trio(), scope=Scope(), usage=Usage(), get_question=lambda: asked)
-    start: Any = None
-    with pytest.raises(TaskError, match="the provider is down; invoke the thread again with None to retry"):
-        await SingleRunNodes(Silent(), start).team(state)

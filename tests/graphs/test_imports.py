@@ -37,7 +37,7 @@ report("sentence_transformers", "plancraft", "openai", "networkx", "numpy", "sci
 
 from selfwire.core.errors import ConfigError
 from selfwire.graphs import dytopo, evomas, hera, tacomas
-from selfwire.runtime.embeddings import MiniLMEmbedder
+from selfwire.models.embeddings import MiniLMEmbedder
 def ask(method, **options):
     return method.build("offline", **options).compile().invoke({"question": "What am I?"})
 print(*(method.__name__[16:] for method in (hera, tacomas, dytopo) if ask(method)["answer"]))
@@ -55,10 +55,10 @@ import selfwire.graphs, selfwire.evolvers.evomas
 for name in COMMANDS: load_command(name)
 for package in (selfwire.graphs, selfwire.evolvers.evomas):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if module.name != "selfwire.evolvers.trained_router.head":
+        if module.name != "selfwire.evolvers.router.head":
             importlib.import_module(module.name)
-from selfwire.evolvers.trained_router.choosers import FixedChooser, RandomChooser
-from selfwire.evolvers.trained_router.config import SamplingConfig
+from selfwire.evolvers.router.choosers import FixedChooser, RandomChooser
+from selfwire.evolvers.router.config import SamplingConfig
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 pool = (Agent(id="a", prompt="a"), Agent(id="b", prompt="b"))
@@ -77,7 +77,7 @@ for adapter in ("random", "fixed", "learned"):  # the last one builds a head
     report("torch")
 """
 EXPECTED = {  # heavy modules after each step
-    "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.commands selfwire.cli.exit_codes",
+    "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.commands selfwire.cli.output",
     "help is shown": "",
     "hiva is built and asked": "",
     "others are asked": "hera tacomas dytopo",

@@ -8,10 +8,10 @@ import pytest
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
-from selfwire.core.workflow import Workflow
+from selfwire.core.team import Workflow
 from selfwire.evolvers.hera.initial_team import CHAIN
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.models.sync import run_sync
+from selfwire.store.library import open_library
 from tests.graphs.dev_server import dev_server
 from tests.graphs.scripted import trio
 from tests.graphs.test_serving import ASKED, REWIRING, SEEDS, renamed, sawing, team

@@ -6,14 +6,14 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.trained_router.config import RouterConfig, SamplingConfig, TrainConfig
-from selfwire.graphs.agent_node import TeamContext
-from selfwire.graphs.team import run_team
-from selfwire.graphs.trained_router.learning import to_router_episode, update_router
-from selfwire.graphs.trained_router.routing import SAMPLING, make_learned_router, to_team_episode
-from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.evolvers.router.config import RouterConfig, SamplingConfig, TrainConfig
+from selfwire.evolvers.router.decisions import to_router_episode
+from selfwire.evolvers.router.reinforce import update_router
+from selfwire.graphs.router import SAMPLING, make_learned_router, to_team_episode
+from selfwire.graphs.team import TeamContext, run_team
+from selfwire.models.embeddings import HashingEmbedder
 from tests.graphs.teams import Echo, topology
 
 EMBEDDER = HashingEmbedder()

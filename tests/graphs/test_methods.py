@@ -1,10 +1,10 @@
-"""What holds for every method, whatever it learns; a new one is tested as soon as it has a descriptor."""
+"""What holds for every method, whatever it learns; a new one is tested as soon as it has a class."""
 
 import asyncio
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,28 +17,28 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import fingerprint, to_plain_json
-from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
+from selfwire.extras.offline.faults import OfflineError
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.extras.offline.wire import requested_schema
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import EvolveResult, Method
 from selfwire.graphs.method_names import method_names
-from selfwire.graphs.method_protocol import EvolveResult, Method
-from selfwire.graphs.method_registry import make_method
-from selfwire.graphs.rollout_context import RolloutContext
-from selfwire.graphs.rollouts import collect_rollouts, grade_trajectory
+from selfwire.graphs.methods import make_method
+from selfwire.graphs.rollouts import RolloutContext, collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
-from selfwire.runtime.call_settings import CallSettings
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import JournalledTools
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.model_request import RoleModel
-from selfwire.runtime.models import make_chat_model
-from selfwire.runtime.offline.faults import OfflineError
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.offline.wire import requested_schema
+from selfwire.models.budget import Ledger
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.limits import CallSettings
+from selfwire.models.metered_chat import MeteredChat
+from selfwire.models.providers import make_chat_model
+from selfwire.store.journal import Journal
+from selfwire.tools.own import JournalledTools
 from tests.asks import Hanging, killed
 from tests.wire.server import WireServer, served
 
@@ -97,7 +97,7 @@ class Bench:
     chat: CountingChat = field(default_factory=CountingChat)
     journal: Journal = field(default_factory=Journal.memory)
     budget: Budget = field(default_factory=Budget)
-    seed: int = 0
+    seed_number: int = 0
     fields: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -108,32 +108,30 @@ class Bench:
         )
 
     @cached_property
-    def method(self) -> Method:
+    def method(self) -> Method[Any]:
+        return make_method(self.name, {**QUICK.get(self.name, {}), **self.fields})
+
+    @cached_property
+    def ctx(self) -> Ctx[Any]:
         ledger = Ledger(self.budget, spent=self.journal.spend())
         model = MeteredModel(self.chat, journal=self.journal, ledger=ledger, policy=CallSettings(retries=0))
         tools = JournalledTools(ARCHIVE.toolbox, self.journal)
-        return make_method(
-            self.name,
-            model=model,
-            toolbox=tools,
-            embedder=HashingEmbedder(),
-            config={**QUICK.get(self.name, {}), **self.fields},
-        )
+        return self.method.make_ctx(model, tools, HashingEmbedder())
 
     @property
     def start(self) -> Workflow:
-        return self.method.make_initial_workflow(ARCHIVE.tools)
+        return self.seed(ARCHIVE.tools)
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        return self.method.seed(tools, toolbox=tuple(self.ctx.tools))
 
     @property
     def asked(self) -> int:
         return len(self.chat._asked)
 
     async def explored(self, tasks: Sequence[Task] = TASKS) -> list[Trajectory]:
-        async def rollout_fn(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-            return await self.method.explore(workflow, question, scope=scope)
-
         return await collect_rollouts(
-            self.rollout_context, rollout_fn, self.start, tasks, self.scope("rollout"), lambda done: None
+            self.rollout_context, self.method.explore, self.start, tasks, self.at("rollout")
         )
 
     async def evolved(self, found: Sequence[Trajectory]) -> EvolveResult:
@@ -142,7 +140,7 @@ class Bench:
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
             return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
 
-        return await self.method.evolve(self.start, found, scope=self.scope("evolve"), grade=grade)
+        return await self.method.propose(self.start, found, replace(self.at("evolve"), grade_run=grade))
 
     async def iteration(self) -> str:
         """One whole iteration, as text to compare: what ran, what was graded, what became of the workflow."""
@@ -150,8 +148,8 @@ class Bench:
         evolved = await self.evolved(found)
         return compared([*found, evolved, evolved.workflow.fingerprint])
 
-    def scope(self, phase: str) -> Scope:
-        return Scope(run="r", seed=self.seed, phase=phase)
+    def at(self, phase: str) -> Ctx[Any]:
+        return self.ctx.where(run="r", seed=self.seed_number, phase=phase)
 
 
 def compared(values: Sequence[Any]) -> str:
@@ -163,28 +161,27 @@ def compared(values: Sequence[Any]) -> str:
 async def test_the_seed_workflow_is_valid_and_round_trips(name: str) -> None:
     made = Bench(name)
     for tools in ((), ARCHIVE.tools):
-        seed = made.method.make_initial_workflow(tools)
+        seed = made.seed(tools)
         assert seed.method == made.method.name == name
         assert seed.lineage.parent is None
         assert seed.topology.problems(LENIENT) == ()
         assert {tool for agent in seed.agents for tool in agent.tools} <= set(ARCHIVE.toolbox if tools else ())
         assert Workflow.model_validate_json(seed.model_dump_json()) == seed
-        assert made.method.prepare_workflow(seed).fingerprint == seed.fingerprint
+        assert made.method.adapt(seed).fingerprint == seed.fingerprint
 
 
 async def test_a_seed_holds_nothing_that_its_toolbox_lacks_though_tools_are_wrapped_before_a_run(name: str) -> None:
-    searches = {"search": ARCHIVE.toolbox["search"]}
-    made = make_method(name, model=Bench(name).chat, toolbox=searches, embedder=HashingEmbedder())  # type: ignore[arg-type]
-    assert {tool for agent in made.make_initial_workflow(("search",)).agents for tool in agent.tools} <= set(searches)
+    seed = make_method(name).seed(("search",), toolbox=("search",))
+    assert {tool for agent in seed.agents for tool in agent.tools} <= {"search"}
 
 
 async def test_a_plain_question_is_answered_without_labels(name: str) -> None:
     made = Bench(name)
-    done = await made.method.solve(made.method.make_initial_workflow(), PLAIN, scope=made.scope("run"))
+    done = await made.method.answer(made.seed(), PLAIN, made.at("run"))
     assert done.error is None
     assert done.answer
     assert done.feedback is None
-    assert done.workflow == made.method.make_initial_workflow().fingerprint
+    assert done.workflow == made.seed().fingerprint
     assert done.usage.calls == made.asked > 0
     assert Trajectory.model_validate_json(done.model_dump_json()) == done
 
@@ -198,11 +195,11 @@ async def test_what_evolves_is_a_valid_workflow_whose_parent_is_recorded(name: s
     now = evolved.workflow
     assert now.topology.problems(LENIENT) == ()
     assert Workflow.model_validate_json(now.model_dump_json()) == now
-    assert made.method.prepare_workflow(now).fingerprint == now.fingerprint
+    assert made.method.adapt(now).fingerprint == now.fingerprint
     if now.fingerprint != seed.fingerprint:
         assert now.lineage.parent == seed.fingerprint
     assert json.loads(evolved.model_dump_json())["notes"] == to_plain_json(evolved.notes)
-    again = await made.method.solve(now, TASKS[0].question, scope=made.scope("gate"))
+    again = await made.method.answer(now, TASKS[0].question, made.at("gate"))
     assert again.workflow == now.fingerprint
     assert again.answer is not None
 
@@ -210,7 +207,7 @@ async def test_what_evolves_is_a_valid_workflow_whose_parent_is_recorded(name: s
 async def test_what_is_rejected_leaves_the_team_and_what_is_pruned_is_legal(name: str) -> None:
     made = Bench(name)
     evolved = (await made.evolved(await made.explored())).workflow
-    kept = made.method.carry_over_memory(made.start, await made.method.learn_held_out(evolved, ()))
+    kept = made.method.keep_memory(made.start, await made.method.fit(evolved, (), made.ctx))
     assert (kept.agents, kept.topology) == (made.start.agents, made.start.topology)
     if (removal := made.method.propose_pruning(evolved)) is not None:
         assert evolved.apply(removal).topology.problems(LENIENT) == ()
@@ -230,7 +227,7 @@ async def test_it_goes_on_after_a_stop_and_sends_no_request_twice(name: str) -> 
         first = Bench(name, budget=Budget(calls=int(share * whole.journal.spend().calls)))
         with pytest.raises(BudgetError):
             await first.iteration()
-        lost, _ = first.journal.unknown()
+        lost, _ = first.journal.count_unsettled()
         assert 0 < first.asked < whole.asked
         second = Bench(name, journal=first.journal)
         assert await second.iteration() == expected
@@ -248,16 +245,12 @@ async def test_a_stop_leaves_nothing_behind_that_sends_further_requests(name: st
 
 
 async def test_a_config_field_that_cannot_be_is_named(name: str) -> None:
-    def wired(config: dict[str, Any]) -> None:
-        made = Bench(name)
-        make_method(name, model=made.chat, toolbox={}, embedder=HashingEmbedder(), config=config)  # type: ignore[arg-type]
-
     with pytest.raises(ConfigError, match=f"config of {name}: nonsense: .*; fields are ") as complaint:
-        wired({"nonsense": 1})
+        make_method(name, {"nonsense": 1})
     for name_in_config in str(complaint.value).partition("fields are ")[2].split(", "):
         outer, _, inner = name_in_config.partition(".")
         with pytest.raises(ConfigError, match=f"config of {name}: {re.escape(name_in_config)}"):
-            wired({outer: {inner: {"no": "such"}} if inner else {"no": "such"}})
+            make_method(name, {outer: {inner: {"no": "such"}} if inner else {"no": "such"}})
 
 
 @pytest.mark.parametrize("garbling", GARBLING)
@@ -279,7 +272,7 @@ async def test_what_learning_costs_in_vain_is_told_too(
         pytest.skip("nothing that learns between questions calls a model here")
     found = await Bench(name).explored()
     without = {"mutation": False} if name == "hera" else {}  # mutated teams are runs, not learning
-    monkeypatch.setattr(RoleModel, "is_deterministic", lambda *_: False)  # else equal asks are paid once and told twice
+    monkeypatch.setattr(MeteredChat, "is_deterministic", lambda *_: False)  # else paid once, told twice
     made = Bench(name, chat=GARBLING[garbling].model_copy(), fields=without)
     notes = (await made.evolved(found)).notes[told_as[name]]
     assert notes == {"calls": made.journal.spend().calls, "tokens": made.journal.spend().tokens}

@@ -3,10 +3,11 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -15,17 +16,18 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_sync_client
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, TaskError
+from selfwire.core.task import Question
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
-from selfwire.core.workflow import Workflow
-from selfwire.graphs import method_names, method_registry
-from selfwire.graphs.descriptor import MethodDescriptor
-from selfwire.graphs.single_run import SingleRunMethod
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.extras.contestants.aflow.method import Aflow
+from selfwire.graphs import method, method_names, methods
+from selfwire.graphs.build import build_graph
+from selfwire.graphs.method import Method
+from selfwire.models.sync import run_sync
+from selfwire.runs.open import find_team
+from selfwire.store.library import open_library
 from tests.graphs.dev_server import ROOT, dev_server
 from tests.processes import start, start_selfwire, wait_for
 
@@ -33,7 +35,7 @@ PAGE = (ROOT / "docs" / "method.md").read_text()
 FILE = re.compile(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = [line for line in PAGE.splitlines() if line.startswith("selfwire ")]
-PYTHON = re.compile(r"From Python:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"options in its parentheses:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN = {
     "run": "hands on to checker, searcher, writer (every successor)",
     "evolve": "selfwire show prune-archive",
@@ -86,7 +88,7 @@ def run_command(package: Path, line: str) -> str:
 
 
 def test_the_page_is_short() -> None:
-    assert sum(len(block.strip().splitlines()) for block in BLOCK.findall(PAGE)) < 150
+    assert sum(len(block.strip().splitlines()) for block in BLOCK.findall(PAGE)) < 220
 
 
 def test_its_name_is_listed_without_importing_it(package: Path) -> None:
@@ -97,11 +99,20 @@ def test_its_name_is_listed_without_importing_it(package: Path) -> None:
     assert "langgraph" not in printed
 
 
-def test_it_is_built_and_invoked(package: Path) -> None:
+def test_an_instance_is_evolved_run_and_evaluated_without_an_entry_point(package: Path, tmp_path: Path) -> None:
     [code] = PYTHON.findall(PAGE)
-    (package / "from_python.py").write_text(code)
-    process = start("tests.processes:run_python", "from_python.py", cwd=package, env=environment(package))
-    assert "unknown" in wait_for(process)[0]
+    (tmp_path / "from_python.py").write_text(code)
+    shutil.copy(package / "prune_method.py", tmp_path)
+    process = start("tests.processes:run_python", "from_python.py", cwd=tmp_path, env=environment(tmp_path))
+    assert "edge" in wait_for(process)[0]
+    with open_library(tmp_path / "home") as library:
+        assert run_sync(library.load("thin")).method == "prune"
+
+
+def test_the_tests_of_the_page_pass(package: Path) -> None:
+    options = ("--disable-plugin-autoload", "-q", "-p", "no:cacheprovider", "test_prune.py")
+    process = start("tests.processes:run_python", "-m", "pytest", *options, cwd=package, env=environment(package))
+    assert "3 passed" in wait_for(process)[0]
 
 
 @pytest.mark.slow
@@ -115,7 +126,7 @@ def test_a_command_takes_it(package: Path, line: str) -> None:
 def test_it_evolves(package: Path) -> None:
     [line] = [one for one in COMMANDS if one.startswith("selfwire evolve") and "--dry-run" not in one]
     printed = run_command(package, f"{line.replace('--gate-tasks 2', '--gate off')} --name thinner")
-    assert "from prune_method import DESCRIPTOR as prune" in printed
+    assert 'graph = team.graph("offline"' in printed
     with open_library(package / "home") as library:
         evolved = run_sync(library.load("thinner"))
     assert evolved.method == "prune"
@@ -145,10 +156,10 @@ def test_it_is_served(package: Path, tmp_path: Path) -> None:
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def forget() -> None:
-        for found in (method_names.method_names, method_names.outside_methods):
-            found.cache_clear()
-        method_registry.installed_methods.cache_clear()
-        method_registry._load_outside.cache_clear()
+        method_names.GIVEN.clear()
+        method_names.outside_methods.cache_clear()
+        methods.installed_methods.cache_clear()
+        methods._load_outside.cache_clear()
 
     def installed(*points: tuple[str, str]) -> None:
         found = [EntryPoint(name, value, method_names.GROUP) for name, value in points]
@@ -165,7 +176,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     [
         ([("other", "nowhere_at_all:X")], "method 'other' .* cannot be imported: ModuleNotFoundError"),
         ([("other", "json:nothing")], "cannot be imported: AttributeError"),
-        ([("other", "json:dumps")], "is a function, no MethodDescriptor; name one in group selfwire.methods"),
+        ([("other", "json:dumps")], "is a function, no class of a method; name a subclass of selfwire.Method in group"),
+        ([("other", "json")], "is a module, no class of a method"),
         (
             [("other", "json:dumps"), ("other", "csv:reader")],
             "csv:reader and json:dumps are both called method 'other'",
@@ -178,43 +190,10 @@ def test_a_package_that_cannot_be_used(install: Any, points: list[tuple[str, str
     name = points[0][0]
     assert name in method_names.method_names()
     with pytest.raises(ConfigError, match=complaint):
-        method_registry.describe_method(name)
+        methods.find_method(name)
     with pytest.warns(RuntimeWarning, match=complaint):
-        installed = method_registry.installed_methods()
-    assert [one.name for one in installed] == [*method_names.own_methods(), *method_names.CONTESTANTS]
-
-
-def test_a_descriptor_that_says_another_name(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = ModuleType("bare_method")
-    module.DESCRIPTOR = MethodDescriptor(
-        name="bare", summary="does nothing", make=SingleRunMethod, config=method_registry.describe_method("hiva").config
-    )
-    monkeypatch.setitem(sys.modules, "bare_method", module)
-    install(("bare", "bare_method:DESCRIPTOR"), ("bald", "bare_method:DESCRIPTOR"))
-    assert method_registry.describe_method("bare") is module.DESCRIPTOR
-    with pytest.raises(ConfigError, match="is the descriptor of 'bare'; give its entry point"):
-        method_registry.describe_method("bald")
-
-
-def test_own_methods_cannot_be_replaced(install: Any) -> None:
-    install(("hiva", "json:dumps"), ("gepa", "json:dumps"))
-    assert method_names.method_names() == (*method_names.own_methods(), *method_names.CONTESTANTS)
-    assert method_registry.describe_method("hiva").name == "hiva"
-    assert method_registry.describe_method("gepa").name == "gepa"
-
-
-def test_an_unknown_method_is_told_the_others(install: Any) -> None:
-    install(("other", "json:dumps"))
-    with pytest.raises(ConfigError, match=r"unknown method 'hivva'; methods are dytopo, .*, aflow, gepa, other"):
-        method_registry.describe_method("hivva")
-
-
-def test_a_descriptor_has_a_full_variant_and_options_of_build() -> None:
-    given: Any = {"name": "bare", "summary": "", "make": SingleRunMethod, "config": dict}
-    with pytest.raises(ConfigError, match="method bare: variants need 'full'"):
-        MethodDescriptor(**given, variants={})
-    with pytest.raises(ConfigError, match="build_options are of corpus, embedder, grader, judge"):
-        MethodDescriptor(**given, build_options=frozenset({"bread"}))
+        installed = methods.installed_methods()
+    assert [known.name for known in installed] == [*method_names.own_methods(), *method_names.CONTESTANTS]
 
 
 class Unset(FrozenModel):
@@ -223,36 +202,120 @@ class Unset(FrozenModel):
     width: int
 
 
+class Wide(FrozenModel):
+    """A config with an option."""
+
+    width: int = 2
+
+
+class Bare(Method[FrozenModel]):
+    """A method that does nothing."""
+
+    name = "bare"
+
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+        return Workflow.model_validate({"method": self.name, **TEAM})
+
+
+TEAM = {
+    "agents": [{"id": "a", "role": "a", "prompt": "Answer."}],
+    "topology": {"nodes": [{"id": "a", "agent": "a"}], "edges": [], "entry": "a", "sink": "a"},
+}
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    found: Any = ModuleType("bare_method")
+    monkeypatch.setitem(sys.modules, "bare_method", found)
+    return found
+
+
+@pytest.mark.parametrize("value", ["bare_method:Bare", "bare_method"])
+def test_an_entry_point_names_a_class_or_its_module(
+    install: Any, module: Any, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    module.Bare = Bare
+    monkeypatch.setattr(Bare, "__module__", "bare_method")
+    install(("bare", value), ("bald", value))
+    assert methods.find_method("bare") is Bare
+    with pytest.raises(ConfigError, match="calls itself 'bare'; give entry point and class the same name"):
+        methods.find_method("bald")
+
+
+def test_an_instance_makes_its_class_known_until_another_of_its_name_is_given(install: Any) -> None:
+    class Balder(Bare):
+        config_type = Wide
+
+    install()
+    assert "bare" not in method_names.method_names()
+    for given in (Bare(), Balder(width=3)):
+        found = find_team(given, None)
+        assert (found.method, methods.find_method("bare")) == ("bare", type(given))
+        assert "bare" in [known.name for known in methods.installed_methods()]
+    assert found.config == {"width": 3}
+    assert find_team(given.seed().replace(method="hiva"), None, method=Bare()).team == given.seed()
+
+
+def test_an_instance_cannot_replace_a_method_of_selfwire(install: Any) -> None:
+    class Hiva(Bare):
+        name = "hiva"
+
+    class Nameless(Bare):
+        name = ""
+
+    install()
+    with pytest.raises(ConfigError, match="selfwire has a method 'hiva'; give class Hiva another name"):
+        methods.add_method(Hiva())
+    with pytest.raises(ConfigError, match=r"Nameless\.name is a text of up to 64 letters"):
+        methods.add_method(Nameless())
+    methods.add_method(Aflow())
+    assert method_names.GIVEN == {}
+
+
+async def test_a_served_team_without_an_answer_says_how_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: Any, **__: Any) -> Trajectory:
+        return Trajectory(question=Question(id="q", input="What am I?"), workflow="w", error="the provider is down")
+
+    monkeypatch.setattr(method, "run_team", fail)
+    graph = build_graph(Bare).compile()
+    with pytest.raises(TaskError, match="the provider is down; invoke the thread again with None to retry"):
+        await graph.ainvoke({"question": "What am I?"})
+
+
+def test_own_methods_cannot_be_replaced(install: Any) -> None:
+    install(("hiva", "json:dumps"), ("gepa", "json:dumps"))
+    assert method_names.method_names() == (*method_names.own_methods(), *method_names.CONTESTANTS)
+    assert methods.find_method("hiva").name == "hiva"
+    assert methods.find_method("gepa").name == "gepa"
+
+
+def test_an_unknown_method_is_told_the_others(install: Any) -> None:
+    install(("other", "json:dumps"))
+    told = r"unknown method 'hivva'; did you mean hiva\? methods are dytopo, .*, aflow, gepa, other"
+    with pytest.raises(ConfigError, match=told):
+        methods.find_method("hivva")
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"config": dict}, "method bare: config is a subclass of FrozenModel, context one of RunContext"),
-        ({"config": Unset}, "method bare: its config needs defaults for width"),
+        ({"variants": {}}, "method bare: variants need 'full'"),
+        ({"build_options": frozenset({"bread"})}, "build_options are of corpus, embedder, grader, judge"),
+        ({"config_type": dict}, "method bare: config_type is a subclass of FrozenModel, choices one of RunContext"),
+        ({"config_type": Unset}, "method bare: its config needs defaults for width"),
         ({"rounds": "laps"}, "method bare: rounds names no field of its config: laps"),
     ],
 )
-def test_a_descriptor_with_a_config_that_cannot_be_used(changes: dict[str, Any], complaint: str) -> None:
-    given: Any = {"name": "bare", "summary": "", "make": SingleRunMethod, "config": FrozenModel, **changes}
-    with pytest.raises(ConfigError, match=complaint):
-        MethodDescriptor(**given)
-
-
-@pytest.mark.parametrize(
-    ("make", "complaint"),
-    [
-        (lambda: None, "method 'bare' cannot be made of model, tools, embedder and config: .*4 were given"),
-        (lambda *given: "a method", "what makes method 'bare' gives a str, which is no Method"),
-        (method_registry.describe_method("hiva").make, "method 'bare' calls itself 'hiva'; give class and descriptor"),
-    ],
-)
-def test_what_makes_no_method_of_its_name_is_refused(
-    install: Any, monkeypatch: pytest.MonkeyPatch, make: Any, complaint: str
+def test_a_declaration_that_cannot_be_used_is_refused(
+    install: Any, module: Any, changes: dict[str, Any], complaint: str
 ) -> None:
-    module: Any = ModuleType("bare_method")
-    config = method_registry.describe_method("hiva").config
-    module.DESCRIPTOR = MethodDescriptor(name="bare", summary="", make=make, config=config)
-    monkeypatch.setitem(sys.modules, "bare_method", module)
-    install(("bare", "bare_method:DESCRIPTOR"))
-    model = MeteredModel(OfflineChat())
+    module.Bare = type("Bare", (Bare,), {**changes, "__module__": "bare_method"})
+    install(("bare", "bare_method:Bare"))
     with pytest.raises(ConfigError, match=complaint):
-        method_registry.make_method("bare", model=model, toolbox={}, embedder=HashingEmbedder())
+        methods.find_method("bare")
+
+
+@pytest.mark.parametrize("name", [*method_names.own_methods(), *method_names.CONTESTANTS])
+def test_the_declaration_of_every_method_of_selfwire_can_be_used(name: str) -> None:
+    found = methods.find_method(name)
+    assert methods.check_declaration(found) is found

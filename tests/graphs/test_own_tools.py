@@ -8,21 +8,19 @@ from langchain_core.messages import AIMessage, ToolMessage
 
 from selfwire.core.edits import AddTool, Grant, Rewiring
 from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.own_tool import ToolRecord
 from selfwire.core.scope import Scope
-from selfwire.core.tool_calls import record_tool_calls
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Step, ToolUse, Trajectory
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import ToolRecord
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.graphs import own_tools
+from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.hiva import build
 from selfwire.graphs.method_names import method_names
-from selfwire.graphs.own_tools import add_own_tools, find_missing_tools
-from selfwire.runs.workflow_checks import refuse_missing_tools
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import JournalledTools
-from selfwire.runtime.offline.wire import requested_schema
+from selfwire.runs.open import refuse_missing_tools
+from selfwire.store.journal import Journal
+from selfwire.tools import own
 from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.own import JournalledTools, add_own_tools, find_missing_tools, record_tool_calls
 from tests.core.generators import SOURCES, make_tool, seed_workflow
 from tests.graphs.test_methods import TASKS, Bench, CountingChat
 from tests.sandboxed import needs_sandbox
@@ -60,7 +58,7 @@ async def test_agents_of_every_method_call_tools_of_their_workflow(name: str) ->
     journal = Journal.memory()
     bench = Bench(name, chat=AddingChat(), journal=journal)
     team = with_tool(bench.start)
-    done = await bench.method.solve(team, TASKS[0].question, scope=bench.scope("run"))
+    done = await bench.method.answer(team, TASKS[0].question, bench.at("run"))
     uses = [use for step in done.steps for use in step.tools if use.name == "add"]
     assert {use.arguments["n"]: (use.result.split("\n")[0], use.error) for use in uses}[41] == ("1", False)
     failed = [use for use in uses if use.arguments["n"] == 40]
@@ -68,9 +66,8 @@ async def test_agents_of_every_method_call_tools_of_their_workflow(name: str) ->
     assert all(use.error and "ZeroDivisionError" in use.result for use in failed)
     assert all(use.seconds is not None and use.seconds > 0 for use in uses)
     calls = journal.spend().calls
-    again = await Bench(name, chat=AddingChat(down=True), journal=journal).method.solve(
-        team, TASKS[0].question, scope=bench.scope("run")
-    )
+    replayed = Bench(name, chat=AddingChat(down=True), journal=journal)
+    again = await replayed.method.answer(team, TASKS[0].question, replayed.at("run"))
     assert again == done
     assert journal.spend().calls == calls
     [tool] = record_tool_calls(team, [done]).tools
@@ -115,7 +112,7 @@ def test_without_a_sandbox_a_team_with_tools_is_refused_before_anything_runs(mon
     def find_sandbox() -> None:
         raise ConfigError("no sandbox works here; install bubblewrap")
 
-    monkeypatch.setattr(own_tools, "find_sandbox", find_sandbox)
+    monkeypatch.setattr(own, "find_sandbox", find_sandbox)
     with pytest.raises(ConfigError, match="no sandbox works here"):
         build(initial=with_tool(seed_workflow()))
     with pytest.raises(ConfigError, match="no sandbox works here"):
@@ -145,5 +142,5 @@ async def test_where_no_sandbox_works_a_trial_of_tools_says_why(monkeypatch: pyt
     def find_sandbox() -> None:
         raise ConfigError("no sandbox works here; install bubblewrap")
 
-    monkeypatch.setattr(own_tools, "find_sandbox", find_sandbox)
-    assert await own_tools.ToolTrial({}).find_problem() == "no sandbox works here; install bubblewrap"
+    monkeypatch.setattr(own, "find_sandbox", find_sandbox)
+    assert await own.ToolTrial({}).find_problem() == "no sandbox works here; install bubblewrap"

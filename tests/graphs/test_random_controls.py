@@ -5,71 +5,73 @@ from typing import get_args
 
 import pytest
 
+from selfwire.core.own_tool import WorkflowTool
 from selfwire.core.scope import Scope
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import WorkflowTool
+from selfwire.core.team import Workflow
 from selfwire.evolvers.hera.mutation import JOIN, get_mutated
 from selfwire.evolvers.hera.rope import OPERATION
 from selfwire.evolvers.hera.rules import Prompt
-from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.schemas import ToolDecision, TopologyDecision
 from selfwire.evolvers.hiva.tools import REWRITE
-from selfwire.graphs.hera.random_edits import RandomHera
-from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.hiva.random_edits import RandomHiva
-from selfwire.graphs.method_factory import MethodFactory
-from selfwire.graphs.method_protocol import EvolveResult
-from tests.graphs.grading import no_grade
-from tests.graphs.orchestra import RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera
-from tests.graphs.scripted import trio
+from selfwire.extras.lab.random_edits.hera import RandomHera
+from selfwire.extras.lab.random_edits.hiva import RandomHiva
+from selfwire.graphs.hera import Hera, HeraCtx
+from selfwire.graphs.hiva import Hiva, HivaCtx
+from selfwire.graphs.method import EvolveResult
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from tests.graphs.orchestra import RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera, learning
+from tests.graphs.scripted import ScriptedChat, trio
 
 TEXTS = ("You count.", "You compare two dates.", "You keep a friendly tone.")
 EVOLVE = Scope(run="r", phase="evolve")
 ADD = WorkflowTool(name="add", description="Adds.", source="def tool_function(n: int) -> int:\n    return n + 1\n")
 
 
-def random_hiva(*operations: str) -> RandomHiva:
-    method = MethodFactory("hiva", Hiva, HivaConfig(), embedder="hashing").method
-    return RandomHiva.of(method, [operations], TEXTS)
+def random_hiva(*operations: str) -> tuple[RandomHiva, HivaCtx]:
+    control = RandomHiva.of(Hiva(), [operations], TEXTS)
+    return control, control.make_ctx(MeteredModel(ScriptedChat()), {}, HashingEmbedder(), at=EVOLVE)
 
 
-def random_hera(*operations: str) -> RandomHera:
-    return RandomHera.of(hera(Orchestra(TopologyPlan=by_sample(SHORT)), group=2), [operations], TEXTS[:1])
+def random_hera(*operations: str) -> tuple[RandomHera, HeraCtx]:
+    made, ctx = hera(Orchestra(TopologyPlan=by_sample(SHORT)), group=2)
+    return RandomHera.of(made, [operations], TEXTS[:1]), ctx
 
 
 def test_a_control_may_draw_what_its_method_may_emit_and_nothing_else() -> None:
     emitted = {"REWRITE_PROMPT"}
     for schema in (TopologyDecision, ToolDecision):
         emitted |= set(get_args(schema.model_fields["operation"].annotation)) - {"NO_CHANGE"}
-    assert {*random_hiva().kinds, REWRITE} == emitted
-    assert {*random_hera().kinds, JOIN} == {OPERATION, JOIN}
+    assert {*random_hiva()[0].list_kinds({}), REWRITE} == emitted
+    assert {*random_hera()[0].kinds, JOIN} == {OPERATION, JOIN}
 
 
 async def test_hivas_control_makes_one_bundle_of_the_kinds_that_it_is_given() -> None:
     start = trio().replace(tools=(ADD,))
     wanted = ("REWRITE_TOOL", "CREATE_TOOL", "GRANT_TOOL", "REWRITE_PROMPT", "REWRITE_PROMPT", "ADD_SERIAL")
-    found = await random_hiva(*wanted).evolve(start, [], scope=EVOLVE, grade=no_grade)
+    control, ctx = random_hiva(*wanted)
+    found = await control.propose(start, [], ctx)
     assert Counter(one.operation for one in found.applied) == Counter(wanted)
     assert (found.needs_gate, found.notes["not_drawn"]) == (False, ())
     assert found.workflow.lineage.rewirings == found.applied  # one candidate, which the gate judges as a whole
     assert found.workflow.tools_by_name["add"].source != ADD.source
     assert start.apply_legal(found.applied)[1] == ()
-    again = await random_hiva(*wanted).evolve(start, [], scope=EVOLVE, grade=no_grade)
-    assert again == found
-    other = await random_hiva(*wanted).evolve(start, [], scope=EVOLVE.at(seed=1), grade=no_grade)
-    assert other != found
+    assert await control.propose(start, [], ctx) == found
+    assert await control.propose(start, [], ctx.where(seed=1)) != found
 
 
 async def test_what_hivas_control_finds_no_place_for_is_noted() -> None:
-    found = await random_hiva("REWRITE_TOOL", "GRANT_TOOL").evolve(trio(), [], scope=EVOLVE, grade=no_grade)
+    control, ctx = random_hiva("REWRITE_TOOL", "GRANT_TOOL")
+    found = await control.propose(trio(), [], ctx)
     assert (found.applied, found.notes["not_drawn"]) == ((), ("REWRITE_TOOL", "GRANT_TOOL"))
     assert found.workflow.topology == trio().topology
 
 
-async def evolved(control: RandomHera, judge: Judge) -> tuple[Workflow, EvolveResult]:
-    start = control.make_initial_workflow()
-    batch = await grown(judge, await control.explore(start, RIDDLE, scope=Scope(run="r", phase="rollout")))
-    return start, await control.evolve(start, batch, scope=EVOLVE, grade=judge)
+async def evolved(control: tuple[Hera, HeraCtx], judge: Judge) -> tuple[Workflow, EvolveResult]:
+    made, ctx = control
+    start = made.seed()
+    batch = await grown(judge, await made.explore(start, RIDDLE, ctx))
+    return start, await made.propose(start, batch, learning(ctx, judge))
 
 
 @pytest.mark.parametrize(("wanted", "joined"), [("count", True), ("nothing", False)])
@@ -85,10 +87,8 @@ async def test_a_random_newcomer_joins_heras_pool_only_after_it_has_helped(wante
 
 
 async def test_heras_own_newcomers_that_failed_count_as_tried() -> None:
-    made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), group=2)
-    judge, start = Judge("nothing"), made.make_initial_workflow()
-    batch = await grown(judge, await made.explore(start, RIDDLE, scope=Scope(run="r", phase="rollout")))
-    assert (await made.evolve(start, batch, scope=EVOLVE, grade=judge)).notes["tried"] == (JOIN,)
+    _, found = await evolved(hera(Orchestra(TopologyPlan=by_sample(SHORT)), group=2), Judge("nothing"))
+    assert found.notes["tried"] == (JOIN,)
 
 
 async def test_heras_control_adds_a_rule_below_a_prompt_and_keeps_the_rest() -> None:

@@ -7,8 +7,8 @@ from langchain_core.tools import tool
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.graphs.ready_tools import READY, absolute_names, load_tools
 from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.ready import READY, absolute_names, load_tools
 
 
 @tool
@@ -55,7 +55,7 @@ def test_several_sql_files_are_named_after_their_files(sales: Path) -> None:
         ("selfwire.tools.algebra:AlgebraTool", "is type; name calculator"),
         ("sql:none.sqlite", "there is no file 'none.sqlite'"),
         ("calculator,calculator", "two tools are called 'calculator'"),
-        ("json:loads", "is function; name"),
+        ("json:JSONDecoder", "is type; name"),
         ("json:nothing", "has no attribute"),
         ("no.such.module:x", "No module named"),
     ],

@@ -17,11 +17,10 @@ from langgraph.graph import END, START, StateGraph
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
-from selfwire.graphs.trained_router import LearnedRouter, RoutedTeam
-from selfwire.graphs.trained_router import learned_router as module
-from selfwire.graphs.trained_router.learned_router import describe_state
+from selfwire.graphs import router as module
+from selfwire.graphs.router import LearnedRouter, RoutedTeam, describe_state
 from tests.graphs.teams import topology
 
 ROLES = {"plan": "opens", "fish": "catches fish in the sea", "wood": "fells trees in the forest", "end": "sums up"}
@@ -361,7 +360,7 @@ def test_the_ten_lines_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monk
         code.replace("openai:gpt-4o-mini", "offline") for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     )
     for code in (ours, plain):
-        assert re.match(r"from selfwire.graphs.trained_router import \w+\n", code)
+        assert re.match(r"from selfwire.graphs.router import \w+\n", code)
         lines = [line for line in code.splitlines() if line and "import" not in line]
         assert len(lines) <= 10
     known: dict[str, Any] = {"team": team(), "questions": QUESTIONS, "score": lambda run: float("wood" in ran(run))}

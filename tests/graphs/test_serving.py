@@ -15,12 +15,12 @@ from langgraph.store.memory import InMemoryStore
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
-from selfwire.core.workflow import Workflow
-from selfwire.graphs import dytopo, serving, tacomas
+from selfwire.graphs import dytopo, serve, tacomas
 from selfwire.graphs.method_names import own_methods
-from selfwire.graphs.method_registry import describe_method
-from selfwire.runtime.workflow_library import LIBRARY_FILE, WorkflowLibrary, open_library
+from selfwire.graphs.methods import find_method
+from selfwire.store.library import LIBRARY_FILE, WorkflowLibrary, open_library
 from tests.core.generators import make_tool
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
@@ -53,13 +53,13 @@ def test_every_method_is_served() -> None:
     assert served == {name: f"selfwire.graphs.{name}:graph" for name in own_methods()}
 
 
-def test_the_readme_describes_every_method_as_its_descriptor_does() -> None:
+def test_the_readme_describes_every_method_as_its_class_does() -> None:
     rows = re.findall(
         r"^\| \[(\w+)\]\(evolvers/\w+\): (.*?) \| (.*?)\[(arXiv (.*?))\]\((.*?)\) \| .* \| .* \|$",
         (ROOT / "README.md").read_text(),
         re.M,
     )
-    known = [describe_method(name) for name in own_methods()]
+    known = [find_method(name) for name in own_methods()]
     assert sorted((name, summary, authors + paper) for name, summary, authors, paper, *_ in rows) == [
         (one.name, one.summary, one.paper) for one in known
     ]
@@ -115,7 +115,7 @@ async def test_a_team_that_is_saved_in_postgres_is_served(
     with open_library() as library:
         await library.save("hiva", trio(), run="elsewhere", step=1)
     assert drawn(await served()) == {"source", "checker", "aggregator"}
-    serving._opened(home / LIBRARY_FILE, postgres_address).close()  # a server keeps it open until its end
+    serve._opened(home / LIBRARY_FILE, postgres_address).close()  # a server keeps it open until its end
 
 
 async def test_a_team_larger_than_a_fresh_one_may_become_is_served(home: Path) -> None:
@@ -245,7 +245,7 @@ async def test_the_server_is_given_tools_by_name(home: Path, monkeypatch: pytest
     ("name", "value", "message"),
     [
         ("SELFWIRE_TOOLS", "no.such.module:tools", "SELFWIRE_TOOLS='no.such.module:tools'.*package.module:name"),
-        ("SELFWIRE_TOOLS", "json:loads", "is function; name calculator"),
+        ("SELFWIRE_TOOLS", "json:JSONDecoder", "is type; name calculator"),
         ("SELFWIRE_TOOLS", "calculator,saw", "there is no tool 'saw'; name calculator"),
         ("SELFWIRE_MODEL", "gpt", "unknown model 'gpt'"),
     ],
@@ -264,8 +264,7 @@ def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
 
 
 SEEDS = {
-    one.name: one.service.make_factory("offline", {}).method.make_initial_workflow()
-    for one in (tacomas.DESCRIPTOR, dytopo.DESCRIPTOR)
+    method.name: method().seed() for method in (tacomas.Tacomas, dytopo.Dytopo)
 }
 REWIRING: dict[str, tuple[str, Any]] = {"tacomas": ("searcher", tacomas.build), "dytopo": ("Researcher", dytopo.build)}
 

@@ -10,24 +10,23 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
-from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.evomas.report import format_stage
+from selfwire.evolvers.evomas.figures import format_stage
 from selfwire.evolvers.evomas.stages import Stage
+from selfwire.evolvers.router.decisions import to_router_episode
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.report import format_end, format_round
-from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.rounds import TacomasRound
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import tacomas
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.evomas import Evomas
-from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import describe_method, make_method
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.methods import make_method
 from selfwire.graphs.tacomas import Tacomas
-from selfwire.graphs.trained_router.learning import to_router_episode
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
+from selfwire.models.budget import Ledger
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.store.journal import Journal
 from tests.graphs import test_evomas, test_tacomas
 from tests.graphs.rounds import SpokenModel
 from tests.graphs.test_evomas import HALF
@@ -38,16 +37,16 @@ ASKED = Question(id="q", input="What am I?")
 HALF_GOOD = verdict(True, False, True, True)
 
 
-async def rewired(model: Any, **fields: Any) -> tuple[Trajectory, list[Round]]:
-    team = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=4, **fields))
-    done = await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
-    return done, [Round.model_validate(to_plain_json(one)) for one in done.notes["rounds"]]
+async def rewired(model: Any, **fields: Any) -> tuple[Trajectory, list[TacomasRound]]:
+    method = Tacomas(rounds=4, **fields)
+    done = await method.answer(method.seed(), ASKED, test_tacomas.make_ctx(method, model))
+    return done, [TacomasRound.model_validate(to_plain_json(one)) for one in done.notes["rounds"]]
 
 
 async def staged_run(model: Any, *layers: list[str], journal: Journal | None = None) -> tuple[Trajectory, list[Stage]]:
-    config = test_evomas.config(*layers)
-    team = Evomas(MeteredModel(model, journal=journal), {}, HashingEmbedder(64), config)
-    done = await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
+    method = Evomas(test_evomas.config(*layers))
+    ctx = method.make_ctx(MeteredModel(model, journal=journal), {}, HashingEmbedder(64))
+    done = await method.answer(method.seed(), ASKED, ctx)
     return done, [Stage.model_validate(to_plain_json(one)) for one in done.notes["stages"]]
 
 
@@ -131,32 +130,31 @@ QUICK: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", QUICK)
 async def test_what_a_budget_stops_tells_the_best_until_then(name: str) -> None:
-    def made(ledger: Ledger) -> Method:
-        model = MeteredModel(OfflineChat(), ledger=ledger)
-        return make_method(name, model=model, toolbox={}, embedder=HashingEmbedder(), config=QUICK[name])
+    method = make_method(name, QUICK[name])
+
+    def paid_by(ledger: Ledger) -> Ctx[Any]:
+        return method.make_ctx(MeteredModel(OfflineChat(), ledger=ledger), {}, HashingEmbedder(), at=Scope(task="q"))
 
     whole, reached = Ledger(), list[Trajectory | None]()
-    team = made(whole)
-    await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
+    await method.answer(method.seed(), ASKED, paid_by(whole))
     for calls in (1, whole.spent.calls - 1):
-        team = made(Ledger(Budget(calls=calls)))
         with pytest.raises(BudgetError) as stopped:
-            await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
+            await method.answer(method.seed(), ASKED, paid_by(Ledger(Budget(calls=calls))))
         reached.append(stopped.value.partial_result)
     nothing, late = reached
     assert nothing is None
     assert late is not None
     assert late.answer
     assert late.error is None
-    assert describe_method(name).format_notes(to_plain_json(late.notes))[-1].startswith("ended: stopped")
+    assert method.format_notes(to_plain_json(late.notes))[-1].startswith("ended: stopped")
     assert Trajectory.model_validate_json(late.model_dump_json()) == late
 
 
 async def test_what_a_budget_stops_before_a_verdict_is_the_round_that_was_judged() -> None:
     ledger = Ledger(Budget(calls=15))  # a checklist, and per round five agents, a judge, contributions, a coach
-    team = Tacomas(MeteredModel(test_tacomas.scripted(), ledger=ledger), {}, TacomasConfig(rounds=4))
+    method, model = Tacomas(rounds=4), MeteredModel(test_tacomas.scripted(), ledger=ledger)
     with pytest.raises(BudgetError) as stopped:
-        await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
+        await method.answer(method.seed(), ASKED, method.make_ctx(model, {}, HashingEmbedder(64)))
     assert (reached := stopped.value.partial_result) is not None
     assert (reached.answer, reached.notes["figures"]["best"], reached.usage.calls) == ("answer 5", 0, 14)
 
@@ -168,8 +166,9 @@ async def test_an_outage_still_stops_and_tells_the_best_until_then() -> None:
                 raise OutageError("nobody answers")
             return await super().generate_structured(schema, messages, scope=scope, **options)
 
-    team = Dytopo(Out(), {}, HashingEmbedder(), DytopoConfig())
+    method = Dytopo()
+    ctx = method.make_ctx(Out(), {}, HashingEmbedder(), at=Scope(task="q"))
     with pytest.raises(OutageError) as stopped:
-        await team.solve(team.make_initial_workflow(domain="math"), ASKED, scope=Scope(task="q"))
+        await method.answer(method.seed(domain="math"), ASKED, ctx)
     assert (reached := stopped.value.partial_result) is not None
     assert (reached.answer, reached.notes["stopped"], len(reached.notes["rounds"])) == ("7", "stopped", 2)

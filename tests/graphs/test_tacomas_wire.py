@@ -5,9 +5,9 @@ from collections import Counter
 
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.report import format_round
-from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.rounds import TacomasRound
 from selfwire.graphs import tacomas
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.providers import make_chat_model
 from tests.asks import local, speaks
 from tests.scripted import section
 from tests.wire.server import Body, WireServer, asked_kind, by_kind, refused, served
@@ -33,7 +33,7 @@ async def test_a_worker_that_keeps_failing_is_left_out_and_told() -> None:
         server.picky = lambda body: refused() if speaks(body, CALCULATOR) else None
         graph = tacomas.build(local(server.url), config=TacomasConfig(rounds=2, topology=False)).compile()
         result = await graph.ainvoke({"question": "What am I?"})
-    rounds = [Round.model_validate(one) for one in result["rounds"]]
+    rounds = [TacomasRound.model_validate(one) for one in result["rounds"]]
     assert all(one.answer is not None for one in rounds)
     assert all("calculator" not in {score.agent for score in one.contributions} for one in rounds)
     assert all([*one.silent] == ["calculator"] for one in rounds)
@@ -85,7 +85,7 @@ async def test_an_agent_that_was_replaced_is_not_named_after_the_dead_one() -> N
         graph = tacomas.build(local(server.url), config=TacomasConfig(rounds=5)).compile()
         result = await graph.ainvoke({"question": QUESTION})
     assert result["rounds"][1]["births"] == ["critic"]
-    last = [one.body for one in server.asked][-7:]
+    last = [asked.body for asked in server.asked][-7:]
     verifier = next(body for body in last if speaks(body, "You verify"))
     assert "From critic:" in user(verifier)
     assert "[critic]" in user(last[-1])

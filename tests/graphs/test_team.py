@@ -2,25 +2,29 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from langchain_core.callbacks import AsyncCallbackHandler, AsyncCallbackManager
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, TopologyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.topology import Edge, Node, ToleratedProblems, Topology, find_reachable, make_chain
+from selfwire.core.team import Workflow
+from selfwire.core.topology import Edge, Node, Topology, TopologyPolicy, find_reachable, make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.workflow import Workflow
-from selfwire.graphs.routers import make_fixed_router
-from selfwire.graphs.team import compile_team, run_team, team_input, to_trajectory
-from selfwire.runtime.sync import run_sync
+from selfwire.graphs.team import compile_team, make_fixed_router, run_team, team_input, to_trajectory
+from selfwire.models.sync import run_sync
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = "s>a s>b a>z b>z"
@@ -139,9 +143,9 @@ async def test_what_a_failing_agent_was_billed_is_in_its_step() -> None:
 @pytest.mark.parametrize(
     ("failing", "error"),
     [
-        (["z"], "sink 'z' failed: ModelError: provider is down"),
-        (["a", "b"], "sink 'z' received nothing: 'a' failed: ModelError: provider is down; 'b' failed"),
-        (["s"], "sink 'z' received nothing: 's' failed"),
+        (["z"], "ModelError: provider is down; so sink 'z' failed"),
+        (["a", "b"], "ModelError: provider is down; so 'a' and 'b' failed, and sink 'z' received nothing"),
+        (["s"], "ModelError: provider is down; so 's' failed, and sink 'z' received nothing"),
     ],
 )
 async def test_without_the_sinks_answer_the_task_ends_as_an_error(failing: list[str], error: str) -> None:
@@ -176,7 +180,7 @@ def test_forbidden_problems_are_refused_and_listed() -> None:
     with pytest.raises(TopologyError, match="sink unreachable: z"):
         compile_team(topology("s>a"))
     with pytest.raises(TopologyError, match=r"cycle: .*; loose: x"):
-        compile_team(topology("s>a a>b b>a b>z s>x"), policy=ToleratedProblems())
+        compile_team(topology("s>a a>b b>a b>z s>x"), policy=TopologyPolicy())
     compile_team(topology("s>a a>b b>a b>z s>x"))
 
 
@@ -273,3 +277,143 @@ def test_a_cycle_never_cuts_off_what_the_entry_reaches(wanted: Topology) -> None
 def test_a_cycle_is_entered_where_messages_come_in() -> None:
     wanted = topology("s>writer writer>critic critic>writer critic>z")
     assert wanted.order() == ("s", "writer", "critic", "z")
+
+
+class Heard(AsyncCallbackHandler):
+    """Names of the runs that a callback hears of."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def on_chain_start(self, *args: Any, **kwargs: Any) -> None:
+        self.names.append(kwargs["name"])
+
+
+class Places(Echo):
+    """Notes the config that an agent finds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[RunnableConfig] = []
+
+    async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        self.found.append(ensure_config())
+        return await super().__call__(agent, question, inbox, scope=scope)
+
+
+@pytest.mark.parametrize("failing", [(), ("a",), ("z",)])
+async def test_the_same_compiled_graph_runs_whether_or_not_anything_listens(
+    failing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[object] = []
+    stream = CompiledStateGraph.astream
+
+    def note(self: Any, *args: Any, **options: Any) -> Any:
+        ran.append(self)
+        return stream(self, *args, **options)
+
+    monkeypatch.setattr(CompiledStateGraph, "astream", note)
+    wanted, heard = topology(SKIPPING), Heard()
+    mail = (Message(source="z", target="b", text="from the round before"),)
+    alone = await run_team(wanted, team_run(wanted, Echo(failing=failing)), carried=mail)
+    told = await run_team(wanted, team_run(wanted, Echo(failing=failing)), carried=mail, config={"callbacks": [heard]})
+    assert ran == [compile_team(wanted)] * 2
+    assert alone == told
+    assert sorted(name for name in heard.names if "@" not in name) == sorted(["team", *(s.node for s in told.steps)])
+
+
+async def test_a_quiet_run_opens_no_traced_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    start = AsyncCallbackManager.on_chain_start
+
+    async def note(self: Any, *args: Any, **options: Any) -> Any:
+        opened.append(options.get("name"))
+        return await start(self, *args, **options)
+
+    monkeypatch.setattr(AsyncCallbackManager, "on_chain_start", note)
+    wanted = topology(SKIPPING)
+    await run_team(wanted, team_run(wanted))
+    assert opened == ["team"]  # LangGraph's own start of a graph, which calls no handler
+    await run_team(wanted, team_run(wanted), config={"callbacks": [Heard()]})
+    assert len(opened) > 6
+
+
+async def test_an_agent_finds_the_same_tags_and_metadata_whether_or_not_anything_listens() -> None:
+    quiet, loud = Places(), Places()
+    alone = topology("", "s", "s")
+    given: RunnableConfig = {"tags": ["outside"], "metadata": {"around": 1}}
+    await run_team(alone, team_run(alone, quiet), config=given)
+    await run_team(alone, team_run(alone, loud), config={**given, "callbacks": [Heard()]})
+    assert sorted(set(quiet.found[0]["tags"])) == ["agent:s", "iteration:0", "outside"]
+    assert {"outside", "agent:s"} <= set(loud.found[0]["tags"])
+    changing = ("checkpoint_ns", "langgraph_checkpoint_ns")
+    metadata = [{k: v for k, v in act.found[0]["metadata"].items() if k not in changing} for act in (quiet, loud)]
+    assert metadata[0] == metadata[1]
+    assert metadata[0]["selfwire_agent"] == "s"
+
+
+async def test_what_an_agent_says_of_its_place_and_its_mail_is_the_teams_to_say() -> None:
+    mail = (Message(source="s", target="s", text="from the round before"),)
+
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        return Step(node="of", agent="another", visit=7, inbox=mail, sent=mail, output="said")
+
+    alone = topology("", "s", "s")
+    assert (await run_team(alone, team_run(alone, act))).steps == (Step(node="s", agent="s", output="said"),)
+
+
+class Answer(TypedDict):
+    answer: str
+
+
+async def test_inside_a_graph_its_steps_are_streamed() -> None:
+    alone = topology("", "s", "s")
+
+    async def node(state: Answer) -> Answer:
+        return {"answer": (await run_team(alone, team_run(alone))).answer or ""}
+
+    graph = StateGraph(Answer)
+    graph.add_node("inner", node)
+    graph.add_edge(START, "inner")
+    outer = graph.compile()
+    chunks = [chunk async for chunk in outer.astream({"answer": ""}, subgraphs=True, stream_mode="updates")]
+    assert [list(update) for place, update in chunks if place] == [["s"]]
+
+
+@pytest.mark.parametrize("listening", [False, True])
+async def test_a_turn_that_fails_for_good_ends_the_others_of_its_level(listening: bool) -> None:
+    team, ended = topology(DIAMOND), []
+
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        if agent.id == "a":
+            await asyncio.sleep(0)
+            raise ConfigError("no such tool")
+        if agent.id == "b":
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append(agent.id)
+        return Step(node=scope.node, agent=agent.id, output="said")
+
+    with pytest.raises(ConfigError, match="no such tool"):
+        await run_team(team, team_run(team, act), config={"callbacks": [Heard()]} if listening else None)
+    assert ended == ["b"]
+
+
+@pytest.mark.parametrize("listening", [False, True])
+async def test_a_deadline_inside_a_chain_ends_the_turn_and_raises_its_own_error(listening: bool) -> None:
+    team, act = make_chain("plan", "solve", "answer"), Echo({"solve": 60})
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await run_team(team, team_run(team, act), config={"callbacks": [Heard()]} if listening else None)
+    assert act.order == ["plan", "solve"]
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    assert (await run_team(team, team_run(team))).error is None
+
+
+async def test_a_limit_of_nodes_at_once_holds() -> None:
+    team, act = topology("s>a s>b s>c a>z b>z c>z"), Echo({"a": 0.01, "b": 0.01, "c": 0.01})
+    await run_team(team, team_run(team, act), config={"max_concurrency": 1})
+    assert act.peak == 1

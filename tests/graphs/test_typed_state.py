@@ -4,18 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import ValidationError
 
-from selfwire.core.budget import Budget
+from selfwire.core.chat import Prompts
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenMap
+from selfwire.core.values import FrozenMap, FrozenModel
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
-from selfwire.graphs.method_graph import END, START, MethodGraph
-from selfwire.graphs.typed_state import State, Update
+from selfwire.graphs.machine import END, START, Ctx, MethodGraph, run_graph
+from selfwire.graphs.state import State, Update
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
 
 
 class Counted(State):
@@ -64,37 +66,25 @@ def test_a_question_that_is_only_a_text_has_an_id() -> None:
     assert whole.get_question() == Question(id="q1", input="Who?", kind="bridge")
 
 
-async def test_a_graph_hands_views_to_nodes_and_keeps_json() -> None:
-    class Ledger:
-        spent, budget = Usage(calls=7), Budget()
+async def test_a_graph_hands_views_to_steps_and_decisions_and_keeps_json() -> None:
+    async def begin(state: Counted, ctx: Ctx[Any]) -> Update:
+        return state.update(best=Usage(calls=1), usage=Usage(calls=2), scope=ctx.at.at(phase="run"))
 
-    class Nodes:
-        ledger = Ledger()
+    async def spend(state: Counted, ctx: Ctx[Any]) -> Update:
+        assert ctx.at == state.scope
+        return state.update(spent=(*state.spent, state.usage))
 
-        def __init__(self, before: Usage) -> None:
-            self.before = before
+    def again_or_end(state: Counted, ctx: Ctx[Any]) -> str:
+        return END if len(state.spent) > 2 else "spend"
 
-        async def begin(self, state: Counted) -> Update:
-            return state.update(best=Usage(calls=1), usage=Usage(calls=2))
-
-        async def step(self, state: Counted) -> Update:
-            assert isinstance(state, Counted)
-            return state.update(spent=(*state.spent, self.before))
-
-    async def provide(spent: Usage) -> Nodes:
-        return Nodes(spent)
-
-    graph = MethodGraph(Counted, provide)
-    graph.node("begin", Nodes.begin, first=True)
-    graph.node("paid", Nodes.step, charge=True)
-    graph.node("free", Nodes.step, nodes=Nodes(Usage(calls=9)))
-    graph.edges(START, "begin", "paid", "free")
-    graph.choose("free", lambda state: END if len(state.spent) > 2 else "paid", "paid", END)
-    given: Any = {"question": "Who?"}
-    final = await graph.graph.compile(checkpointer=InMemorySaver()).ainvoke(given, {"configurable": {"thread_id": "1"}})
-    assert final["best"] == Usage(calls=1).model_dump(mode="json")
-    assert [one.calls for one in Counted(final).spent] == [2, 9, 7, 9]
-    assert Counted(final).usage == Usage(calls=7)
+    graph = MethodGraph(Counted, first="begin", team="spend")
+    graph.add_edge(START, "begin")
+    graph.add_sequence([begin, spend])
+    graph.add_conditional_edges("spend", again_or_end, ["spend", END])
+    ctx: Ctx[Any] = Ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(), FrozenModel(), Prompts(texts={}))
+    final = await run_graph(graph.compile("counted"), Counted, ctx, question="Who?")
+    assert final.channels["best"] == Usage(calls=1).model_dump(mode="json")
+    assert [usage.calls for usage in final.spent] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +92,8 @@ async def test_a_graph_hands_views_to_nodes_and_keeps_json() -> None:
     [(tacomas, "embedder"), (tacomas, "grader"), (hiva, "judge"), (hera, "corpus"), (dytopo, "judge")],
 )
 def test_an_argument_that_a_method_does_not_use_is_refused(method: Any, option: str) -> None:
-    with pytest.raises(ConfigError, match=f"{method.DESCRIPTOR.name} does not use {option}; leave it out"):
+    name = method.__name__.rpartition(".")[2]
+    with pytest.raises(ConfigError, match=f"{name} does not use {option}; leave it out"):
         method.build(**{option: "offline"})
 
 

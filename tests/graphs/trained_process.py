@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo  # an optimiser imports it when it is made: once, instead of in every process that is forked
@@ -19,20 +20,24 @@ from selfwire.core.agent import Agent
 from selfwire.core.budget import Budget
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
-from selfwire.evolvers.trained_router.decisions import Decision, Episode
-from selfwire.evolvers.trained_router.reinforce import Update
-from selfwire.graphs.evomas.chooser import make_chooser
-from selfwire.graphs.rollout_context import RolloutContext
-from selfwire.graphs.trained_router.training import Training
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.workflow_library import open_library
+from selfwire.evolvers.evomas.layers import make_chooser
+from selfwire.evolvers.router.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.router.decisions import Decision, Episode
+from selfwire.evolvers.router.reinforce import Update
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.graphs.evomas import Evomas
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.rollouts import RolloutContext
+from selfwire.graphs.router import Training
+from selfwire.models.budget import Ledger
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 
 CONFIG = EvomasConfig(sampling=SamplingConfig(layers=2, width=1), samples=3)
 TRAIN = TrainConfig(updates=5, batch=12, checkpoint_every=2)
@@ -73,9 +78,9 @@ class Player:
     def __init__(self, clock: Clock | None = None) -> None:
         self.embedder, self.clock = HashingEmbedder(), clock or Clock()
 
-    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    async def __call__(self, workflow: Workflow, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
         self.clock.tick()
-        return [await self.one(workflow, question, scope.at(sample=number)) for number in range(CONFIG.samples)]
+        return [await self.one(workflow, question, ctx.at.at(sample=number)) for number in range(CONFIG.samples)]
 
     async def one(self, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
         chooser = await make_chooser(workflow, CONFIG, self.embedder)
@@ -118,10 +123,10 @@ async def train(
                     Scales(), journal, Ledger(Budget()), concurrency=3, calls_per_task=1, keep_errors_below=0.5
                 ),
                 rollout_fn=player,
+                ctx=Evomas(CONFIG).make_ctx(MeteredModel(OfflineChat()), {}, player.embedder),
                 tasks=TASKS,
                 config=CONFIG.routing,
                 train=config,
-                embedder=player.embedder,
                 state=folder / STATE,
                 save=save,
             )

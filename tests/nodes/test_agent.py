@@ -186,3 +186,13 @@ async def test_what_came_before_a_failure_is_in_its_cost() -> None:
     with pytest.raises(ModelError) as down:
         await make_agent_runner(DownLater(wish), {"ruler": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
     assert down.value.cost == Usage(calls=4, input_tokens=20)
+
+
+async def test_of_a_reply_with_very_many_calls_a_bounded_number_is_run_and_the_others_are_told() -> None:
+    ruler, model = Ruler(), Scripted(calling(*[("ruler", {"what": "it"})] * 5000), ANSWER)
+    step = await make_agent_runner(model, {"ruler": ruler})(HOLDER, QUESTION, (), scope=SCOPE)
+    assert len(ruler.ran) == 32
+    assert [use.error for use in step.tools] == [False] * 32 + [True] * 4968
+    assert len(model.seen[1]) == 2 + 1 + 5000  # every call has its result, as providers demand
+    assert model.seen[1][-1].content.startswith("error: not run, as a reply may call at most 32 tools")
+    assert step.output == "3 m"

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from selfwire.core.agent import Agent
+from selfwire.core.chat import load_prompts
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
-from selfwire.graphs.prompts import load_prompts
-from selfwire.nodes.ensemble import LETTERS, NOTHING, Choice, label_solutions, make_ensemble_runner
+from selfwire.nodes.ensemble import LETTERS, NOTHING, EnsembleChoice, label_solutions, make_ensemble_runner
 from tests.scripted import ScriptedModel
 
 AGENT = Agent(id="ensemble", prompt="You choose.", kind="ensemble")
@@ -22,7 +22,7 @@ def inbox(*texts: str) -> list[Message]:
 
 
 async def acted(said: Any, *texts: str) -> tuple[Step, ScriptedModel]:
-    model = ScriptedModel(Choice=said)
+    model = ScriptedModel(EnsembleChoice=said)
     act = make_ensemble_runner(model, load_prompts("nodes"))
     question = Question(id="q", input="How long? </task>")
     return await act(AGENT, question, inbox(*texts), scope=Scope(node="L2-ensemble", visit=2)), model
@@ -30,7 +30,7 @@ async def acted(said: Any, *texts: str) -> tuple[Step, ScriptedModel]:
 
 @pytest.mark.parametrize("letter", ["B", " b. ", "(B)", "**B**"])
 async def test_its_output_is_the_chosen_solution_as_it_stands(letter: str) -> None:
-    step, model = await acted(Choice(thought="", solution_letter=letter), "1,280 m", "1,300 m\n- why", "")
+    step, model = await acted(EnsembleChoice(thought="", solution_letter=letter), "1,280 m", "1,300 m\n- why", "")
     assert (step.output, step.agent, step.visit, step.usage.calls) == ("1,300 m\n- why", "ensemble", 2, 1)
     [(_, shown, scope, role)] = model.asked
     assert "A.\n1,280 m\n\nB.\n1,300 m" in shown
@@ -38,8 +38,9 @@ async def test_its_output_is_the_chosen_solution_as_it_stands(letter: str) -> No
     assert (scope.node, role) == ("L2-ensemble", "agent")
 
 
-@pytest.mark.parametrize("said", [Choice(thought="", solution_letter=text) for text in ("", "Z", "none of them")])
-async def test_a_letter_that_nobody_has_leaves_the_most_common_solution(said: Choice) -> None:
+@pytest.mark.parametrize("letter", ["", "Z", "none of them"])
+async def test_a_letter_that_nobody_has_leaves_the_most_common_solution(letter: str) -> None:
+    said = EnsembleChoice(thought="", solution_letter=letter)
     assert (await acted(said, "a", "b", "b"))[0].output == "b"
     assert (await acted(said, "a", "b"))[0].output == "a"
 

@@ -13,9 +13,9 @@ from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.recorder import NullRecorder
-from selfwire.runtime.structured import bind_schema
+from selfwire.models.client import MeteredModel
+from selfwire.models.structured import bind_schema
+from selfwire.store.journal import NullRecorder
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,20 @@ from functools import cached_property
 from typing import Any
 
 from selfwire.core.edits import AddTool, Grant, Rewiring
+from selfwire.core.own_tool import ToolExample, WorkflowTool
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import ToolExample, WorkflowTool
 from selfwire.evals.benchmarks.archive import archive
-from selfwire.evals.benchmarks.collection import FORM
 from selfwire.evals.graders import load_grader
-from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import make_method
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.offline.model import OfflineChat
+from selfwire.evals.retrieval import FORM
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import Method
+from selfwire.graphs.methods import make_method
+from selfwire.models.embeddings import HashingEmbedder
 from tests.prompts.recording import Ask, Asks, RecordingModel
 
 ARCHIVE = archive(size=60)
@@ -48,7 +49,6 @@ class Run:
     Attributes:
         iterations: how often it learns from both questions.
         replies: by the title of a schema, where the offline model would seldom say what leads to a further step.
-        grader: of the question that quotes its passages.
         tool: of the team's own, which its agents with tools hold.
     """
 
@@ -56,25 +56,23 @@ class Run:
     fields: Mapping[str, Any] = field(default_factory=dict)
     iterations: int = 0
     replies: Mapping[str, Any] = field(default_factory=dict)
-    grader: str = "f1"
     tool: WorkflowTool | None = None
     asks: Asks = field(default_factory=Asks)
 
     @cached_property
-    def method(self) -> Method:
-        """The method, which asks the recording model."""
-        chat = OfflineChat(error_rate=0.3)
-        return make_method(
-            self.name,
-            model=RecordingModel(chat, self.asks, self.replies),
-            toolbox=ARCHIVE.toolbox,
-            embedder=HashingEmbedder(),
-            config=self.fields,
-        )
+    def method(self) -> Method[Any]:
+        """The method."""
+        return make_method(self.name, self.fields)
+
+    @cached_property
+    def ctx(self) -> Ctx[Any]:
+        """The method's context, whose model records what it is asked."""
+        model = RecordingModel(OfflineChat(error_rate=0.3), self.asks, self.replies)
+        return self.method.make_ctx(model, ARCHIVE.toolbox, HashingEmbedder())
 
     async def execute(self) -> Sequence[Ask]:
         """Answer both questions, or learn from them."""
-        workflow = self.method.make_initial_workflow(ARCHIVE.tools)
+        workflow = self.method.seed(ARCHIVE.tools, toolbox=tuple(ARCHIVE.toolbox))
         if self.tool:
             grants = [Grant(agent.id, self.tool.name) for agent in workflow.agents if agent.tools]
             workflow = workflow.apply(Rewiring(AddTool(self.tool), *grants, why="seed"))
@@ -82,7 +80,7 @@ class Run:
         for number in range(self.iterations):
             workflow = await self._learn(workflow, tasks, number)
         for task in tasks.values():
-            await self.method.solve(workflow, task.question, scope=Scope(phase="run", task=task.id))
+            await self.method.answer(workflow, task.question, self.ctx.where(phase="run", task=task.id))
         return self.asks.made
 
     async def _learn(self, workflow: Workflow, tasks: Mapping[str, Task], number: int) -> Workflow:
@@ -92,15 +90,16 @@ class Run:
             task = tasks[done.question.id]
             return done.with_feedback(await self._grader(task).grade(task, done.answer, scope=at))
 
-        place = Scope(phase="rollout", iteration=number)
+        ctx = self.ctx.where(phase="rollout", iteration=number)
         found: list[Trajectory] = []
         for task in tasks.values():
-            explored = await self.method.explore(workflow, task.question, scope=place.at(task=task.id))
-            found += [await grade(done, place) for done in explored]
-        return (await self.method.evolve(workflow, found, scope=place.at(phase="evolve"), grade=grade)).workflow
+            explored = await self.method.explore(workflow, task.question, ctx.where(task=task.id))
+            found += [await grade(done, ctx.at) for done in explored]
+        learning = replace(ctx.where(phase="evolve"), grade_run=grade)
+        return (await self.method.propose(workflow, found, learning)).workflow
 
     def _grader(self, task: Task) -> Environment:
-        return ARCHIVE.environment if task is SEARCHED else load_grader(self.grader)
+        return ARCHIVE.environment if task is SEARCHED else load_grader("f1")
 
 
 CRITICAL: Mapping[str, Mapping[str, Any]] = {
@@ -167,7 +166,7 @@ RUNS: Mapping[str, Sequence[Run]] = {
         Run("hiva", iterations=1, tool=YEARS, replies=_with_tools(REWRITE)),
         Run("hiva", iterations=1, replies=_with_tools(CREATE)),
     ),
-    "hera": (Run("hera", iterations=4, replies={"Contrast": CONTRASTED}, grader="em"),),
+    "hera": (Run("hera", iterations=4, replies={"Contrast": CONTRASTED}),),
     "tacomas": (Run("tacomas", {"rounds": 4}, replies=REPLACED),),
     "dytopo": tuple(Run("dytopo", {"rounds": 3, "domain": domain}) for domain in DOMAINS),
     "evomas": (

@@ -1,6 +1,5 @@
 """Dry runs: what they count, and that offline runs keep to them."""
 
-from dataclasses import replace
 from math import isqrt
 from pathlib import Path
 from typing import Any
@@ -8,20 +7,19 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import ConfigError
-from selfwire.graphs.call_estimates import CallEstimate
-from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.graphs.hiva import Hiva
+from selfwire.graphs.method import CallEstimate
 from selfwire.graphs.method_names import method_names
-from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.estimates import estimate_evaluation, estimate_evolution
-from selfwire.runs.evaluation.lifecycle import start_evaluation
-from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
+from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.evolution import start_evolution
-from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Sizes, SystemSpec
 from tests.commands import call
 
 
-def evolution(method: str, **config: Any) -> EvolveRequest:
-    return EvolveRequest(
+def evolution(method: str, **config: Any) -> EvolveSpec:
+    return EvolveSpec(
         method=method,
         benchmark="archive",
         sizes=Sizes(train=6, gate=6, test=4),
@@ -45,7 +43,7 @@ async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_pa
     assert "within a factor of 2.5" in range_of.text
     with start_evolution(request, tmp_path) as run:
         await run.execute()
-        spent = run.context.journal.spend()
+        spent = run.journal.spend()
     assert range_of.low.calls <= spent.calls <= range_of.high.calls
     assert range_of.low.tokens <= spent.tokens <= range_of.high.tokens
 
@@ -54,7 +52,7 @@ async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_pa
 @pytest.mark.parametrize("benchmark", ["archive", "plancraft"])
 @pytest.mark.parametrize("method", method_names())
 async def test_an_offline_evaluation_keeps_within_its_dry_run(method: str, benchmark: str, tmp_path: Path) -> None:
-    request = EvaluationRequest(benchmark=benchmark, entries=(SystemSpec(name=method, target=method),), tasks=4)
+    request = EvaluateSpec(benchmark=benchmark, entries=(SystemSpec(name=method, target=method),), tasks=4)
     range_of = estimate_evaluation(request, tmp_path)
     with start_evaluation(request, tmp_path) as run:
         await run.execute()
@@ -65,7 +63,7 @@ async def test_an_offline_evaluation_keeps_within_its_dry_run(method: str, bench
 
 async def test_a_dry_run_is_within_a_factor_of_three(tmp_path: Path) -> None:
     entries = tuple(SystemSpec(name=name, target=name) for name in ("hiva", "hera"))
-    request = EvaluationRequest(benchmark="archive", entries=entries, tasks=3)
+    request = EvaluateSpec(benchmark="archive", entries=entries, tasks=3)
     estimate = estimate_evaluation(request, tmp_path)
     with start_evaluation(request, tmp_path) as run:
         await run.execute()
@@ -130,8 +128,8 @@ def test_a_method_whose_estimate_fails_is_an_error_in_words(monkeypatch: pytest.
     def fail(*given: object) -> CallEstimate:
         raise ZeroDivisionError("1/0")
 
-    broken = replace(describe_method("hiva"), estimate_calls=fail)
-    monkeypatch.setattr("selfwire.runs.estimates.describe_method", lambda name: broken)
-    asked = EvolveRequest(method="hiva", benchmark="archive", evolution=EvolutionConfig(name="w"))
+    broken = type("Broken", (Hiva,), {"estimate_calls": staticmethod(fail)})
+    monkeypatch.setattr("selfwire.runs.estimates.find_method", lambda name: broken)
+    asked = EvolveSpec(method="hiva", benchmark="archive", evolution=EvolutionConfig(name="w"))
     with pytest.raises(ConfigError, match="estimate_calls raised ZeroDivisionError: 1/0; mend it"):
         estimate_evolution(asked, tmp_path)

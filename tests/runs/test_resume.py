@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from selfwire.runtime.models import make_chat_model
-from selfwire.runtime.workflow_library import open_library
+from selfwire.models.providers import make_chat_model
+from selfwire.store.library import open_library
 from tests import kills, processes
 from tests.commands import call
 from tests.wire.server import Body, Fault, WireServer, broken, hanging, refused, served
@@ -171,7 +171,7 @@ def test_a_budget_of_calls_is_raised_on_resume(
     expected, _, _ = whole
     called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-calls", "80")
     assert "of 80 calls spent" in called.stderr
-    assert f"the best workflow is '{kills.NAME}'" in called.stdout
+    assert f"the run has stopped before its end; the team so far is '{kills.NAME}'" in called.stdout
     begins(tmp_path, expected)
     asked = len(server.asked)
     stopped(tmp_path, *kills.resumption(tmp_path))
@@ -184,7 +184,7 @@ def test_a_budget_of_calls_is_raised_on_resume(
 def test_a_seed_team_is_the_one_of_the_start_though_its_name_means_another_by_now(
     server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
 ) -> None:
-    given = (*kills.beginning(server, kills.TINY), *RETRIES, "--seed-team", kills.NAME, "--seed", "1")
+    given = (*kills.beginning(server, kills.TINY), *RETRIES, "--team", kills.NAME, "--seed", "1")
     homes = [tmp_path / "undisturbed", tmp_path / "stopped"]
     for home in homes:
         home.mkdir()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.evolvers.experience.library import get_library
-from selfwire.runtime.models import make_chat_model
-from selfwire.runtime.workflow_library import open_library
+from selfwire.evolvers.hera.library import get_library
+from selfwire.models.providers import make_chat_model
+from selfwire.store.library import open_library
 from tests import kills
 from tests.wire.server import WireServer, served
 

@@ -6,20 +6,21 @@ import pytest
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError
-from selfwire.core.workflow import Workflow
-from selfwire.runs.ablation.plan import Study
-from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
-from selfwire.runs.requests import Sizes
-from selfwire.runtime.sync import run_sync
+from selfwire.core.team import Workflow
+from selfwire.extras.lab.ablation.plan import Study
+from selfwire.models.sync import run_sync
+from selfwire.runs.evolution import OpenEvolution, resume_evolution, start_evolution
+from selfwire.runs.record import ResumeChanges
+from selfwire.runs.spec import Sizes
 from tests.sandboxed import needs_sandbox
 
 STUDY = Study(benchmark="tariffs", sizes=Sizes(train=12, gate=12, test=4), iterations=2, batch=4, gate_tasks=4, seeds=1)
 REQUEST = STUDY.request("full", 0)
 
 
-def finish(run: EvolutionRun) -> Workflow:
+def finish(run: OpenEvolution) -> Workflow:
     final = run_sync(run.execute())
-    return Workflow.model_validate(run_sync(run.context.journal.get_body(final["incumbent"])))
+    return Workflow.model_validate(run_sync(run.journal.get_body(final["incumbent"])))
 
 
 @needs_sandbox
@@ -32,7 +33,7 @@ def test_an_evolution_of_tools_goes_on_where_it_stopped(tmp_path: Path, calls: i
     stopped = REQUEST.replace(budget=Budget(calls=calls))
     with start_evolution(stopped, tmp_path / "parts", run="r") as run, pytest.raises(BudgetError):
         run_sync(run.execute())
-    with resume_evolution("r", tmp_path / "parts", limits={"calls": 10_000}) as run:
+    with resume_evolution("r", tmp_path / "parts", changes=ResumeChanges({"calls": 10_000})) as run:
         again = finish(run)
         assert run.spent.calls == spent
     assert again.fingerprint == whole.fingerprint

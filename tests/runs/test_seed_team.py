@@ -6,12 +6,12 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
+from selfwire.core.team import Workflow
 from selfwire.core.topology import TopologyLimits, make_chain
-from selfwire.core.workflow import Workflow
-from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.runs.evolution import start_evolution
-from selfwire.runs.requests import EvolveRequest, Sizes
-from selfwire.runtime.exports import write_workflow
+from selfwire.runs.spec import EvolveSpec, Sizes
+from selfwire.store.files import write_workflow
 
 NAMES = ("source", "checker", "aggregator")
 TEAM = Workflow(
@@ -27,8 +27,8 @@ def team(tmp_path: Path) -> str:
     return str(tmp_path / "team.json")
 
 
-def request(team: str, **config: int | bool) -> EvolveRequest:
-    return EvolveRequest(
+def request(team: str, **config: int | bool) -> EvolveSpec:
+    return EvolveSpec(
         benchmark="archive",
         sizes=Sizes(train=2, gate=2, test=2),
         evolution=EvolutionConfig(name="seeded", iterations=1, batch=2, gate_tasks=2),
@@ -39,14 +39,14 @@ def request(team: str, **config: int | bool) -> EvolveRequest:
 
 def test_the_config_of_a_run_holds_for_its_seed_team(team: str, tmp_path: Path) -> None:
     with start_evolution(request(team, tools=False, nodes=3, successors=2), tmp_path, run="r") as run:
-        seed = run.context.seed_workflow
+        seed = run.seed_workflow
     assert {agent.tools for agent in seed.agents} == {()}
     assert seed.topology.caps == TopologyLimits(nodes=3, successors=2)
 
 
 def test_with_tools_a_seed_team_keeps_its_own(team: str, tmp_path: Path) -> None:
     with start_evolution(request(team), tmp_path, run="r") as run:
-        assert run.context.seed_workflow.agents == TEAM.agents
+        assert run.seed_workflow.agents == TEAM.agents
 
 
 def test_a_seed_team_beyond_the_caps_starts_nothing(team: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
-from selfwire.runs.sizes import fit_sizes
+from selfwire.runs.spec import fit_sizes
 
 USUAL = {"--train": 60, "--gate-size": 60, "--test": 60}
 

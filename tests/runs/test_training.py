@@ -8,28 +8,27 @@ from typing import Any
 
 import pytest
 
-from selfwire.cli.exit_codes import STOPPED
+from selfwire.cli.console import STOPPED
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
-from selfwire.evolvers.trained_router.config import ROUTER
-from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evolution import EvolutionPlan, EvolutionRun, resume_evolution, start_evolution
-from selfwire.runs.folders import SUMMARY, list_run_names, summarise_run
-from selfwire.runs.lifecycle import note_status, track_status
-from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.evolvers.router.config import ROUTER
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.models.budget import Ledger
+from selfwire.models.sync import run_sync
+from selfwire.runs.evolution import EvolutionPlan, OpenEvolution, resume_evolution, start_evolution
+from selfwire.runs.record import SUMMARY, list_run_names, note_status, summarise_run, track_status
+from selfwire.runs.spec import EvolveSpec, Models, Sizes
 from selfwire.runs.training import OpenTraining, resume_training, start_training
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.sync import run_sync
+from selfwire.store.journal import Journal
 from tests.commands import call
 
 
-def request(seed_team: str | None = None, tasks: int = 4, **fields: Any) -> EvolveRequest:
+def request(seed_team: str | None = None, tasks: int = 4, **fields: Any) -> EvolveSpec:
     config = {"stages": 1, "samples": 2, "train": {"updates": 1, "batch": 4, "checkpoint_every": 1}, **fields}
-    return EvolveRequest(
+    return EvolveSpec(
         method="evomas",
         benchmark="archive",
-        models=ModelNames(embedder="hashing"),
+        models=Models(embedder="hashing"),
         sizes=Sizes(train=tasks, gate=0, test=1),
         evolution=EvolutionConfig(name="router", iterations=0, gate="off"),
         config=config,
@@ -70,7 +69,7 @@ async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that()
 
 
 def test_a_phase_that_stops_keeps_what_earlier_phases_have_noted(tmp_path: Path) -> None:
-    async def stop(run: EvolutionRun) -> None:
+    async def stop(run: OpenEvolution) -> None:
         await note_status(run, "finished", iteration=3)
         with pytest.raises(ModelError):
             async with track_status(run):
@@ -97,7 +96,7 @@ def test_a_run_can_be_resumed_from_its_first_moment(tmp_path: Path, monkeypatch:
     assert run_sync(summarise_run(tmp_path, "r")).summary["command"] == "train"
     monkeypatch.undo()
     with resume_training("r", tmp_path) as training:
-        assert training.run.context.run == "r"
+        assert training.run.run == "r"
 
 
 @pytest.mark.parametrize(
@@ -120,11 +119,11 @@ def test_batches_of_another_size_than_asked_for_are_said(
 def test_a_pool_that_was_trained_before_is_not_called_untrained(tmp_path: Path) -> None:
     def tested(training: OpenTraining) -> list[str]:
         run_sync(training.execute())
-        ways = {name: workflow for name, _, workflow in training._ways(training.run.context.seed_workflow)}
+        ways = {name: workflow for name, _, workflow in training._ways(training.run.seed_workflow)}
         assert ROUTER not in ways["untrained"].memory
         assert ROUTER not in ways["random"].memory
-        assert ("as it began" in ways) == (ROUTER in training.run.context.seed_workflow.memory)
-        return [one.name for one in run_sync(training.tested(training.run.context.seed_workflow))]
+        assert ("as it began" in ways) == (ROUTER in training.run.seed_workflow.memory)
+        return [one.name for one in run_sync(training.tested(training.run.seed_workflow))]
 
     with start_training(request(), tmp_path) as training:
         assert tested(training) == ["trained", "untrained", "random"]
@@ -135,7 +134,7 @@ def test_a_pool_that_was_trained_before_is_not_called_untrained(tmp_path: Path) 
 def test_what_has_nothing_to_learn_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     chain = request().replace(method="hiva", config={"router": "learned"})
     for asked, told in (
-        (chain, r"no agent of this team has two successors .*--workflow"),
+        (chain, r"no agent of this team has two successors .*--team"),
         (chain.replace(config={"router": "kabb"}), "routed by something else"),
         (request(adapter="random"), "adapter random asks no router"),
     ):
@@ -151,7 +150,7 @@ def test_a_run_of_another_command_is_not_taken_for_a_training(tmp_path: Path) ->
         with resume_training("evolution", tmp_path):
             pass
     with resume_evolution("evolution", tmp_path) as run:
-        assert run.context.run == "evolution"
+        assert run.run == "evolution"
 
 
 def test_a_budget_below_a_share_is_spent_and_what_was_run_is_listed(tmp_path: Path) -> None:

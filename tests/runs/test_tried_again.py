@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evolution import splits
-from selfwire.runs.requests import EvolveRequest, Sizes
-from selfwire.runtime.models import make_chat_model
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.models.providers import make_chat_model
+from selfwire.runs.evolution import load_tasks
+from selfwire.runs.spec import EvolveSpec, Sizes
 from tests.commands import call
 from tests.wire.server import WireServer, refused, served
 
@@ -19,7 +19,7 @@ SIZES = ("--train", "2", "--batch", "2", "--gate", "off", "--gate-size", "0", "-
 @pytest.mark.slow
 def test_resuming_a_finished_evolution_tries_its_failed_test_tasks_again(tmp_path: Path) -> None:
     sizes, evolution = Sizes(train=2, gate=0, test=4), EvolutionConfig(name="w", gate="off")
-    victim = splits(EvolveRequest(benchmark="archive", sizes=sizes, evolution=evolution)).test[1].input
+    victim = load_tasks(EvolveSpec(benchmark="archive", sizes=sizes, evolution=evolution))[1].test[1].input
 
     def concerned(body: dict[str, Any]) -> bool:
         return any(victim in str(message["content"]) for message in body["messages"])

@@ -7,16 +7,15 @@ import pytest
 from selfwire.core.errors import LibraryError
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.evomas.pool import make_initial_workflow
-from selfwire.evolvers.trained_router.head import RoutingHead
-from selfwire.evolvers.trained_router.reinforce import Learner
-from selfwire.evolvers.trained_router.weights import get_weights
-from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.graphs.trained_router.heads import load_weights, with_weights
-from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.evolvers.router.head import RoutingHead
+from selfwire.evolvers.router.heads import load_weights, with_weights
+from selfwire.evolvers.router.reinforce import Learner, get_weights
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.runs.spec import EvolveSpec, Sizes
 from selfwire.runs.training import resume_training, start_training
-from selfwire.runtime import blobs
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.exports import read_workflow, write_workflow
+from selfwire.store import files
+from selfwire.store.files import read_workflow, write_workflow
 from tests.scripted import prompts
 
 
@@ -27,7 +26,7 @@ def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
     start = with_weights(pool, get_weights(Learner(RoutingHead(8)), pool.agents, HashingEmbedder().name))
     file = tmp_path / "start.json"
     (beside,) = write_workflow(start, file)
-    request = EvolveRequest(
+    request = EvolveSpec(
         method="evomas",
         benchmark="archive",
         sizes=Sizes(train=4, gate=0, test=2),
@@ -38,10 +37,10 @@ def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
     with start_training(request, tmp_path, run="warm"):
         pass
     beside.unlink()
-    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
+    monkeypatch.setattr(files, "_kept", type(files._kept)())  # as in a new process
     with pytest.raises(LibraryError, match=r"needs start\..*\.bin beside it"):
         read_workflow(file)
     with resume_training("warm", tmp_path) as training:
-        kept = load_weights(training.run.context.seed_workflow)
+        kept = load_weights(training.run.seed_workflow)
     assert kept is not None
     assert kept.card.dimensions == 8

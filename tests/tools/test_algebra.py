@@ -64,7 +64,7 @@ async def test_what_cannot_be_computed_is_refused(given: dict[str, object], mess
 @pytest.mark.skipif(sys.platform == "win32", reason="processor time is not bounded there")
 async def test_what_computes_for_too_long_is_stopped_and_the_next_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = WorkerPool("selfwire.tools.algebra_worker", seconds=1, patience=60)
-    monkeypatch.setattr(algebra, "_pool", lambda: pool)
+    monkeypatch.setattr(algebra, "_get_pool", lambda: pool)
     with pytest.raises(ToolError, match="more than 1 seconds to compute"):
         await ask("evaluate", "9**9**9**9")
     assert await ask("evaluate", "2**3") == "8.00000000000000"

@@ -5,9 +5,8 @@ import pytest
 from selfwire.core.errors import ToolError
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
-from selfwire.tools.browse import BrowseTool, with_pages
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.search import Document, SearchTool
+from selfwire.tools.search import BrowseTool, Document, SearchTool, with_pages
 
 PAGES = [
     Document(title="Brol Works", text="Founded by Elsa Graen in Futaerk."),

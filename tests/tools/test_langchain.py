@@ -6,7 +6,7 @@ from langchain_core.tools import ToolException, tool
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
-from selfwire.tools.langchain import LangChainTool, make_toolbox
+from selfwire.tools.ready import LangChainTool, make_toolbox
 
 
 @tool
@@ -52,7 +52,7 @@ def badly_named() -> str:
     [
         ([badly_named], "tool 'find it!': a tool's name is made of letters, digits, _ and -; rename it"),
         ([add, LangChainTool(add)], "two tools are called 'add'; rename one"),
-        ([len], "<built-in function len> is no tool; pass LangChain tools"),
+        ([len], "<built-in function len> is no tool; pass functions with types and a docstring, LangChain tools"),
     ],
     ids=["name", "twice", "no tool"],
 )

@@ -3,8 +3,8 @@ import pytest
 from selfwire.core.errors import SandboxError, ToolError
 from selfwire.core.execution import Execution, Limits
 from selfwire.core.scope import Scope
-from selfwire.runtime.sandbox import find_sandbox
 from selfwire.tools.python import SHOWN, PythonTool
+from selfwire.tools.sandbox.sandbox import find_sandbox
 from tests.sandboxed import CallsNothing, needs_sandbox
 
 

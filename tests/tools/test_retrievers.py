@@ -14,19 +14,21 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.evals.benchmarks.archive import archive, generate_archive
-from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.tools.retrievers import (
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.tools.search import (
     CHUNK,
     NAMES,
     Bm25Retriever,
     DenseRetriever,
+    Document,
     HybridRetriever,
     Retriever,
+    SearchTool,
     find_best,
     find_nearest,
     fuse_rankings,
+    make_retriever,
 )
-from selfwire.tools.search import Document, SearchTool, make_retriever
 
 TOWNS = [
     "Vask lies on the river", "Prund lies on a hill", "The river of Vask is the Onn", "Nobody lives in Kolm", "",

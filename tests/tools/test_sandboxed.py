@@ -8,10 +8,10 @@ import pytest
 
 from selfwire.core.errors import SandboxError, ToolError
 from selfwire.core.execution import Execution, Limits
+from selfwire.core.own_tool import WorkflowTool
 from selfwire.core.scope import Scope
-from selfwire.core.workflow_tool import WorkflowTool
-from selfwire.runtime.sandbox import find_sandbox
-from selfwire.tools.sandboxed import SHOWN, SandboxedTool
+from selfwire.tools.own import SHOWN, SandboxedTool
+from selfwire.tools.sandbox.sandbox import find_sandbox
 from tests.core.generators import make_tool
 from tests.sandboxed import needs_sandbox
 

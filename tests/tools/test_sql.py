@@ -82,7 +82,7 @@ async def test_what_runs_for_ever_or_holds_too_much_is_stopped(
     file: Path, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = WorkerPool("selfwire.tools.sql_worker", seconds=1, patience=60)
-    monkeypatch.setattr(sql, "_pool", lambda: pool)
+    monkeypatch.setattr(sql, "_get_pool", lambda: pool)
     with pytest.raises(ToolError, match=r"more than 1 seconds to compute|disk I/O error|memory"):
         await ask(file, statement)
     assert await ask(file, "SELECT 1") == '["1"]\n[1]'

@@ -40,6 +40,7 @@ class Fault:
     content: str | None = None
     finish: str = "stop"
     cut_body: bool = False
+    body: bytes | None = None
     changes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -68,6 +69,11 @@ def cut_off() -> Fault:
     return Fault(cut_body=True)
 
 
+def raw(body: bytes, status: int = 200, **headers: str) -> Fault:
+    """A body that is sent byte by byte, with headers whose names have `_` for `-`."""
+    return Fault(status=status, body=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
 def lying(message: dict[str, Any] | None = None, **changes: Any) -> Fault:
     """A reply with other fields than an honest one: those of its message, and those beside it, such as `usage`."""
     return Fault(changes={"message": message or {}, **changes})
@@ -80,6 +86,7 @@ class Asked:
     body: Body
     at: float
     authorization: str
+    accepts: str = ""
 
 
 def text(content: str) -> Answer:
@@ -148,7 +155,8 @@ class WireServer(LocalServer):
     """The server; `faults` are used up one per request, `always` stays, `picky` chooses by request."""
 
     def __init__(self, answer: Answer, *, delay: float = 0.0, log: Path | None = None, port: int = 0) -> None:
-        super().__init__([Route("/v1/chat/completions", self._complete, methods=["POST"])], port)
+        paths = ("/v1/chat/completions", "/openai/deployments/{model}/chat/completions")  # the second is Azure's
+        super().__init__([Route(path, self._complete, methods=["POST"]) for path in paths], port)
         self.answer = answer
         self.delay = delay
         self.faults: deque[Fault] = deque()
@@ -164,7 +172,8 @@ class WireServer(LocalServer):
 
     async def _complete(self, request: Request) -> Response:
         body = await request.json()
-        self.asked.append(Asked(body, time.monotonic(), request.headers.get("authorization", "")))
+        told = [request.headers.get(name, "") for name in ("authorization", "accept-encoding")]
+        self.asked.append(Asked(body, time.monotonic(), *told))
         number = len(self.asked)
         self._write("asked", number)
         fault = self.picky(body) or (self.faults.popleft() if self.faults else self.always) or Fault()
@@ -188,6 +197,8 @@ class WireServer(LocalServer):
             await asyncio.sleep(min(0.02, until - time.monotonic()) if until > time.monotonic() else 0)
 
     async def _respond(self, body: Body, fault: Fault) -> Response:
+        if fault.body is not None:
+            return Response(fault.body, fault.status, fault.headers, media_type="application/json")
         if fault.status != 200:
             told = {"error": {"message": fault.message, "type": "injected", "code": None}}
             return JSONResponse(told, fault.status, fault.headers)
@@ -272,7 +283,7 @@ def main() -> None:
 def _named(name: str) -> Answer:
     if name.startswith("text:"):
         return text(name.removeprefix("text:"))
-    from selfwire.runtime.models import make_chat_model
+    from selfwire.models.providers import make_chat_model
 
     return served(make_chat_model(name))
 

@@ -2,12 +2,11 @@
 
 import pytest
 
-from selfwire.core.chat import ChatMessage, ToolSpec
-from selfwire.core.reply_schema import ReplySchema
+from selfwire.core.chat import ChatMessage, ReplySchema, ToolSpec
 from selfwire.core.scope import Scope
 from selfwire.evolvers.hiva.schemas import AgentGradient, TopologyDecision
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.client import MeteredModel
+from selfwire.models.providers import make_chat_model
 from tests.wire.server import WireServer, served
 
 ASKED = [ChatMessage.system("You look facts up in documents and read them."), ChatMessage.user("Where was Ada born?")]

@@ -1,4 +1,4 @@
-"""Calls of operations as text: written, and parsed without evaluating anything."""
+"""Calls of operations as text: formatting, and parsing without evaluation."""
 
 import ast
 import json
@@ -10,35 +10,37 @@ from selfwire.tools.workbench import customers, mail, meetings, projects, visits
 from selfwire.tools.workbench.tables import Operation, Tables
 
 OPERATIONS: Mapping[str, Operation] = {
-    one.name: one for module in (meetings, mail, visits, projects, customers) for one in module.OPERATIONS
+    operation.name: operation
+    for module in (meetings, mail, visits, projects, customers)
+    for operation in module.OPERATIONS
 }
-"""All 27 by name; 14 change tables."""
+"""All 27 operations by name; 14 of them change tables."""
 
 LONGEST = 10_000
 """Most characters of a call."""
 
 
 @dataclass(frozen=True)
-class Call:
+class OperationCall:
     """An operation with its arguments."""
 
     name: str
     arguments: Mapping[str, str]
 
     def __str__(self) -> str:
-        """Write the call as `parse_call` reads it."""
+        """Format the call as `parse_call` reads it."""
         arguments = ", ".join(
             f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in self.arguments.items()
         )
         return f"{self.name}({arguments})"
 
     def run(self, tables: Tables) -> str:
-        """Run it; see `Operation.run`."""
+        """Run the call; see `Operation.run`."""
         return OPERATIONS[self.name].run(tables, self.arguments)
 
 
-def make_call(name: str, arguments: Mapping[str, object]) -> Call:
-    """A call, its arguments as texts in the order of the parameters; empty ones are left out.
+def make_call(name: str, arguments: Mapping[str, object]) -> OperationCall:
+    """Make a call, with arguments as texts in the order of the parameters; empty arguments are left out.
 
     Raises:
         ToolError: there is no such operation or parameter, or an argument is neither text nor number.
@@ -52,11 +54,11 @@ def make_call(name: str, arguments: Mapping[str, object]) -> Call:
         if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
             raise ToolError(f"{parameter} of {name} must be a text, not {value!r}")
     given = {parameter: str(arguments[parameter]) for parameter in known if arguments.get(parameter) not in (None, "")}
-    return Call(name, given)
+    return OperationCall(name, given)
 
 
-def parse_call(text: str) -> Call:
-    """A call out of a text such as `calendar.delete_event(event_id="00000256")`; `_` may stand for the dot.
+def parse_call(text: str) -> OperationCall:
+    """Parse a call such as `calendar.delete_event(event_id="00000256")`; the dot may be written as `_`.
 
     Raises:
         ToolError: the text is no call of a known operation with texts as arguments.
@@ -78,7 +80,7 @@ def parse_call(text: str) -> Call:
 
 
 def _read_name(node: ast.expr) -> str:
-    """Dotted names joined by `_`, without the `.func` that WorkBench appends."""
+    """Join a dotted name by `_`, without the `.func` that WorkBench appends."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -38,10 +38,10 @@ def _search(tables: Tables, **wanted: str) -> str:
     if not any(wanted.values()):
         raise ToolError("give at least one field to search by")
     found = [
-        one
-        for one in tables.customers
-        if all(wanted[field].lower() in one[field].lower() for field in _CONTAINED)
-        and all(is_between(one[field], wanted[f"{field}_min"], wanted[f"{field}_max"]) for field in _DATES)
+        customer
+        for customer in tables.customers
+        if all(wanted[field].lower() in customer[field].lower() for field in _CONTAINED)
+        and all(is_between(customer[field], wanted[f"{field}_min"], wanted[f"{field}_max"]) for field in _DATES)
     ]
     return format_rows(found)
 

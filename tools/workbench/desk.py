@@ -1,9 +1,9 @@
 """The operations as tools, on private copies of the tables.
 
-A desk belongs to one turn of one agent, its tool loop: the agent sees its own changes and nobody else does. A desk
-stores only the calls that changed something, by their place in the loop (`solve#2.0` is the first call of the third
-reply). A call runs on fresh tables after the calls before it. If it comes again, because a run was resumed, it replaces
-its first time. So a desk is rebuilt by running its calls again, and no journal replays these tools: see `rebuilds`.
+A desk is the copy of an agent's turn (its tool loop), so that only this agent sees its changes. A desk stores the calls
+that changed tables, by their place in the loop (`solve#2.0` is the first call of the third reply). A call runs on fresh
+tables after the earlier calls; if a resumed run repeats a call, the repetition replaces it. A desk is thus rebuilt by
+running its calls again, so no journal replays these tools: see `rebuilds`.
 """
 
 import re
@@ -15,25 +15,25 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
-from selfwire.tools.workbench.calls import OPERATIONS, Call, make_call
+from selfwire.tools.workbench.calls import OPERATIONS, OperationCall, make_call
 from selfwire.tools.workbench.tables import Operation, Tables
 
 DESKS = 4096
-"""Most desks in memory; the least recently used one goes first."""
+"""Most desks in memory; the least recently used desk is dropped first."""
 
 _PLACE = re.compile(r"#(\d+)\.(\d+)$")
 
 
 class Desks:
-    """The changes of agents, by turn; `tables` makes the tables at the start of every request."""
+    """The desks of all agents' turns; `tables` makes the tables at the start of every task."""
 
     def __init__(self, tables: Callable[[], Tables]) -> None:
         self._tables = tables
-        self._changes: OrderedDict[str, dict[tuple[int, int], Call]] = OrderedDict()
+        self._changes: OrderedDict[str, dict[tuple[int, int], OperationCall]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def run(self, call: Call, scope: Scope) -> str:
-        """Run a call after the earlier ones of the same turn; after a ToolError nothing has changed."""
+    def run(self, call: OperationCall, scope: Scope) -> str:
+        """Run a call after the earlier calls of the same turn; after a ToolError nothing has changed."""
         found = _PLACE.search(scope.node)
         place = (int(found[1]), int(found[2])) if found else (0, 0)
         desk = scope.at(node=_PLACE.sub("", scope.node)).key
@@ -53,10 +53,10 @@ class Desks:
 
 
 class DeskTool:
-    """One operation as a tool."""
+    """An operation as a tool."""
 
     rebuilds = True
-    """Its state is rebuilt by running its calls again, so a journal must not replay them."""
+    """Whether the state is rebuilt by running calls again, so that a journal must not replay them."""
 
     def __init__(self, operation: Operation, desks: Desks) -> None:
         self._operation, self._desks = operation, desks
@@ -67,13 +67,13 @@ class DeskTool:
         return self._operation.spec
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The operation's result; after a change, also the call in the form that answers list. May raise ToolError."""
+        """Run the operation; after a change the result shows the call as answers list it. May raise ToolError."""
         call = make_call(self._operation.name, arguments)
         result = self._desks.run(call, scope)
         return f"{result}\nDone: {call}" if self._operation.changes else result
 
 
 def make_desk_tools(tables: Callable[[], Tables]) -> Toolbox:
-    """All operations as tools that share their desks."""
+    """Make tools of all operations, which share their desks."""
     desks = Desks(tables)
     return {name: DeskTool(operation, desks) for name, operation in OPERATIONS.items()}

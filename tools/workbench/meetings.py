@@ -28,7 +28,7 @@ def _search(tables: Tables, query: str, time_min: str, time_max: str) -> str:
 
 
 def _find_address(tables: Tables, name: str) -> str:
-    found = [one for one in tables.directory if name.lower() in one]
+    found = [address for address in tables.directory if name.lower() in address]
     if not found:
         raise ToolError(f"nobody of the name {name!r} works here")
     return json.dumps(found)

@@ -1,4 +1,4 @@
-"""Operations that all tables of rows with an id share: look up, update, delete, add."""
+"""Operations on any table of rows with an id: look up, update, delete, add."""
 
 import json
 from collections.abc import Callable
@@ -14,11 +14,11 @@ def _accept(tables: Tables, field: str, value: str) -> str:
 
 @dataclass(frozen=True)
 class Records:
-    """One of the tables that operations change, by its name in `Tables`.
+    """A table that operations change, by its name in `Tables`.
 
     Attributes:
-        noun: one row in messages; `NOUN_id` is the field with its id.
-        check: (tables, field, value) → the value as the table stores it; raises ToolError if it is not allowed.
+        noun: name of a row in messages; `NOUN_id` is the field with its id.
+        check: converts (tables, field, value) to the stored value; raises ToolError if the value is not allowed.
     """
 
     table: str
@@ -36,30 +36,30 @@ class Records:
         return {self.key: "Eight digits."}
 
     def rows(self, tables: Tables) -> list[Row]:
-        """The table itself."""
+        """Return the rows of the table."""
         rows: list[Row] = getattr(tables, self.table)
         return rows
 
     def find_index(self, tables: Tables, name: str) -> int:
-        """Index of the row with an id; ToolError if there is none."""
+        """Find the index of the row with an id; ToolError if there is none."""
         for index, row in enumerate(self.rows(tables)):
             if row[self.key] == name:
                 return index
         raise ToolError(f"there is no row whose {self.key} is {name!r}")
 
     def get(self, tables: Tables, name: str) -> Row:
-        """The row with an id; raises as `find_index`."""
+        """Return the row with an id; ToolError if there is none."""
         return self.rows(tables)[self.find_index(tables, name)]
 
     def add(self, tables: Tables, **fields: str) -> str:
-        """Append a row; returns its id, the one after the largest in eight digits."""
+        """Append a row and return its id, in eight digits the number after the largest id."""
         rows = self.rows(tables)
         name = f"{max((int(row[self.key]) for row in rows), default=0) + 1:08d}"
         rows.append({self.key: name, **{field: self.check(tables, field, value) for field, value in fields.items()}})
         return name
 
     def look_up_operation(self, name: str, description: str, fields: str) -> Operation:
-        """Returns one field of a row, as JSON."""
+        """Make the operation that returns a field of a row, as JSON."""
 
         def act(tables: Tables, field: str, **given: str) -> str:
             row = self.get(tables, given[self.key])
@@ -68,7 +68,7 @@ class Records:
         return Operation(name, description, {**self.id_parameter, "field": fields}, act, (self.key, "field"))
 
     def update_operation(self, name: str, description: str, fields: str) -> Operation:
-        """Replaces a row by one with another value in a field."""
+        """Make the operation that changes a field of a row; the row is replaced, not changed in place."""
 
         def act(tables: Tables, field: str, new_value: str, **given: str) -> str:
             value = self.check(tables, field, new_value)
@@ -81,7 +81,7 @@ class Records:
         return Operation(name, description, parameters, act, tuple(parameters), changes=True)
 
     def delete_operation(self, name: str, description: str) -> Operation:
-        """Takes a row out of the table."""
+        """Make the operation that deletes a row."""
 
         def act(tables: Tables, **given: str) -> str:
             del self.rows(tables)[self.find_index(tables, given[self.key])]

@@ -9,10 +9,10 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 
 Row = Mapping[str, str]
-"""One row; it is replaced and never changed in place, so that copies of a table can share it."""
+"""A row; it is replaced and never changed in place, so that copies of a table can share it."""
 
 NOW = "2023-11-30 00:00:00"
-"""The time of every request."""
+"""The time of every task."""
 
 SHOWN = 5
 """Most rows that a search returns."""
@@ -23,7 +23,7 @@ CHANGED = ("events", "emails", "plots", "tasks", "customers")
 
 @dataclass
 class Tables:
-    """Five tables that operations change, and two that they only read.
+    """Five tables that operations change, and two tables that they only read.
 
     Attributes:
         events: event_id, event_name, participant_email, event_start, duration.
@@ -44,18 +44,18 @@ class Tables:
     plots: list[Row] = field(default_factory=list)
 
     def copy(self) -> "Tables":
-        """A copy that can be changed without changing these tables."""
+        """Copy the tables, so that the copy can be changed."""
         changed: dict[str, Any] = {name: list(getattr(self, name)) for name in CHANGED}
         return replace(self, **changed)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation.
+    """An operation of the office, which agents call as a tool.
 
     Attributes:
-        parameters: description by name, in order; all are texts.
-        act: takes the tables and all parameters, "" for those that are not given; returns the result for the model.
+        parameters: description by name, in order; all parameters are texts.
+        act: takes the tables and all parameters, "" for missing ones; returns the result for the model.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Operation:
         )
 
     def run(self, tables: Tables, arguments: Mapping[str, str]) -> str:
-        """Do it; after a ToolError, for a missing parameter or a refusal, nothing has changed."""
+        """Run the operation; after a ToolError, for a missing parameter or a refusal, nothing has changed."""
         missing = [name for name in self.required if not arguments.get(name)]
         if missing:
             raise ToolError(f"{self.name} needs {', '.join(missing)}")
@@ -83,14 +83,14 @@ class Operation:
 
 
 def check_known(value: str, values: tuple[str, ...], what: str) -> str:
-    """The value if it is one of the known ones, else ToolError; case counts."""
+    """Return the value if it is among the known values, else raise ToolError; case counts."""
     if value not in values:
         raise ToolError(f"{value!r} is no {what}; choose from {', '.join(values)}")
     return value
 
 
 def check_address(text: str) -> str:
-    """An email address in lower case; ToolError if it is none."""
+    """Return an email address in lower case; ToolError if the text is no address."""
     if "@" not in text or "." not in text:
         raise ToolError(f"{text!r} is no email address; look it up with company_directory_find_email_address")
     return text.lower()
@@ -102,7 +102,7 @@ def is_between(value: str, least: str, most: str) -> bool:
 
 
 def format_rows(rows: list[Row]) -> str:
-    """The first rows of a search as JSON, and how many more there are."""
+    """Format the first rows of a search as JSON, and the number of further rows."""
     if not rows:
         return "Nothing was found."
     more = f"\n{len(rows) - SHOWN} more match; narrow the search to see them." if len(rows) > SHOWN else ""
@@ -110,7 +110,7 @@ def format_rows(rows: list[Row]) -> str:
 
 
 def format_per_day(visits: tuple[Row, ...], time_min: str, time_max: str, figure: Callable[[list[Row]], Any]) -> str:
-    """A figure for every day with visits between two days, both included, as JSON."""
+    """Compute a figure for every day with visits between two days, both included, as JSON."""
     days: dict[str, list[Row]] = {}
     for visit in visits:
         day = visit["date_of_visit"]

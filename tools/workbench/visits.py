@@ -34,7 +34,7 @@ def _plot(tables: Tables, time_min: str, time_max: str, value_to_plot: str, plot
     return path
 
 
-def _per_day(name: str, description: str, figure: Callable[[list[Row]], float]) -> Operation:
+def _make_daily_operation(name: str, description: str, figure: Callable[[list[Row]], float]) -> Operation:
     def act(tables: Tables, time_min: str, time_max: str) -> str:
         return format_per_day(tables.visits, time_min, time_max, figure)
 
@@ -42,16 +42,16 @@ def _per_day(name: str, description: str, figure: Callable[[list[Row]], float]) 
 
 
 def _count_engaged(day: list[Row]) -> int:
-    return sum(one["user_engaged"] == "True" for one in day)
+    return sum(visit["user_engaged"] == "True" for visit in day)
 
 
 def _average_seconds(day: list[Row]) -> float:
-    return fmean(float(one["session_duration_seconds"]) for one in day)
+    return fmean(float(visit["session_duration_seconds"]) for visit in day)
 
 
-def _sources(tables: Tables, time_min: str, time_max: str, traffic_source: str) -> str:
+def _count_source(tables: Tables, time_min: str, time_max: str, traffic_source: str) -> str:
     def count(day: list[Row]) -> int:
-        return sum(not traffic_source or one["traffic_source"] == traffic_source for one in day)
+        return sum(not traffic_source or visit["traffic_source"] == traffic_source for visit in day)
 
     return format_per_day(tables.visits, time_min, time_max, count)
 
@@ -72,15 +72,15 @@ OPERATIONS = (
         ("time_min", "time_max", "value_to_plot", "plot_type"),
         changes=True,
     ),
-    _per_day("analytics_total_visits_count", "Count the visits of each day.", len),
-    _per_day("analytics_engaged_users_count", "Count the engaged users of each day.", _count_engaged),
+    _make_daily_operation("analytics_total_visits_count", "Count the visits of each day.", len),
+    _make_daily_operation("analytics_engaged_users_count", "Count the engaged users of each day.", _count_engaged),
     Operation(
         "analytics_traffic_source_count",
         "Count the visits of each day that came from one source.",
         {**_DAYS, "traffic_source": "direct, referral, search engine or social media; empty for all."},
-        _sources,
+        _count_source,
     ),
-    _per_day(
+    _make_daily_operation(
         "analytics_get_average_session_duration", "Average the seconds of a session on each day.", _average_seconds
     ),
 )

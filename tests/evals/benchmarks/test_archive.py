@@ -5,8 +5,14 @@ import pytest
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.benchmarks.archive import ENVIRONMENT, archive, choose_first_option, generate_archive, normalise
-from selfwire.evals.benchmarks.archive_questions import KINDS
+from selfwire.evals.benchmarks.archive import (
+    ENVIRONMENT,
+    KINDS,
+    archive,
+    choose_first_option,
+    generate_archive,
+    normalise,
+)
 
 ARCHIVE = generate_archive(100)
 

@@ -8,7 +8,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks.catalogue import NAMES, load_benchmark
-from selfwire.runtime import sandbox
+from selfwire.tools.sandbox import sandbox
 from tests.benchmark_data import PINNED, needs_data
 from tests.sandboxed import needs_sandbox
 

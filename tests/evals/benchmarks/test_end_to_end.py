@@ -10,11 +10,10 @@ from selfwire.core.task import Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import humaneval
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.evals.evaluation.rows import read_results
-from selfwire.runs.evaluation.lifecycle import start_evaluation
-from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.requests import ModelNames
-from selfwire.runtime.sync import run_sync
+from selfwire.evals.table import read_results
+from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import start_evaluation
+from selfwire.runs.spec import EvaluateSpec, Models, SystemSpec
 from selfwire.tools.workbench.calls import parse_call
 from tests.benchmark_data import needs_data
 from tests.sandboxed import needs_sandbox
@@ -60,8 +59,8 @@ def test_a_model_that_knows_the_answers_has_full_marks(
         return wishes(body, task) if name == "workbench" else AIMessage(solution(name, task))
 
     with WireServer(answer) as server:
-        models = ModelNames(agent="openai:knowing", base_url=server.url)
-        request = EvaluationRequest(
+        models = Models(agent="openai:knowing", base_url=server.url)
+        request = EvaluateSpec(
             benchmark=name, tasks=TASKS, entries=(SystemSpec(name="single", target="single"),), models=models
         )
         with start_evaluation(request, tmp_path, run="r") as run:

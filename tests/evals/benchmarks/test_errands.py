@@ -15,9 +15,9 @@ from selfwire.evals.benchmarks.errands import (
     has_settled,
     load_wordings,
 )
-from selfwire.evals.studies.errand_runs import (
+from selfwire.extras.lab.worlds.errand_runs import (
+    ErrandStage,
     Integers,
-    Stage,
     choose_by_chance,
     find_best_constant,
     find_best_fixed,
@@ -92,5 +92,5 @@ def test_the_best_constant_is_found_by_looking_at_every_plan() -> None:
     assert max(always) <= find_best_fixed(tasks) + 1e-9
 
 
-def _constant(stage: Stage, agent: int) -> Integers:
+def _constant(stage: ErrandStage, agent: int) -> Integers:
     return np.full(len(stage.rows), agent)

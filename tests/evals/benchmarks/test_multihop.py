@@ -6,7 +6,6 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.evals.benchmarks.collection import FORM, Collection
 from selfwire.evals.benchmarks.multihop import (
     MultihopEnvironment,
     choose_first_option,
@@ -14,7 +13,7 @@ from selfwire.evals.benchmarks.multihop import (
     load_collection,
     multihop,
 )
-from selfwire.evals.retrieval import compute_gold_share, format_recall, has_answer, measure_recall
+from selfwire.evals.retrieval import FORM, Collection, compute_gold_share, format_recall, has_answer, measure_recall
 from selfwire.tools.search import Document
 from tests.benchmark_data import needs_data
 

@@ -15,7 +15,7 @@ from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import apps, humaneval, mbpp, programs
 from selfwire.evals.benchmarks.apps import is_same_output
 from selfwire.evals.benchmarks.programs import find_program, has_definition, make_unit_tests
-from selfwire.runtime.sandbox import find_sandbox
+from selfwire.tools.sandbox.sandbox import find_sandbox
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import SharedStart, graded, solved, unsolved
 from tests.samples import sample

@@ -5,28 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.bench.shelfmarks import main, make_branching, measure_team, measure_teams
+from bench.shelfmarks import main, make_branching, measure_team, measure_teams
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import RouterInput
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Routing
-from selfwire.core.workflow import Workflow
-from selfwire.evals.benchmarks.shelfmarks import ROOMS, RULES, Item, generate_tasks, grade, make_mark, shelfmarks
+from selfwire.evals.benchmarks.shelfmarks import ROOMS, RULES, ShelfItem, generate_tasks, grade, make_mark, shelfmarks
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
 from selfwire.evolvers.hiva.memory import HivaMemory
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.offline.vocabulary import FED_BACK, find_skills
-from selfwire.runtime.recorder import NullRecorder
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.extras.offline.vocabulary import FED_BACK, find_skills
+from selfwire.models.client import MeteredModel
+from selfwire.store.journal import NullRecorder
 
 ROOT = Path(__file__).parents[3]
-ITEM = Item("The Broken Bridge", "Ada Tron", 1931, 214)
+ITEM = ShelfItem("The Broken Bridge", "Ada Tron", 1931, 214)
+ENGINE = ("core", "runs", "cli")
 TEXTS = sorted(
     path
-    for room in ("evolvers", "nodes", "graphs", "evals", "tools", "core", "runs", "cli")
+    for room in ("evolvers", "nodes", "graphs", "evals", "tools", *(f"src/selfwire/{name}" for name in ENGINE))
     for kind in ("md", "py", "json", "toml")
     for path in (ROOT / room).rglob(f"*.{kind}")
-    if path.name != "shelfmarks.py"
+    if not path.name.startswith("shelfmark")
 )
 RULE_WORDS = re.compile(
     r"\bmirrored\b|\bmirror (?:the|image)\b|\binitials\b|\bvowel|\bconsonant|\bdigit sum|\bsum of [^.\n]{0,20}digits",

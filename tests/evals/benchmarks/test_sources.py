@@ -7,7 +7,7 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks import sources
-from selfwire.evals.benchmarks.sources import Source, Sources, find_source, list_sources
+from selfwire.evals.benchmarks.sources import DataFile, Sources, find_source, list_sources
 from tests.benchmark_data import PINNED, needs_data
 
 NAME = "gsm8k/test.jsonl"
@@ -21,7 +21,7 @@ def unreachable(address: str) -> bytes:
 def pinned(monkeypatch: pytest.MonkeyPatch, content: bytes, **fields: str) -> None:
     digest = hashlib.sha256(content).hexdigest()
     where = {"repository": "o/r", "commit": "c0ffee", "path": "d/test.jsonl", "licence": "MIT"}
-    one = Source.model_validate({**where, "sha256": digest, **fields})
+    one = DataFile.model_validate({**where, "sha256": digest, **fields})
     monkeypatch.setattr(sources, "list_sources", lambda: {NAME: one})
 
 

@@ -10,18 +10,15 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
+from selfwire.core.team import Workflow, diff_workflows
 from selfwire.core.topology import make_chain
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_diff import diff_workflows
 from selfwire.evals.benchmarks.tariffs import FAULTY, TARIFFS, generate_tasks, grade, plant_fault, tariffs
-from selfwire.graphs.own_tools import give_tools
-from selfwire.runs.ablation.evolution import evolution
-from selfwire.runs.ablation.plan import Study
-from selfwire.runs.evolution import start_evolution, validate_request
-from selfwire.runs.report import run_single_agent
-from selfwire.runs.requests import Sizes
-from selfwire.runtime.sandbox import find_sandbox
-from selfwire.tools.sandboxed import SandboxedTool
+from selfwire.extras.lab.ablation.evolution import evolution
+from selfwire.extras.lab.ablation.plan import Study
+from selfwire.runs.evolution import run_single_agent, start_evolution, validate_request
+from selfwire.runs.spec import Sizes
+from selfwire.tools.own import SandboxedTool, give_tools
+from selfwire.tools.sandbox.sandbox import find_sandbox
 from tests.sandboxed import needs_sandbox
 
 
@@ -85,9 +82,9 @@ async def test_old_versions_stay_in_history(tmp_path: Path) -> None:
     )
     with await asyncio.to_thread(start_evolution, study.request("full", 0), tmp_path, run="r") as run:
         await run.execute()
-        [single] = await run_single_agent(run, run.context.splits.test[:1], 3)
-        history = await run.context.library.history("study")
-        teams = [await run.context.library.load(f"study@{one.version}") for one in history.versions]
+        [single] = await run_single_agent(run, run.splits.test[:1], 3)
+        history = await run.library.history("study")
+        teams = [await run.library.load(f"study@{one.version}") for one in history.versions]
     assert [(use.name, use.error) for step in single.steps for use in step.tools][:1] == [("fare", False)]
     planted = plant_fault(0)
     assert teams[0].tools == (planted.tool.replace(record=teams[0].tools[0].record),)
@@ -107,8 +104,8 @@ async def test_a_worse_version_is_refused_by_its_examples_on_record(tmp_path: Pa
     )
     with await asyncio.to_thread(start_evolution, study.request("random-tools", 3), tmp_path, run="r") as run:
         await run.execute()
-        history = await run.context.library.history("study")
-        last = await run.context.library.load("study")
+        history = await run.library.history("study")
+        last = await run.library.load("study")
     declined = [
         one["reason"] for version in history.versions for one in version.facts.get("notes", {}).get("declined", ())
     ]

@@ -10,13 +10,12 @@ from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
-from selfwire.evals.answers import find_marked_number
 from selfwire.evals.benchmarks import archive, bbh, deepresearcher, gsm8k, math500
 from selfwire.evals.benchmarks.bbh import normalise
+from selfwire.evals.benchmarks.benchmark import RuleEnvironment
 from selfwire.evals.benchmarks.deepresearcher import set_f1
-from selfwire.evals.benchmarks.grading import RuleEnvironment
 from selfwire.evals.benchmarks.multihop import MultihopEnvironment
-from selfwire.evals.graders import f1
+from selfwire.evals.graders import f1, find_marked_number
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
 

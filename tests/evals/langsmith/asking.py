@@ -6,19 +6,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from selfwire.evals.evaluation.rows import TaskRow, read_results
-from selfwire.runs.evaluation.lifecycle import start_evaluation
-from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runtime.sync import run_sync
+from selfwire.evals.table import TaskRow, read_results
+from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import start_evaluation
+from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from tests.wire.langsmith_server import LangSmithServer, Row
 
 
-def request(*targets: str, **changes: Any) -> EvaluationRequest:
+def request(*targets: str, **changes: Any) -> EvaluateSpec:
     entries = tuple(SystemSpec(name=target, target=target) for target in targets)
-    return EvaluationRequest(**{"benchmark": "archive", "tasks": 4, "entries": entries, "concurrency": 2, **changes})
+    return EvaluateSpec(**{"benchmark": "archive", "tasks": 4, "entries": entries, "concurrency": 2, **changes})
 
 
-def rows_of(home: Path, asked: EvaluationRequest, told: Any = None, run: str = "r") -> dict[str, dict[str, TaskRow]]:
+def rows_of(home: Path, asked: EvaluateSpec, told: Any = None, run: str = "r") -> dict[str, dict[str, TaskRow]]:
     with start_evaluation(asked, home, run=run) as evaluation, told(evaluation) if told else nullcontext():
         run_sync(evaluation.execute())
     return read_rows(home / "runs" / run / "results.jsonl")

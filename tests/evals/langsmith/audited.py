@@ -33,9 +33,9 @@ def cli(*arguments: str) -> None:
 
 
 def experiment(home: Path) -> None:
-    from selfwire.runs.evaluation.lifecycle import start_evaluation
+    from selfwire.models.sync import run_sync
+    from selfwire.runs.evaluation import start_evaluation
     from selfwire.runs.langsmith import run_as_experiments
-    from selfwire.runtime.sync import run_sync
     from tests.evals.langsmith.asking import request
 
     with start_evaluation(request("hiva", "tacomas", tasks=2), home) as run, run_as_experiments(run):

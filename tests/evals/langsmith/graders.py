@@ -1,7 +1,7 @@
 """Graders of one's own for tests: each reads the reference, and none may let it out."""
 
 from selfwire.core.task import Feedback, Task
-from selfwire.runtime.models import make_chat_model
+from selfwire.models.providers import make_chat_model
 
 
 async def judged(task: Task, answer: str) -> Feedback:

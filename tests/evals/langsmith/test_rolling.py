@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from langsmith import tracing_context
@@ -10,15 +11,17 @@ from langsmith import tracing_context
 from selfwire.core.errors import BudgetError, JournalError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.workflow import Workflow
-from selfwire.evals.baselines.single import make_single_workflow
-from selfwire.evals.langsmith.connection import open_local_client
-from selfwire.evals.langsmith.datasets import TaskSet, make_examples
-from selfwire.evals.langsmith.experiment import Experiment
-from selfwire.graphs.rollout_context import RolloutContext
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.ledger import Ledger
+from selfwire.evals.baselines import Single
+from selfwire.evals.langsmith import Experiment, TaskSet, make_examples, open_local_client
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.rollouts import RolloutContext
+from selfwire.models.budget import Ledger
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.store.journal import Journal
 
 TASKS = tuple(Task(id=f"t{n}", input=f"What is {n}?", reference=str(n)) for n in range(12))
 
@@ -40,7 +43,7 @@ class Player:
     ended: list[str] = field(default_factory=list)
     full: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    async def __call__(self, team: Workflow, question: Question, ctx: Ctx[Any], /) -> Sequence[Trajectory]:
         self.begun.append(question.id)
         self.active += 1
         self.most = max(self.most, self.active)
@@ -50,7 +53,7 @@ class Player:
             await asyncio.sleep(self.pause)
             if fault := self.faults.get(question.id):
                 raise fault
-            return [Trajectory(question=question, workflow=workflow.fingerprint, answer="yes")]
+            return [Trajectory(question=question, workflow=team.fingerprint, answer="yes")]
         finally:
             self.active -= 1
             self.ended.append(question.id)
@@ -66,9 +69,9 @@ async def rolled(player: Player, kept: dict[str, Trajectory], unkept: str = "") 
     examples = make_examples(TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
     with open_local_client() as client, tracing_context(enabled=False):
         experiment = Experiment(client, "e", examples, upload=False)
-        await experiment.roll_through(
-            rollout_context, player, make_single_workflow(()), TASKS, Scope(phase="eval"), keep
-        )
+        single = Single()
+        ctx = single.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(), at=Scope(phase="eval"))
+        await experiment.roll_through(rollout_context, player, single.seed(), TASKS, ctx, keep)
 
 
 async def test_every_task_is_kept_and_no_more_are_at_work_than_may_be(capfd: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ def check_labels(server: LangSmithServer, task: Row) -> None:
     for run in agents:
         assert place.items() <= metadata(run).items()
         assert f"iteration:{told['selfwire_iteration']}" in run["tags"]
-    teams = [run for run in server.children(task) if run["name"] == "team"]  # a baseline that votes has several
+    teams = [run for run in server.below(task) if run["name"] == "team"]  # a baseline that votes has several
     assert {tag for run in teams for tag in run["tags"] if tag.startswith("workflow:")} == {
         f"workflow:{told['selfwire_workflow']}"
     }

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from selfwire.runs.evaluation.lifecycle import start_evaluation
+from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.langsmith import run_as_experiments, upload_if_requested
-from selfwire.runtime.sync import run_sync
 from tests.commands import call
 from tests.evals.langsmith.asking import (
     comparable,
@@ -54,7 +54,7 @@ def test_an_experiment_is_uploaded_whole(langsmith_server: LangSmithServer, tmp_
         row = rows[task_of(server, root)]
         assert root["outputs"]["answer"] == row.answer
         assert {"method:hiva", f"workflow:{facts['workflow']}", "phase:eval", "iteration:0"} <= set(root["tags"])
-        (team,) = (run for run in server.children(root) if run["name"] == "team")
+        (team,) = (run for run in server.below(root) if run["name"] == "team")
         agents = server.children(team)
         assert [agent["name"] for agent in agents] == ["source", "aggregator"]
         for agent in agents:

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import pytest
 
-from selfwire.runs.evaluation import worker_processes
-from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
-from selfwire.runs.evaluation.worker_processes import run_on_workers
+from selfwire.extras.cluster import worker_processes
+from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.jobs import Ended, Event, Job, LocalExecutor
+from selfwire.extras.cluster.worker_processes import run_on_workers
+from selfwire.runs.evaluation import resume_evaluation, start_evaluation
 from selfwire.runs.langsmith import upload_if_requested
-from selfwire.runtime.executors import WorkerOptions
-from selfwire.runtime.jobs import Ended, Event, Job, LocalExecutor
 from tests.commands import call
 from tests.evals.langsmith.asking import metadata, read_rows, request, task_of, told_of
 from tests.wire.langsmith_server import LangSmithServer

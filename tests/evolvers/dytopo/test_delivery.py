@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.trajectory import ToolUse
-from selfwire.evolvers.dytopo.delivery import DeliveryResult, Entry, Memory, cap_memory, deliver
+from selfwire.evolvers.dytopo.delivery import DeliveryResult, Memory, MemoryEntry, cap_memory, update_memories
 from selfwire.evolvers.dytopo.induction import RoundGraph, ScoredEdge
 from selfwire.evolvers.dytopo.turns import Private, WorkerTurn
 
 
 def said(worker: str, *private: str, **fields: object) -> WorkerTurn:
-    notes = tuple(Private(to=to.strip(), text=text.strip()) for to, _, text in (one.rpartition(":") for one in private))
+    parts = [given.rpartition(":") for given in private]
+    notes = tuple(Private(to=to.strip(), text=text.strip()) for to, _, text in parts)
     return WorkerTurn.model_validate({"worker": worker, "public": f"{worker} speaks", "private": notes, **fields})
 
 
@@ -24,7 +25,7 @@ def graph(*edges: str) -> RoundGraph:
 def delivered(
     *speakers: WorkerTurn, along: RoundGraph, memories: Mapping[str, Memory] | None = None, limit: int = 10_000
 ) -> DeliveryResult:
-    return deliver(memories or {}, speakers, along, roles={"c": "The Checker"}, limit=limit)
+    return update_memories(memories or {}, speakers, along, roles={"c": "The Checker"}, limit=limit)
 
 
 def texts(done: DeliveryResult, worker: str) -> list[str]:
@@ -66,7 +67,7 @@ def test_d5_results_of_tools_reach_their_user_and_nobody_else() -> None:
 
 
 def test_d6_a_failed_worker_keeps_its_memory_and_neither_sends_nor_receives() -> None:
-    before = {"a": (Entry(round=0, source="a", kind="own", text="first"),)}
+    before = {"a": (MemoryEntry(round=0, source="a", kind="own", text="first"),)}
     done = delivered(
         said("a", "lost", error="the provider is down"), said("b", "hi"), along=graph("a>b", "b>a"), memories=before
     )
@@ -75,15 +76,15 @@ def test_d6_a_failed_worker_keeps_its_memory_and_neither_sends_nor_receives() ->
 
 
 def test_d8_the_oldest_entries_go_first_and_are_recorded() -> None:
-    before = {"a": tuple(Entry(round=at, source="a", kind="own", text=str(at) * 40) for at in range(5))}
+    before = {"a": tuple(MemoryEntry(round=at, source="a", kind="own", text=str(at) * 40) for at in range(5))}
     done = delivered(said("a", round=5), along=graph(), memories=before, limit=100)
     assert texts(done, "a") == ["3" * 40, "4" * 40, "a speaks"]
     assert done.memories["a"][-1].round == 5
-    assert [one.entry.text[0] for one in done.dropped] == ["0", "1", "2"]
+    assert [dropped.entry.text[0] for dropped in done.dropped] == ["0", "1", "2"]
 
 
 def test_d8_a_memory_that_one_round_overfills_keeps_what_its_owner_said_and_the_most_relevant_messages() -> None:
-    before = {"c": (Entry(round=0, source="c", kind="own", text="old"),)}
+    before = {"c": (MemoryEntry(round=0, source="c", kind="own", text="old"),)}
     done = delivered(
         said("a", "a" * 40, round=1),
         said("b", "b" * 40, round=1),
@@ -93,12 +94,12 @@ def test_d8_a_memory_that_one_round_overfills_keeps_what_its_owner_said_and_the_
         limit=60,
     )
     assert texts(done, "c") == ["c speaks", "b" * 40]
-    assert [one.entry.text[0] for one in done.dropped] == ["o", "a"]
+    assert [dropped.entry.text[0] for dropped in done.dropped] == ["o", "a"]
 
 
 @given(st.lists(st.text(max_size=30), max_size=12), st.integers(1, 100))
 def test_a_capped_memory_loses_no_entry_and_keeps_the_newest(words: list[str], limit: int) -> None:
-    memory = tuple(Entry(round=at, source="a", kind="own", text=text) for at, text in enumerate(words))
+    memory = tuple(MemoryEntry(round=at, source="a", kind="own", text=text) for at, text in enumerate(words))
     kept, gone = cap_memory(memory, limit)
     assert (*gone, *kept) == memory
     assert kept[-1:] == memory[-1:]

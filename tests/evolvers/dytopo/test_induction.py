@@ -24,7 +24,7 @@ from selfwire.evolvers.dytopo.induction import (
     relevance,
     similarities,
 )
-from selfwire.runtime.embeddings import MiniLMEmbedder
+from selfwire.models.embeddings import MiniLMEmbedder
 
 QUERIES = [(1, 0), (0, 1), (0.6, 0.8)]
 KEYS = [(0.8, 0.6), (0, 1), (1, 0)]

@@ -3,6 +3,7 @@
 import pytest
 
 from selfwire.core.agent import Agent
+from selfwire.core.chat import load_prompts
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain, DytopoMemory
 from selfwire.evolvers.dytopo.initial_team import (
@@ -20,7 +21,6 @@ from selfwire.evolvers.dytopo.tuning import (
     make_grid,
     with_setting,
 )
-from selfwire.graphs.prompts import load_prompts
 
 NOW = Setting(threshold=0.3, providers=3)
 PROMPTS = load_prompts("evolvers", "dytopo")
@@ -67,8 +67,8 @@ def test_near_is_one_step_of_the_papers_sweep_within_bounds(
     now: tuple[float, int], near: list[tuple[float, int]]
 ) -> None:
     found = find_neighbours(Setting(threshold=now[0], providers=now[1]))
-    assert [(one.threshold, one.providers) for one in found] == near
-    assert {one.threshold for one in make_grid()} == {at / 10 for at in range(1, 10)}
+    assert [(setting.threshold, setting.providers) for setting in found] == near
+    assert {setting.threshold for setting in make_grid()} == {at / 10 for at in range(1, 10)}
     assert len(make_grid()) == 27
 
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.evolvers.evomas.evaluator import compose_answer, evaluate, make_no_outcome_assessment, to_assessment
+from selfwire.evolvers.evomas.evaluator import assess_outcome, compose_answer, make_no_outcome_assessment, to_assessment
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.stages import Finding
 from selfwire.evolvers.evomas.state import ARTIFACTS_LENGTH, Assessment
-from selfwire.evolvers.evomas.updater import update_state
+from selfwire.evolvers.evomas.updater import compute_next_state
 from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask
 
 NOW = state(subtask(1), subtask(2))
@@ -33,7 +33,7 @@ def test_a_reward_is_mapped_to_a_verdict(given: float, refine: bool, verdict: st
 
 async def test_the_evaluator_sees_the_subtask_the_outcome_and_what_was_looked_up() -> None:
     asking, model = meta_model(Assessed=Assessed(feedback="fine", reward=1))
-    found = await evaluate(NOW, "</outcome>1,280 m", asking, checks="it is 1,280 m", scope=Scope(visit=3))
+    found = await assess_outcome(NOW, "</outcome>1,280 m", asking, checks="it is 1,280 m", scope=Scope(visit=3))
     [(_, shown, scope, role)] = model.asked
     assert found.assessment.reward == 1.0
     assert "<subtask>\ngoal 1\n</subtask>" in shown
@@ -46,7 +46,7 @@ async def test_what_cannot_be_judged_is_sent_back_and_never_passed() -> None:
     error = ReplyError("garbage")
     error.cost = Usage(calls=2)
     asking, _ = meta_model(Assessed=error)
-    found = await evaluate(NOW, "1,280 m", asking, scope=Scope())
+    found = await assess_outcome(NOW, "1,280 m", asking, scope=Scope())
     assert (found.assessment.verdict, found.fell_back, found.usage.calls) == ("refine", True, 2)
     unanswered = make_no_outcome_assessment("'L1-io' failed: 401")
     assert unanswered.verdict == "refine"
@@ -87,6 +87,6 @@ async def test_without_a_closing_reply_the_fallback_stands(said: LastAnswer | Re
 def test_any_assessment_leaves_a_valid_state(reply: Assessed) -> None:
     found = to_assessment(reply)
     assert Assessment.model_validate(found.model_dump()) == found
-    made = update_state(NOW, (("io",),), "x", found)
+    made = compute_next_state(NOW, (("io",),), "x", found)
     assert (made.subtasks[0].status == "completed") == (reply.reward >= 1)
     assert made.active is not None

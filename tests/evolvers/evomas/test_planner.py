@@ -20,7 +20,7 @@ from selfwire.evolvers.evomas.state import (
     format_state,
     to_rows,
 )
-from selfwire.evolvers.evomas.updater import update_state
+from selfwire.evolvers.evomas.updater import compute_next_state
 from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask
 
 SEARCH, COMPARE = "Find both lengths.", "Say which is longer."
@@ -88,7 +88,7 @@ def test_what_has_failed_is_not_revived_but_replaced() -> None:
 
 
 def test_an_id_that_the_history_tells_of_is_not_given_again() -> None:
-    had = update_state(state(subtask(1), subtask(2), active="s2"), [["io"]], "", Assessment(verdict="refine"))
+    had = compute_next_state(state(subtask(1), subtask(2), active="s2"), [["io"]], "", Assessment(verdict="refine"))
     dropped = apply_plan(had, reply(("s1", "goal 1", "TODO")))
     assert [one.subtask for one in dropped.history] == ["s2"]
     assert goals(apply_plan(dropped, reply(("s1", "goal 1", "TODO"), ("", "new", "TODO"))))[-1][:2] == ("s3", "new")
@@ -201,6 +201,6 @@ def test_plan_and_update_alternate_without_a_dead_end(statuses: list[Any], said:
         if now.active is None:
             assert now.completed
             return
-        now = update_state(now, (("io",),), "x", Assessment(verdict=verdict))
+        now = compute_next_state(now, (("io",),), "x", Assessment(verdict=verdict))
         assert now.is_over or now.pending or now.replan
     assert isinstance(advance_plan(now).subtasks[0], Subtask)

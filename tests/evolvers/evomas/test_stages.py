@@ -19,8 +19,8 @@ from selfwire.evolvers.evomas.stages import (
     to_episode,
 )
 from selfwire.evolvers.evomas.state import Assessment, Subtask, TaskState, format_state, to_rows
-from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
-from selfwire.runtime.offline.vocabulary import find_skills
+from selfwire.evolvers.router.decisions import LayeredWorkflow
+from selfwire.extras.offline.vocabulary import find_skills
 from tests.evolvers.evomas.states import OBJECTIVE, PROMPTS, state, subtask
 
 DONE, OPEN = state(subtask(1, "completed")), state(subtask(1))

@@ -5,7 +5,7 @@ import pytest
 from selfwire.evolvers.evomas.planner import apply_plan
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, HISTORY, Assessment, TaskState, Verdict
-from selfwire.evolvers.evomas.updater import update_state
+from selfwire.evolvers.evomas.updater import compute_next_state
 from tests.evolvers.evomas.states import state, subtask
 
 LAYERS = (("io", "web_search"), ("ensemble",))
@@ -13,7 +13,7 @@ LAYERS = (("io", "web_search"), ("ensemble",))
 
 def after(verdict: Verdict, before: TaskState, *, refinements: int = 2) -> TaskState:
     told = Assessment(verdict=verdict, confidence=0.7, feedback="the second length is missing")
-    return update_state(before, LAYERS, "1,280 m", told, refinements=refinements)
+    return compute_next_state(before, LAYERS, "1,280 m", told, refinements=refinements)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_last_success_ends_the_plan_but_something_has_to_take_the_place_of_a
 def test_d25_stages_are_remembered_up_to_a_limit() -> None:
     now = state(subtask(1))
     for _ in range(HISTORY + 3):
-        now = update_state(now, LAYERS, None, Assessment(verdict="refine"), refinements=100)
+        now = compute_next_state(now, LAYERS, None, Assessment(verdict="refine"), refinements=100)
     assert len(now.history) == HISTORY
     assert str(now.history[-1]) == "s1: io+web_search > ensemble: refine"
 
@@ -83,5 +83,5 @@ def test_without_an_active_subtask_nothing_changes() -> None:
 def test_d25_it_is_deterministic_and_bounds_what_it_keeps() -> None:
     before, told = state(subtask(1)), Assessment(verdict="success")
     long = "x" * (ARTIFACT_LENGTH + 100)
-    assert update_state(before, LAYERS, long, told) == update_state(before, LAYERS, long, told)
-    assert len(update_state(before, LAYERS, long, told).subtasks[0].artifact) <= ARTIFACT_LENGTH
+    assert compute_next_state(before, LAYERS, long, told) == compute_next_state(before, LAYERS, long, told)
+    assert len(compute_next_state(before, LAYERS, long, told).subtasks[0].artifact) <= ARTIFACT_LENGTH

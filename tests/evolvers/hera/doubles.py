@@ -7,13 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.experience.library import Insight, Source
-from selfwire.evolvers.experience.profile import Profile
 from selfwire.evolvers.hera.initial_team import make_initial_workflow
+from selfwire.evolvers.hera.library import Insight, InsightSource, Profile
 from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import ScriptedModel, prompts
 
@@ -36,7 +35,7 @@ class Angles:
 
 
 def known(text: str, uses: int = 0, successes: int = 0, profile: Profile = BRIDGE) -> Insight:
-    sources = (Source(question="q", sample=len(text)),)
+    sources = (InsightSource(question="q", sample=len(text)),)
     return Insight(profile=profile, text=text, uses=uses, successes=successes, sources=sources)
 
 

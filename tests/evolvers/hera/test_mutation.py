@@ -6,10 +6,10 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology, make_chain
-from selfwire.evolvers.blame import Blame
+from selfwire.evolvers.credit import Blame
 from selfwire.evolvers.hera.mutation import (
     REMEMBERED,
-    Candidate,
+    MutatedTopology,
     get_mutated,
     insert_agent,
     propose_joining,
@@ -64,10 +64,10 @@ def said(**changes: object) -> Mutation:
     return Mutation.model_validate({**fields, **changes})
 
 
-async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[Candidate, ...]:
+async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[MutatedTopology, ...]:
     found, _ = await propose_mutations(
-        ran(), CHAIN, BLAME, pool(), meta_model(ScriptedModel(Mutation=answer)), group=[ran()], tools=("search",),
-        pool=most, scope=Scope(task="q1"),
+        [ran(topology=CHAIN)], BLAME, pool(), meta_model(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
+        scope=Scope(task="q1"),
     )  # fmt: skip
     return found
 
@@ -79,9 +79,7 @@ async def test_a_mutation_sees_the_cause_all_topologies_that_failed_and_agents_t
     shown = []
     for workflow in (pool(), bare):
         model = ScriptedModel(Mutation=said())
-        await propose_mutations(
-            group[0], CHAIN, blame, workflow, meta_model(model), group=group, tools=(), pool=16, scope=Scope()
-        )
+        await propose_mutations(group, blame, workflow, meta_model(model), tools=(), pool=16, scope=Scope())
         shown += model.shown("Mutation")
     for text in shown:
         assert f"<agent>\nretriever: {pool().agents_by_id['retriever'].role}" in text

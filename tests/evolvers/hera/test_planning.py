@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.evolvers.experience.library import Insight
 from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES, make_initial_workflow
-from selfwire.evolvers.hera.planning import Plan, resolve_plan, sample_topology
+from selfwire.evolvers.hera.library import Insight
+from selfwire.evolvers.hera.planning import Brief, TeamPlan, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
-from selfwire.evolvers.trace_text import render_topology
+from selfwire.evolvers.trajectory_text import render_topology
 from tests.evolvers.hera.doubles import BRIDGE, known, meta_model, pool
 from tests.scripted import ScriptedModel, prompts
 
 D, R, E, A, C = "query_decomposer", "retriever", "evidence_selector", "answer_generator", "conclude_agent"
 
 
-def plan(*steps: tuple[Any, ...], limit: int = 12) -> Plan:
+def plan(*steps: tuple[Any, ...], limit: int = 12) -> TeamPlan:
     order = [
         {"step": number, "agent": agent, "depends_on": reads, **({"mode": mode[0]} if mode else {})}
         for number, (agent, reads, *mode) in enumerate(steps, 1)
@@ -27,7 +27,7 @@ def plan(*steps: tuple[Any, ...], limit: int = 12) -> Plan:
     return resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
 
 
-def edges(found: Plan) -> set[str]:
+def edges(found: TeamPlan) -> set[str]:
     return {str(edge) for edge in found.topology.edges}
 
 
@@ -50,7 +50,7 @@ async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
     for workflow in (pool(), BARE):
         model = ScriptedModel(TopologyPlan=said)
         found, _ = await sample_topology(
-            Question(id="q", input="?"), workflow, BRIDGE, (), meta_model(model), steps=12, scope=Scope()
+            Question(id="q", input="?"), workflow, Brief(profile=BRIDGE), meta_model(model), steps=12, scope=Scope()
         )
         shown += model.shown("TopologyPlan")
         repairs.append(found.repairs)
@@ -64,7 +64,7 @@ async def test_d14_nor_is_the_default_chain() -> None:
     for workflow, chain in ((pool(), (D, R, E, A)), (BARE, (D, E, A))):
         model = ScriptedModel(TopologyPlan=ReplyError("nonsense"))
         found, _ = await sample_topology(
-            Question(id="q", input="?"), workflow, BRIDGE, (), meta_model(model), steps=12, scope=Scope()
+            Question(id="q", input="?"), workflow, Brief(profile=BRIDGE), meta_model(model), steps=12, scope=Scope()
         )
         assert found.topology.order() == chain
     assert make_initial_workflow(prompts("hera")).topology.order() == (D, E, A)
@@ -150,9 +150,10 @@ def test_d9_a_calculator_is_in_the_pool() -> None:
     assert pool().topology.order() == CHAIN
 
 
-async def sample(model: ScriptedModel, *insights: Insight) -> Plan:
+async def sample(model: ScriptedModel, *insights: Insight) -> TeamPlan:
     question = Question(id="q", input="who?")
-    return (await sample_topology(question, pool(), BRIDGE, insights, meta_model(model), steps=12, scope=Scope()))[0]
+    brief = Brief(profile=BRIDGE, insights=insights)
+    return (await sample_topology(question, pool(), brief, meta_model(model), steps=12, scope=Scope()))[0]
 
 
 async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:

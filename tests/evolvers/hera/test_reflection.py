@@ -5,12 +5,11 @@ import pytest
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.evolvers.experience.library import Insight
-from selfwire.evolvers.experience.profile import Profile, parse_query_type
 from selfwire.evolvers.hera.config import HeraConfig, PromptConfig
 from selfwire.evolvers.hera.groups import make_groups
-from selfwire.evolvers.hera.profile import characterize_query
-from selfwire.evolvers.hera.reflection import INSIGHTS, reflect
+from selfwire.evolvers.hera.library import Insight, Profile, parse_query_type
+from selfwire.evolvers.hera.planning import characterize_query
+from selfwire.evolvers.hera.reflection import INSIGHTS, reflect_on_group
 from selfwire.evolvers.hera.schemas import QueryProfile, Reflection
 from tests.evolvers.hera.doubles import BRIDGE, meta_model, ran
 from tests.scripted import ScriptedModel
@@ -39,7 +38,7 @@ def reflection(*insights: tuple[str, str]) -> Reflection:
 
 async def learn(model: ScriptedModel) -> tuple[Insight, ...]:
     [group] = make_groups(BATCH, 0.6)
-    return (await reflect(group, BATCH, meta_model(model), iteration=4, scope=Scope()))[0]
+    return (await reflect_on_group(group, BATCH, meta_model(model), iteration=4, scope=Scope()))[0]
 
 
 async def test_insights_name_the_trajectories_that_they_came_from() -> None:

@@ -6,7 +6,7 @@ from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message
-from selfwire.evolvers.blame import (
+from selfwire.evolvers.credit import (
     Blame,
     Failure,
     add_failure,
@@ -17,8 +17,14 @@ from selfwire.evolvers.blame import (
     with_buffers,
 )
 from selfwire.evolvers.hera.config import PromptConfig
-from selfwire.evolvers.hera.failed_agent import identify_failed_agent
-from selfwire.evolvers.hera.rope import Lesson, Variant, extract_lesson, generate_variant, integrate_lesson
+from selfwire.evolvers.hera.rope import (
+    PromptLesson,
+    VariedPrompt,
+    blame_agent,
+    extract_lesson,
+    generate_variant,
+    integrate_lesson,
+)
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
 from tests.evolvers.hera.doubles import meta_model, pool, ran
@@ -34,7 +40,7 @@ def told(number: int) -> Failure:
 
 async def test_the_orchestrator_names_one_agent_that_ran() -> None:
     model = ScriptedModel(FailedAgent=FailedAgent(agent="Retriever", cause="it searched\nfor everything"))
-    blame, usage = await identify_failed_agent(3, FAILED, pool(), meta_model(model), scope=Scope())
+    blame, usage = await blame_agent(3, FAILED, pool(), meta_model(model), scope=Scope())
     assert blame == Blame(agent="retriever", cause="it searched for everything", place=3)
     assert usage.calls == 1
     [shown] = model.shown("FailedAgent")
@@ -46,13 +52,13 @@ async def test_a_node_stands_for_its_agent() -> None:
     twice = ran(topology=make_chain("retriever", "answer_generator")).steps
     model = ScriptedModel(FailedAgent=FailedAgent(agent="retriever-2"))
     done = FAILED.replace(steps=(*twice, twice[0].replace(node="retriever-2")))
-    blame, _ = await identify_failed_agent(0, done, pool(), meta_model(model), scope=Scope())
+    blame, _ = await blame_agent(0, done, pool(), meta_model(model), scope=Scope())
     assert blame == Blame(agent="retriever", place=0)
 
 
 @pytest.mark.parametrize("answer", [FailedAgent(agent="calculator"), FailedAgent(agent=""), ReplyError("nonsense")])
 async def test_nobody_is_blamed_without_a_valid_name(answer: FailedAgent | ReplyError) -> None:
-    blame, _ = await identify_failed_agent(
+    blame, _ = await blame_agent(
         0, FAILED, pool(), meta_model(ScriptedModel(FailedAgent=answer)), scope=Scope()
     )
     assert blame is None
@@ -101,7 +107,7 @@ async def test_without_an_instruction_there_is_no_variant(answer: PromptVariant 
     assert (await generate_variant(RETRIEVER, "efficiency", [], meta_model(model), scope=Scope()))[0] is None
 
 
-VARIED = Variant(axis="thoroughness", instructions=("Search twice.",), prompt="x")
+VARIED = VariedPrompt(axis="thoroughness", instructions=("Search twice.",), prompt="x")
 LEARNED = Contrast.model_validate(
     {
         "operational_rules": [{"rule": "Search twice.", "derived_from": "thoroughness against the original"}],
@@ -178,10 +184,10 @@ async def test_d11_replays_with_infrastructure_errors_are_not_contrasted() -> No
     lesson, _ = await extract_lesson(
         RETRIEVER, FAILED, broken, [(VARIED, broken)], [], meta_model(model), scope=Scope()
     )
-    assert (lesson, model.asked) == (Lesson(), [])
+    assert (lesson, model.asked) == (PromptLesson(), [])
 
 
-LESSON = Lesson(rules=("Search twice.",), principles=("Be complete.",), derived_from=("the comparison",))
+LESSON = PromptLesson(rules=("Search twice.",), principles=("Be complete.",), derived_from=("the comparison",))
 
 
 @pytest.mark.parametrize("answer", [
@@ -201,5 +207,5 @@ async def test_what_is_learned_becomes_an_edit_with_its_reason(answer: PromptDif
 
 
 async def test_nothing_learned_changes_nothing() -> None:
-    for lesson, model in ((Lesson(), ScriptedModel()), (LESSON, ScriptedModel(PromptDiff=PromptDiff()))):
+    for lesson, model in ((PromptLesson(), ScriptedModel()), (LESSON, ScriptedModel(PromptDiff=PromptDiff()))):
         assert (await integrate_lesson(RETRIEVER, lesson, meta_model(model), PromptConfig(), scope=Scope()))[0] is None

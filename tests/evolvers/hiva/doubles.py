@@ -6,9 +6,9 @@ from selfwire.core.agent import Agent
 from selfwire.core.protocols import RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import ScriptedModel, prompts

@@ -9,8 +9,7 @@ from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, propagate_gradients
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, SelfCriticism
-from selfwire.evolvers.outcomes import get_fault
-from selfwire.evolvers.trace_text import format_trace, shorten
+from selfwire.evolvers.trajectory_text import format_trace, get_fault, shorten
 from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run
 from tests.scripted import ONE_CALL, ScriptedModel
 

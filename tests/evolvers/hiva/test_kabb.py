@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import DecisionCount, Routing, Step
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import distance
@@ -18,7 +18,7 @@ from selfwire.evolvers.hiva.kabb import (
     score,
 )
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory, TrajectoryLesson
-from selfwire.evolvers.hiva.updates import update_beliefs
+from selfwire.evolvers.hiva.updates import learn_lessons
 from tests.evolvers.hiva.doubles import known, team
 
 FORK = team(("s", "a"), ("s", "b"), ("s", "c"), ("s", "end"), ("a", "end"), ("b", "end"), ("c", "end"))
@@ -134,7 +134,7 @@ def test_feedback_turns_a_decision_that_fell_the_other_way_before() -> None:
         return [router("s", ("a", "b"), known("s", task=f"t{i}")).chosen[0] for i in range(200)]
 
     lessons = [TrajectoryLesson(task=f"t{i}", solved=False, rewards={"a": 0, "b": 1}) for i in range(10)]
-    before, after = choose(fork), choose(update_beliefs(fork, lessons, config=config.routing))
+    before, after = choose(fork), choose(learn_lessons(fork, lessons, config=config.routing))
     assert 60 < before.count("b") < 140
     assert after.count("b") > 190
     assert after[before.index("a")] == "b"

@@ -8,7 +8,7 @@ from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.distance import UNIFORM, WeightSample
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import CONCEPTS, HISTORY, EdgeRecord, HivaMemory, PastTask, TrajectoryLesson
-from selfwire.evolvers.operations import add_parallel, add_serial, make_newcomer
+from selfwire.evolvers.topology_ops import add_parallel, add_serial, make_newcomer
 from tests.evolvers.hiva.doubles import FORK, LINE
 
 CONFIG = KabbConfig()

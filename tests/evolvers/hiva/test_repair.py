@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring
+from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Node, find_cycle
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
-from selfwire.evolvers.hiva.repair import is_failing, propose_least_helpful_removal, repair
+from selfwire.evolvers.hiva.repair import is_failing, propose_least_helpful_removal, repair_topology
 from tests.evolvers.hiva.doubles import FORK, LINE, edges, team
 
 CONFIG = HivaConfig()
@@ -23,7 +23,7 @@ def taught(workflow: Workflow, *, solved: int = 5, runs: int = 8, **records: tup
 
 
 def test_a_sound_topology_stays_the_same_object() -> None:
-    done = repair(FORK)
+    done = repair_topology(FORK)
     assert done.workflow is FORK
     assert done.rewirings == ()
 
@@ -31,7 +31,7 @@ def test_a_sound_topology_stays_the_same_object() -> None:
 def test_d17_an_edge_that_closes_a_cycle_is_reverted() -> None:
     cyclic = team(("s", "a"), ("a", "b"), ("b", "end")).apply(Rewiring(AddEdge("b", "a"), why="raw"))
     assert find_cycle(cyclic.topology)
-    done = repair(cyclic)
+    done = repair_topology(cyclic)
     assert edges(done.workflow) == {"s->a", "a->b", "b->end"}
     assert [r.why for r in done.rewirings] == ["b->a closes a cycle"]
     assert done.workflow.lineage.parent == cyclic.lineage.parent
@@ -44,14 +44,14 @@ def test_d17_only_the_newest_edge_on_the_cycle_goes() -> None:
         Rewiring(AddEdge("a", "b"), why="first"), Rewiring(AddEdge("b", "a"), why="second"),
         Rewiring(AddEdge("s", "end"), why="harmless"),
     ])  # fmt: skip
-    assert edges(repair(changed).workflow) == edges(line) | {"a->b", "s->end"}
+    assert edges(repair_topology(changed).workflow) == edges(line) | {"a->b", "s->end"}
 
 
 def test_d17_a_cycle_of_the_seed_is_cut_against_the_order() -> None:
-    done = repair(team(("s", "a"), ("a", "b"), ("b", "a"), ("b", "end")))
+    done = repair_topology(team(("s", "a"), ("a", "b"), ("b", "a"), ("b", "end")))
     assert edges(done.workflow) == {"s->a", "a->b", "b->end"}
     odd = team(("s", "a"), ("a", "s"), ("a", "end"), ("end", "a"))  # into the source, out of the sink
-    assert edges(repair(odd).workflow) == {"s->a", "a->end"}
+    assert edges(repair_topology(odd).workflow) == {"s->a", "a->end"}
 
 
 @pytest.mark.parametrize(("whole", "lost"), [
@@ -61,7 +61,7 @@ def test_d17_a_cycle_of_the_seed_is_cut_against_the_order() -> None:
 def test_d16_dead_nodes_and_their_agents_go_and_the_source_is_joined_to_the_sink(
     whole: Workflow, lost: RemoveEdge
 ) -> None:
-    done = repair(whole.apply(Rewiring(lost, why="cut")))
+    done = repair_topology(whole.apply(Rewiring(lost, why="cut")))
     assert edges(done.workflow) == {"s->end"}
     assert set(done.workflow.agents_by_id) == {"s", "end"}
 
@@ -69,27 +69,27 @@ def test_d16_dead_nodes_and_their_agents_go_and_the_source_is_joined_to_the_sink
 def test_an_agent_with_another_node_and_one_that_never_had_a_node_stay() -> None:
     short = team(("s", "end"))
     second = short.topology.replace(nodes=(*short.topology.nodes, Node(id="x", agent="s")))
-    done = repair(short.replace(topology=second, agents=(*short.agents, Agent(id="spare", prompt="spare"))))
+    done = repair_topology(short.replace(topology=second, agents=(*short.agents, Agent(id="spare", prompt="spare"))))
     assert set(done.workflow.topology.agents) == {"s", "end"}
     assert set(done.workflow.agents_by_id) == {"s", "end", "spare"}
 
 
 @pytest.mark.parametrize(("solved", "runs", "pruned"), [(1, 8, True), (2, 8, False), (0, 7, False), (0, 8, True)])
 def test_d10_pruning_is_smoothed_and_waits_for_eight_runs(solved: int, runs: int, pruned: bool) -> None:
-    done = repair(taught(FORK, s__a=(solved, runs)))
+    done = repair_topology(taught(FORK, s__a=(solved, runs)))
     assert ("s->a" not in edges(done.workflow)) is pruned
     assert ("a" not in done.workflow.agents_by_id) is pruned
 
 
 def test_d10_an_edge_at_the_team_s_own_rate_is_not_pruned() -> None:
-    assert repair(taught(FORK, solved=1, runs=8, s__a=(1, 8))).rewirings == ()
+    assert repair_topology(taught(FORK, solved=1, runs=8, s__a=(1, 8))).rewirings == ()
     assert is_failing(EdgeRecord(solved=1, runs=8), HivaMemory(solved=4, runs=8), CONFIG)
     assert not is_failing(EdgeRecord(solved=1, runs=8), HivaMemory(solved=1, runs=8), CONFIG)
 
 
 def test_d10_the_last_path_is_never_cut() -> None:
-    assert repair(taught(LINE, s__a=(0, 20), a__end=(0, 20))).rewirings == ()
-    both = repair(taught(FORK, s__a=(0, 20), s__b=(1, 20)))
+    assert repair_topology(taught(LINE, s__a=(0, 20), a__end=(0, 20))).rewirings == ()
+    both = repair_topology(taught(FORK, s__a=(0, 20), s__b=(1, 20)))
     assert edges(both.workflow) == {"s->b", "b->end"}
 
 
@@ -116,9 +116,9 @@ def workflows(draw: st.DrawFn) -> Workflow:
 @settings(max_examples=150, deadline=None)
 @given(workflows())
 def test_repair_leaves_a_valid_topology_and_is_idempotent(workflow: Workflow) -> None:
-    done = repair(workflow)
+    done = repair_topology(workflow)
     assert done.workflow.topology.problems() == ()
-    assert repair(done.workflow).rewirings == ()
+    assert repair_topology(done.workflow).rewirings == ()
     replayed, refused = workflow.apply_legal(done.rewirings)
     assert refused == ()
     assert replayed.fingerprint == done.workflow.fingerprint
@@ -143,7 +143,7 @@ def test_removing_a_link_of_a_chain_joins_its_neighbours() -> None:
 @settings(max_examples=100, deadline=None)
 @given(workflows())
 def test_removing_the_least_helpful_agent_leaves_a_valid_topology(workflow: Workflow) -> None:
-    sound = repair(workflow).workflow
+    sound = repair_topology(workflow).workflow
     rewiring = propose_least_helpful_removal(sound)
     assert (rewiring is None) == (len(sound.topology.nodes) == 2)
     if rewiring is not None:

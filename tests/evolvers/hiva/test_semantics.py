@@ -8,7 +8,7 @@ from selfwire.core.scope import Scope
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import PromptRewrite
-from selfwire.evolvers.hiva.semantics import RewriteResult, evolve_semantics, render_gradients
+from selfwire.evolvers.hiva.semantics import RewriteResult, propose_rewrites, render_gradients
 from tests.evolvers.hiva.doubles import LINE, gradient, meta_model
 from tests.scripted import ScriptedModel
 
@@ -17,7 +17,7 @@ NEW = PromptRewrite(prompt="  You read pages.  ")
 
 
 async def rewritten(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = HivaConfig()) -> RewriteResult:
-    return await evolve_semantics(LINE, gradients, meta_model(model), config, scope=Scope())
+    return await propose_rewrites(LINE, gradients, meta_model(model), config, scope=Scope())
 
 
 async def test_d11_an_agent_gets_one_call_over_all_its_gradients() -> None:

@@ -5,8 +5,8 @@ import pytest
 from selfwire.core.edits import AddEdge, RemoveEdge
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
 from selfwire.core.topology import TopologyLimits
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import TopologyDecision
@@ -14,7 +14,7 @@ from selfwire.evolvers.hiva.structure import (
     StructureResult,
     apply_decisions,
     count_traffic,
-    evolve_topology,
+    decide_edits,
     list_operations,
 )
 from tests.evolvers.hiva.doubles import FORK, LINE, edges, gradient, meta_model, run, team
@@ -122,7 +122,7 @@ def test_what_is_offered_depends_on_threshold_room_and_place() -> None:
 
 async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = CONFIG) -> StructureResult:
     used = count_traffic([run(LINE), run(LINE, task="t2")])
-    return await evolve_topology(
+    return await decide_edits(
         LINE, gradients, meta_model(model), config,
         used=used, parallelizability={"t1": 0.2, "t2": 0.6}, scope=Scope(),
     )  # fmt: skip

@@ -9,19 +9,19 @@ import pytest
 
 from selfwire.core.edits import AddTool, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.errors import BudgetError, ModelError, ReplyError, ToolError
+from selfwire.core.own_tool import ToolExample, ToolOutcome, WorkflowTool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import ToolUse, Trajectory
-from selfwire.core.workflow import Workflow
-from selfwire.core.workflow_tool import ToolExample, ToolOutcome, WorkflowTool
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import match_task
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.schemas import KnownCall, ToolDecision, ToolSource
-from selfwire.evolvers.hiva.tool_examples import is_same_result, merge_examples, read_known_calls
+from selfwire.evolvers.hiva.tool_writing import is_same_result, merge_examples, read_known_calls
 from selfwire.evolvers.hiva.tools import ToolsResult, evolve_tools
-from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.models.embeddings import HashingEmbedder
 from tests.core.generators import SOURCES, make_tool
 from tests.evolvers.hiva.doubles import LINE, gradient, meta_model, run
 from tests.scripted import Answer, ScriptedModel
@@ -37,6 +37,7 @@ class Trial:
     """Runs tools in this process; these sources are the tests' own."""
 
     problem = ""
+    toolbox = ("search",)
 
     async def find_problem(self) -> str:
         return self.problem
@@ -77,7 +78,6 @@ async def evolve(
     config: HivaConfig = HivaConfig(),
     trial: Trial | None = None,
     feedback: str = TOLD,
-    lent: tuple[str, ...] = ("search",),
 ) -> ToolsResult:
     return await evolve_tools(
         workflow,
@@ -85,7 +85,6 @@ async def evolve(
         [told(workflow, feedback)],
         meta_model(model),
         config,
-        lent=lent,
         trial=trial or Trial(),
         scope=Scope(),
     )

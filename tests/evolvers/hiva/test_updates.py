@@ -2,8 +2,8 @@ import pytest
 
 from selfwire.core.edits import AddEdge, RemoveAgent, RemoveNode, Rewiring
 from selfwire.core.errors import ConfigError
+from selfwire.core.team import Workflow
 from selfwire.core.topology import TopologyLimits
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import UNIFORM, WeightSample
 from selfwire.evolvers.hiva.gradients import Backward, Loss
@@ -13,12 +13,12 @@ from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import HivaMemory, Retired, TrajectoryLesson
 from selfwire.evolvers.hiva.updates import (
     carry_over_learning,
+    learn_lessons,
     make_lesson,
     make_weight_sample,
     refit_weights,
-    update_beliefs,
 )
-from selfwire.evolvers.operations import add_serial, make_newcomer
+from selfwire.evolvers.topology_ops import add_serial, make_newcomer
 from tests.evolvers.hiva.doubles import FORK, LINE, PROMPTS, gradient, known, run, team
 
 MATCH = TaskMatch(
@@ -31,7 +31,7 @@ GROWN = KEPT.apply(add_serial(KEPT, "s", make_newcomer(KEPT, "s", "Checks."), wh
 
 
 def update(workflow: Workflow, *lessons: TrajectoryLesson | None) -> Workflow:
-    return update_beliefs(workflow, lessons, config=KabbConfig())
+    return learn_lessons(workflow, lessons, config=KabbConfig())
 
 
 def test_d2_on_success_all_that_ran_is_rewarded() -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.initial_team import make_initial_workflow
 from tests.scripted import Answer, ScriptedModel, prompts

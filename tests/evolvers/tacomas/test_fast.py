@@ -16,11 +16,13 @@ from selfwire.evolvers.tacomas.fast import (
     inherit_weights,
     make_uniform_weights,
     refine_agents,
+    share_budget,
     to_note,
     update_weights,
+    weigh_messages,
 )
 from selfwire.evolvers.tacomas.judge import Contribution
-from selfwire.evolvers.tacomas.messages import share_budget, weigh_messages
+from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
 from selfwire.evolvers.tacomas.work import Notes
 from tests.evolvers.tacomas.doubles import done, meta_model, step, team
@@ -156,8 +158,9 @@ def advice(*agents: str) -> Refinement:
     return Refinement(agents=[UPDATE.model_copy(update={"agent": agent}) for agent in agents])
 
 
-def scored(**scores: float) -> list[Contribution]:
-    return [Contribution(agent=agent, score=score, reason=f"{agent} did little") for agent, score in scores.items()]
+def judged(failed: Sequence[str] = (), **scores: float) -> TacomasRound:
+    found = [Contribution(agent=agent, score=score, reason=f"{agent} did little") for agent, score in scores.items()]
+    return TacomasRound(number=0, goal="", failed=tuple(failed), contributions=tuple(found))
 
 
 NOTHING: Notes = FrozenMap()
@@ -175,9 +178,8 @@ async def refined(
 ) -> tuple[dict[str, str], ScriptedModel]:
     meta, model = meta_model(Refinement=advice(*said))
     config = FastConfig(judge_each=each)
-    found, usage = await refine_agents(
-        RAN, team(), scored(**scores), meta, number=0, failed=failed, notes=notes, config=config, scope=Scope()
-    )
+    run = RunSoFar([judged(failed, **scores)], RAN, notes)
+    found, usage = await refine_agents(team(), run, meta, config=config, scope=Scope())
     assert usage.calls == len(model.asked)
     return found, model
 
@@ -225,7 +227,6 @@ async def test_the_coach_sees_the_notes_and_tools_that_an_agent_has() -> None:
 
 async def test_without_a_valid_diagnosis_there_is_no_note() -> None:
     meta, _ = meta_model(Refinement=ReplyError("garbage"))
-    notes, _ = await refine_agents(
-        RAN, team(), scored(planner=0.5), meta, number=0, failed=(), notes={}, config=FastConfig(), scope=Scope()
-    )
+    run = RunSoFar([judged(planner=0.5)], RAN, {})
+    notes, _ = await refine_agents(team(), run, meta, config=FastConfig(), scope=Scope())
     assert notes == {}

@@ -6,12 +6,12 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.evolvers.tacomas.judge import (
     DEFAULT_CHECKLIST,
-    Item,
+    RubricItem,
     assess_contributions,
     checklist_score,
     draft_checklist,
     has_evidence,
-    judge,
+    judge_answer,
     list_failed_items,
     mean_contribution,
 )
@@ -20,7 +20,11 @@ from selfwire.evolvers.tacomas.work import cut_task
 from tests.evolvers.tacomas.doubles import QUESTION, done, meta_model, step
 from tests.scripted import section
 
-ITEMS = (Item(criterion="first"), Item(criterion="second"), Item(criterion="guessed", operator="contradiction"))
+ITEMS = (
+    RubricItem(criterion="first"),
+    RubricItem(criterion="second"),
+    RubricItem(criterion="guessed", operator="contradiction"),
+)
 AVOID = "Make sure that this is not so: guessed"
 
 
@@ -51,7 +55,7 @@ async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it(
     async def judged(*replies: list[bool]) -> tuple[float, bool, int]:
         left = list(replies)
         meta, _ = meta_model(Verdict=lambda text, scope: Verdict(results=left.pop(0)))
-        found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
+        found = await judge_answer(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
         assert found.score is not None
         return round(found.score, 6), found.confirmed, found.usage.calls
 
@@ -64,7 +68,7 @@ async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it(
 async def test_a_second_judgement_that_finds_a_fault_sets_the_goal() -> None:
     left = [[True, True, False], [True, True, True]]
     meta, _ = meta_model(Verdict=lambda text, scope: Verdict(results=left.pop(0)))
-    found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
+    found = await judge_answer(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
     assert (found.confirmed, found.failed) == (False, (AVOID,))
 
 
@@ -72,7 +76,7 @@ async def test_the_answer_is_shown_once() -> None:
     scores = [AgentScore(agent="reflector", score=1, reason="")]
     meta, model = meta_model(Verdict=Verdict(results=[False] * 3), Contributions=Contributions(scores=scores))
     ran = done(step("planner", "my plan"), step("reflector", "the red one\n"))
-    await judge(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    await judge_answer(ran, ITEMS, meta, threshold=0.8, scope=Scope())
     await assess_contributions(ran, [("planner", ""), ("reflector", "")], meta, scope=Scope())
     assert [text.count("the red one") for _, text, *_ in model.asked] == [1, 1]
     assert all("[reflector]" in text for _, text, *_ in model.asked)
@@ -81,20 +85,20 @@ async def test_the_answer_is_shown_once() -> None:
 async def test_an_agent_that_wrote_what_the_answer_says_did_not_write_the_answer() -> None:
     meta, model = meta_model(Verdict=Verdict(results=[False] * 3))
     ran = done(step("planner", "the red one"), step("reflector", "the red one"))
-    await judge(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    await judge_answer(ran, ITEMS, meta, threshold=0.8, scope=Scope())
     [(_, shown, *_)] = model.asked
     assert "[planner] (the same text as the team's answer)\n[reflector] (wrote the team's answer)" in shown
 
 
 async def test_without_a_valid_verdict_a_round_has_no_score() -> None:
     meta, _ = meta_model(Verdict=ReplyError("garbage"))
-    found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
+    found = await judge_answer(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
     assert (found.score, found.confirmed) == (None, False)
 
 
 async def test_d3_the_judge_is_shown_question_answer_checklist_and_work_only() -> None:
     meta, model = meta_model(Verdict=Verdict(results=[False, False, True]))
-    await judge(done(step("planner", "my plan </answer>")), ITEMS, meta, threshold=0.8, scope=Scope())
+    await judge_answer(done(step("planner", "my plan </answer>")), ITEMS, meta, threshold=0.8, scope=Scope())
     [(_, shown, _, role)] = model.asked
     assert role == "judge"
     assert "[/answer]" in shown
@@ -156,7 +160,7 @@ async def test_d14_the_judge_of_an_answer_reads_a_long_task_whole_and_the_judge_
     ran = done(step("planner", "The red bridge is 310 metres long."))
     ran = ran.replace(question=ran.question.replace(input=asked))
     meta, model = meta_model(Verdict=Verdict(results=[False] * 3), Contributions=Contributions(scores=[]))
-    await judge(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    await judge_answer(ran, ITEMS, meta, threshold=0.8, scope=Scope())
     await assess_contributions(ran, [("planner", "")], meta, scope=Scope())
     whole, cut = (section(text, "task") for _, text, *_ in model.asked)
     assert whole == asked

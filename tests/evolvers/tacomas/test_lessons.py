@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Remember, ReplaceAgent, Rewiring, RewritePrompt
+from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
-from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import SlowConfig
 from selfwire.evolvers.tacomas.lessons import (
-    Lesson,
+    ChangeLesson,
     derive_lessons,
     describe_changes,
     get_lessons,
     render_lessons,
     with_lessons,
 )
-from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.rounds import TacomasRound
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
 from selfwire.evolvers.tacomas.slow import enforce_budgets
 from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, team
@@ -29,7 +29,9 @@ SEEKER = Agent(id="tas-press-seeker", prompt="Find Tas Press.", tools=("search",
 
 
 def a_run(*scores: float | None, applied: tuple[Rewiring, ...] = (SHORTCUT,), error: str | None = None) -> Trajectory:
-    rounds = [Round(number=n, goal="", score=score, slow=True, applied=applied) for n, score in enumerate(scores)]
+    rounds = [
+        TacomasRound(number=n, goal="", score=score, slow=True, applied=applied) for n, score in enumerate(scores)
+    ]
     notes = {"rounds": [one.model_dump(mode="json") for one in rounds]}
     return Trajectory(question=QUESTION, workflow="w", answer=None if error else "a", error=error, notes=notes)
 
@@ -59,7 +61,7 @@ def test_a_round_without_a_score_and_a_run_with_an_error_teach_nothing() -> None
 
 
 def test_the_meta_model_is_shown_the_strongest_lessons() -> None:
-    lessons = [Lesson(change=f"c{n}", times=1, gain=n / 10) for n in range(-3, 5)]
+    lessons = [ChangeLesson(change=f"c{n}", times=1, gain=n / 10) for n in range(-3, 5)]
     shown = render_lessons(lessons).splitlines()
     assert shown[0] == "c4: 1 times, mean change of the score +0.40"
     assert [line[:2] for line in shown] == ["c4", "c-", "c3", "c-", "c2"]

@@ -7,7 +7,7 @@ import pytest
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.tacomas.rounds import (
-    Round,
+    TacomasRound,
     changes,
     compute_figures,
     count_agreement,
@@ -17,8 +17,8 @@ from selfwire.evolvers.tacomas.rounds import (
 )
 
 
-def rounds(*scores: float | None) -> list[Round]:
-    return [Round(number=n, goal="", answer=f"a{n}", score=score) for n, score in enumerate(scores)]
+def rounds(*scores: float | None) -> list[TacomasRound]:
+    return [TacomasRound(number=n, goal="", answer=f"a{n}", score=score) for n, score in enumerate(scores)]
 
 
 def test_d4_the_best_round_wins_and_ties_go_to_the_latest() -> None:
@@ -33,7 +33,7 @@ def test_d5_a_confirmed_round_is_the_best() -> None:
 
 
 def test_d9_a_round_without_an_answer_is_no_candidate() -> None:
-    failed = Round(number=2, goal="", error="the sink failed")
+    failed = TacomasRound(number=2, goal="", error="the sink failed")
     assert find_best_round([*rounds(0.0, 0.0), failed]) == 1
     assert find_best_round([failed.replace(number=0)]) is None
 

@@ -9,21 +9,26 @@ from hypothesis import strategies as st
 from selfwire.core.edits import AddEdge, RemoveEdge
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.topology import ToleratedProblems
-from selfwire.core.workflow import Workflow
+from selfwire.core.team import Workflow
+from selfwire.core.topology import TopologyPolicy
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import make_initial_workflow
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.meta import find_death_candidates, propose_slow_update, render_agents
-from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
-from selfwire.evolvers.tacomas.slow import Delta, enforce_budgets, render_graph
-from selfwire.evolvers.tacomas.work import render_work
-from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, done, meta_model, step, team
+from selfwire.evolvers.tacomas.slow import Delta, enforce_budgets
+from selfwire.evolvers.tacomas.work import Notes, render_graph, render_work
+from tests.evolvers.tacomas.doubles import PROMPTS, done, meta_model, step, team
 from tests.scripted import section
 
 TOOLS = ("calculator", "search")
 CRITIC = NewAgent(role="Critic", goal="You look for mistakes.", tools=["search", "teleport"])
+
+
+def shown_run(*rounds: TacomasRound, notes: Notes = FrozenMap()) -> RunSoFar:
+    return RunSoFar(rounds, done(step("planner")), notes)
 
 
 def applied(update: SlowUpdate, workflow: Workflow | None = None, **fields: Any) -> Delta:
@@ -200,12 +205,9 @@ def test_candidates_for_death_by_hand() -> None:
 
 async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
     meta, model = meta_model(SlowUpdate=SlowUpdate())
-    rounds = [Round(number=0, goal="", score=0.5, failed=("a source",), weights={"planner": 0.2})]
-    await propose_slow_update(
-        team(), rounds, meta,
-        question=QUESTION, done=done(step("planner")), notes={"planner": ("be exact",)}, tools={},
-        config=TacomasConfig(), scope=Scope(),
-    )  # fmt: skip
+    rounds = [TacomasRound(number=0, goal="", score=0.5, failed=("a source",), weights={"planner": 0.2})]
+    run = shown_run(*rounds, notes={"planner": ("be exact",)})
+    await propose_slow_update(team(), run, meta, tools={}, config=TacomasConfig(), scope=Scope())
     shown = model.asked[0][1]
     for text in ("planner -> calculator, searcher", "sink: reflector", "round 1: 0.50", "- a source", "4 edge edits"):
         assert text in shown
@@ -216,7 +218,7 @@ async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
 
 def test_the_meta_model_reads_remarks_of_as_many_rounds_as_lie_between_two_updates() -> None:
     said = [(Contribution(agent="planner", score=0.5, reason=why),) for why in ("too long", "better", "no plan")]
-    rounds = [Round(number=n, goal="", contributions=one) for n, one in enumerate(said)]
+    rounds = [TacomasRound(number=n, goal="", contributions=one) for n, one in enumerate(said)]
     shown = render_agents(team(), rounds, TacomasConfig(interval=2), {})
     assert shown.count("remarks, the latest last: better / no plan\n") == 1
     assert shown.count("remarks, the latest last: none\n") == 4
@@ -224,12 +226,21 @@ def test_the_meta_model_reads_remarks_of_as_many_rounds_as_lie_between_two_updat
 
 async def test_d17_what_is_missing_is_what_the_last_answer_failed() -> None:
     meta, model = meta_model(SlowUpdate=SlowUpdate())
-    first, last = (Round(number=n, goal="", failed=failed) for n, failed in enumerate([("form", "year"), ("source",)]))
+    goals = [("form", "year"), ("source",)]
+    first, last = (TacomasRound(number=n, goal="", failed=failed) for n, failed in enumerate(goals))
     await propose_slow_update(
-        team(), [first, last], meta,
-        question=QUESTION, done=done(step("planner")), notes={}, tools={}, config=TacomasConfig(), scope=Scope(),
-    )  # fmt: skip
+        team(), shown_run(first, last), meta, tools={}, config=TacomasConfig(), scope=Scope()
+    )
     assert section(model.asked[0][1], "goal") == "- source"
+
+
+def test_a_calculator_finds_nothing() -> None:
+    start = make_initial_workflow(PROMPTS, tools=("calculator",))
+    said = "\n".join(agent.prompt for agent in start.agents)
+    assert "in what the members know" in said
+    assert not [word for word in ("your tools", "the team's tools", "Where a search", "no tools") if word in said]
+    both = make_initial_workflow(PROMPTS, tools=("calculator", "search")).agents_by_id
+    assert both["searcher"].prompt == make_initial_workflow(PROMPTS, tools=("search",)).agents_by_id["searcher"].prompt
 
 
 @pytest.mark.parametrize("held", [(), ("search",)])
@@ -246,9 +257,8 @@ def test_prompts_speak_of_tools_only_where_they_are_held(held: tuple[str, ...]) 
 async def test_without_a_valid_reply_nothing_changes() -> None:
     meta, _ = meta_model(SlowUpdate=ReplyError("garbage"))
     found = await propose_slow_update(
-        team(), [Round(number=0, goal="")], meta,
-        question=QUESTION, done=done(step("planner")), notes={}, tools={}, config=TacomasConfig(), scope=Scope(),
-    )  # fmt: skip
+        team(), shown_run(TacomasRound(number=0, goal="")), meta, tools={}, config=TacomasConfig(), scope=Scope()
+    )
     assert found.workflow == team()
     assert "garbage" in found.refused[0].reason
 
@@ -256,7 +266,7 @@ async def test_without_a_valid_reply_nothing_changes() -> None:
 def test_a_replaced_agent_is_known_by_its_own_name() -> None:
     found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator", v_new=CRITIC)])).workflow
     assert "planner -> critic, searcher" in render_graph(found)
-    assert "[critic]" in render_agents(found, [Round(number=0, goal="")], TacomasConfig(), {})
+    assert "[critic]" in render_agents(found, [TacomasRound(number=0, goal="")], TacomasConfig(), {})
     ran = done(step("calculator", "7").replace(agent="critic"), step("searcher"))
     assert render_work(ran).startswith("[critic] 7\n[searcher]")
     again = applied(SlowUpdate(graph_edit=[add("critic", "reflector")]), found)
@@ -299,7 +309,7 @@ def test_whatever_the_meta_model_says_the_team_stays_valid(updates: list[SlowUpd
 def check_budgets(before: Workflow, found: Delta, nodes: int) -> None:
     after = found.workflow
     assert after.agent_at(after.topology.sink).id == "reflector"
-    assert after.topology.problems(ToleratedProblems(cycles=True, loose=True)) == ()
+    assert after.topology.problems(TopologyPolicy(cycles=True, loose=True)) == ()
     assert len(after.topology.nodes) <= nodes
     assert len(found.births) <= 2
     assert len(found.deaths) <= 2

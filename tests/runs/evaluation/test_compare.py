@@ -7,19 +7,16 @@ import pytest
 from typer.testing import Result
 
 from selfwire.cli.compare import parse_contestants
-from selfwire.cli.exit_codes import STOPPED
+from selfwire.cli.console import STOPPED
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
-from selfwire.evals.evaluation.rows import SystemInfo, read_results
-from selfwire.evals.evaluation.table import Column, SystemSummary, build_table, compute_difference
 from selfwire.evals.statistics import compute_paired_interval
-from selfwire.runs.evaluation.contamination import find_contaminated_tasks
-from selfwire.runs.evaluation.lifecycle import validate_request
-from selfwire.runs.evaluation.pre_evolution import compute_left
-from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.evaluation.run import Evaluation
-from selfwire.runs.report import STAMP
+from selfwire.evals.table import Column, SystemInfo, SystemSummary, build_table, compute_difference, read_results
+from selfwire.runs.evaluation import OpenEvaluation, validate_request
+from selfwire.runs.pre_evolution import compute_left
+from selfwire.runs.record import find_contaminated_tasks
+from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec
 from tests.commands import call
 
 SIZES = ("--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
@@ -73,11 +70,11 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
     assert [(row.task, row.score, row.calls) for row in expected] == [(row.task, row.score, row.calls) for row in rows]
     saved = f"{header.run}-hiva"
     assert hiva.workflow in call(tmp_path, "show", saved).stdout
-    asked = EvaluationRequest(benchmark="archive", tasks=30, entries=(SystemSpec(name="mine", target=saved),))
+    asked = EvaluateSpec(benchmark="archive", tasks=30, entries=(SystemSpec(name="mine", target=saved),))
     trial = validate_request(asked, tmp_path)
-    known = find_contaminated_tasks(trial.workflows.values(), asked, tmp_path)
+    known = find_contaminated_tasks((team.run for team in trial.workflows.values() if team.run), tmp_path)
     assert known.tasks == 12
-    assert not any(known.has_task(task) for task in trial.tasks)
+    assert not any(known.has_task(task, asked.benchmark) for task in trial.tasks)
     assert len(trial.tasks) == 30
     plain = validate_request(asked.replace(entries=(SystemSpec(name="mine", target="single"),)), tmp_path)
     assert {task.id for task in plain.tasks} != {task.id for task in trial.tasks}
@@ -87,7 +84,7 @@ def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:
     evolve = ("evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", "--test", "0", *SIZES)
     call(tmp_path, *evolve)
     call(tmp_path, "clean", "--yes")
-    asked = EvaluationRequest(benchmark="archive", tasks=5, entries=(SystemSpec(name="mine", target="mine"),))
+    asked = EvaluateSpec(benchmark="archive", tasks=5, entries=(SystemSpec(name="mine", target="mine"),))
     [caution] = validate_request(asked, tmp_path).notices
     assert "is gone, so nobody knows" in caution
 
@@ -183,10 +180,10 @@ def test_the_table_fits_a_terminal_and_can_be_had_as_markdown(tmp_path: Path) ->
 def test_results_that_cannot_be_written_at_a_stop_are_said_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(self: Evaluation, *, complete: bool) -> tuple[SystemSummary, ...]:
+    async def refuse(self: OpenEvaluation, *, complete: bool) -> tuple[SystemSummary, ...]:
         raise ConfigError("the results cannot be written: disk full")
 
-    monkeypatch.setattr(Evaluation, "write_results", refuse)
+    monkeypatch.setattr(OpenEvaluation, "write_results", refuse)
     result = compared(tmp_path, "single", "cot", "--budget-calls", "2", code=STOPPED)
     stopped, unwritten = result.stderr.splitlines()[:2]
     assert stopped.startswith("stopped: budget exhausted")

@@ -12,17 +12,16 @@ import pytest
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, JournalError, LibraryError
 from selfwire.core.task import Question
-from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
-from selfwire.graphs.evolution.nodes import ELAPSED
-from selfwire.runs.evaluation.contamination import ContaminatedTasks
-from selfwire.runs.evaluation.lifecycle import load_request_tasks, resume_evaluation, start_evaluation
-from selfwire.runs.evaluation.noted_workflows import WORKFLOWS
-from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.evaluation.run import Event
+from selfwire.evals.table import Header, TaskRow, read_results
+from selfwire.graphs.evolve import ELAPSED
+from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import Event, load_request_tasks, resume_evaluation, start_evaluation
+from selfwire.runs.record import ContaminatedTasks
+from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.runs.systems import WORKFLOWS
 from selfwire.runs.testing import make_system_under_test
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import open_library
+from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 from tests.commands import call
 from tests.graphs.scripted import trio
 from tests.runs.evaluation import graders
@@ -30,12 +29,12 @@ from tests.runs.evaluation import graders
 WHIMS = ("fine", "raise", "fine", "hang", "nan", "leave", "fine", "fine")
 
 
-def request(*targets: str, **changes: Any) -> EvaluationRequest:
+def request(*targets: str, **changes: Any) -> EvaluateSpec:
     entries = tuple(SystemSpec(name=target, target=target) for target in targets or ("single",))
-    return EvaluationRequest(**{"benchmark": "archive", "tasks": 6, "entries": entries, **changes})
+    return EvaluateSpec(**{"benchmark": "archive", "tasks": 6, "entries": entries, **changes})
 
 
-def own(folder: Path, *whims: str, grader: str = "capricious") -> EvaluationRequest:
+def own(folder: Path, *whims: str, grader: str = "capricious") -> EvaluateSpec:
     """Tasks whose grader does what the reference says."""
     lines = [json.dumps({"id": f"t{n}", "input": f"What is {n}?", "reference": whim}) for n, whim in enumerate(whims)]
     (folder / "own.jsonl").write_text("\n".join(lines))
@@ -43,7 +42,7 @@ def own(folder: Path, *whims: str, grader: str = "capricious") -> EvaluationRequ
     return request(benchmark=str(folder / "own.jsonl"), grader=grader, tasks=len(whims), grading_timeout=0.3)
 
 
-def evaluated(home: Path, asked: EvaluationRequest, run: str = "r") -> tuple[Header, tuple[TaskRow, ...]]:
+def evaluated(home: Path, asked: EvaluateSpec, run: str = "r") -> tuple[Header, tuple[TaskRow, ...]]:
     with start_evaluation(asked, home, run=run) as evaluation:
         run_sync(evaluation.execute())
     return read_results(home / "runs" / run / "results.jsonl")
@@ -164,8 +163,8 @@ def test_a_budget_stops_it_and_resumed_it_ends_like_one_that_was_not_stopped(tmp
 def test_the_last_event_tells_of_every_row_whether_it_was_stopped_or_not(
     calls: int, uptime: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("selfwire.runs.evaluation.run.TOLD_EVERY", 3600.0)
-    monkeypatch.setattr("selfwire.runs.evaluation.run.time", SimpleNamespace(monotonic=lambda: uptime))
+    monkeypatch.setattr("selfwire.runs.evaluation.TOLD_EVERY", 3600.0)
+    monkeypatch.setattr("selfwire.runs.evaluation.time", SimpleNamespace(monotonic=lambda: uptime))
     asked, heard = request("hiva", budget=Budget(calls=calls), calls_per_task=6, concurrency=2), list[Event]()
     with start_evaluation(asked, tmp_path) as evaluation:
         with contextlib.suppress(BudgetError):
@@ -343,7 +342,7 @@ def test_a_version_that_a_saved_workflow_lacks_is_not_taken_for_a_method(tmp_pat
 def test_where_a_system_has_learned_from_every_task_there_is_nothing_to_evaluate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ContaminatedTasks, "has_task", lambda self, task: True)
+    monkeypatch.setattr(ContaminatedTasks, "has_task", lambda self, task, benchmark: True)
     with pytest.raises(ConfigError, match="a system has learned from all 6 tasks; choose another --seed or --split"):
         load_request_tasks(request("cot"), ContaminatedTasks())
 

@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from selfwire.evals.evaluation.rows import read_results
+from selfwire.evals.table import read_results
 from tests.commands import call
 
 

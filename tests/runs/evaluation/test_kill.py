@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.evals.evaluation.rows import read_results
-from selfwire.runtime.models import make_chat_model
+from selfwire.evals.table import read_results
+from selfwire.models.providers import make_chat_model
 from tests import kills, processes
 from tests.runs.evaluation.test_evaluation import comparable
 from tests.wire.server import WireServer, served

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.calls import OPERATIONS, Call, make_call, parse_call
+from selfwire.tools.workbench.calls import OPERATIONS, OperationCall, make_call, parse_call
 
 
 def test_there_are_27_operations_of_which_14_change_something() -> None:
@@ -25,7 +25,7 @@ def test_there_are_27_operations_of_which_14_change_something() -> None:
     ],
 )
 def test_calls_are_read_in_every_spelling(text: str) -> None:
-    assert parse_call(text) == Call("calendar_delete_event", {"event_id": "00000256"})
+    assert parse_call(text) == OperationCall("calendar_delete_event", {"event_id": "00000256"})
 
 
 def test_arguments_are_texts_in_the_order_of_the_operation() -> None:

@@ -12,8 +12,8 @@ from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.nodes.agent import make_agent_runner
-from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import JournalledTools
+from selfwire.store.journal import Journal
+from selfwire.tools.own import JournalledTools
 from selfwire.tools.workbench.calls import make_call
 from selfwire.tools.workbench.desk import DESKS, Desks, make_desk_tools
 from selfwire.tools.workbench.tables import Row, Tables

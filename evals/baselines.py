@@ -1,0 +1,464 @@
+"""Baselines: single agents and fixed teams that methods are compared with.
+
+Each round has its own nodes, so a team is an ordinary topology. Two kinds of nodes call no model: `opening` starts all
+members, `vote` counts answers.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import Field
+
+from selfwire.core.agent import Agent
+from selfwire.core.chat import load_prompts
+from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError
+from selfwire.core.protocols import AgentRunner
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.team import Workflow
+from selfwire.core.topology import Edge, Node, Topology, make_chain
+from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.values import FrozenMap, FrozenModel
+from selfwire.evals.graders import to_ballot
+from selfwire.evals.instructions import paraphrases
+from selfwire.evolvers.random_edits import edit_at_random
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import Method
+from selfwire.graphs.state import DETACHED
+from selfwire.graphs.team import TeamContext, route_to_all, run_team
+
+CUT = "cut"
+"""Name of the trajectory's note that the cap of calls ended a sample, so that its calls are not in the trajectory."""
+
+
+def load_prompt(name: str) -> str:
+    """Load the prompt of a baseline."""
+    return load_prompts("evals", "baselines").text(name).strip()
+
+
+def make_single_workflow(tools: Sequence[str]) -> Workflow:
+    """Make the team of a single agent with the benchmark's tools."""
+    return make_team_of_one("single", load_prompt("single"), tools)
+
+
+def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Workflow:
+    """Make a team of a single agent."""
+    agent = Agent(id="single", role="works alone", prompt=text, tools=tuple(tools))
+    topology = Topology(nodes=(Node(id="single", agent="single"),), entry="single", sink="single")
+    return Workflow(method=method, agents=(agent,), topology=topology)
+
+
+def _merge_samples(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
+    first = samples[0].replace(notes={CUT: True}) if cut else samples[0]
+    if len(samples) == 1:
+        return first
+    steps = tuple(step for sample in samples for step in sample.steps)
+    answers = [sample.answer for sample in samples if sample.answer is not None]
+    if not answers:
+        return first.replace(steps=steps)
+    return first.replace(steps=steps, answer=choose_by_vote(answers), error=None)
+
+
+def choose_by_vote(answers: Sequence[str]) -> str:
+    """Find the most frequent answer by `answers.to_ballot`; ties go to the first. ValueError without answers."""
+    if not answers:
+        raise ValueError("there are no answers to vote on")
+    ballots = [to_ballot(answer) for answer in answers]
+    winner, _ = Counter(ballots).most_common(1)[0]
+    return answers[ballots.index(winner)]
+
+
+class BaselineConfig(FrozenModel):
+    """The config field of all baselines: the temperature of every call."""
+
+    temperature: float = Field(default=1.0, ge=0, le=2)
+
+
+class VotingConfig(BaselineConfig):
+    """Config of an agent that votes on its own answers.
+
+    Args:
+        samples: answers per task; None for as many as the cap of calls allows, or a single one without a cap.
+    """
+
+    samples: int | None = Field(default=None, ge=1, le=1000)
+
+
+class SelfConsistencyConfig(VotingConfig):
+    """Config of self-consistency. Wang et al. and ours: 5 samples."""
+
+    samples: int | None = Field(default=5, ge=1, le=1000)
+
+
+class RefineConfig(BaselineConfig):
+    """Turns of criticism and improvement in self-refine (Madaan et al., 2023). Paper: at most 4. Ours: 3."""
+
+    iterations: int = Field(default=3, ge=1, le=20)
+
+
+class TeamConfig(BaselineConfig):
+    """Debates and fixed teams.
+
+    Args:
+        agents: that work side by side. Du et al.: 3.
+        rounds: of work; the independent team has one. Du et al.: 2. Ours: 3 for debates, 2 for teams.
+    """
+
+    agents: int = Field(default=3, ge=2, le=20)
+    rounds: int = Field(default=2, ge=1, le=20)
+
+
+class DebateConfig(TeamConfig):
+    """Config of debates."""
+
+    rounds: int = Field(default=3, ge=1, le=20)
+
+
+class RandomConfig(BaselineConfig):
+    """Number and seed of random legal rewirings of the pair that HiVA starts from."""
+
+    edits: int = Field(default=6, ge=0, le=100)
+    seed: int = Field(default=0, ge=0)
+
+
+Config = TypeVar("Config", bound=BaselineConfig)
+
+OPENING, VOTE = "opening", "vote"
+"""Kinds of agents that call no model."""
+
+Nodes = Sequence[tuple[str, str]]
+"""(node, agent) pairs."""
+
+
+def with_tools(team: Workflow, tools: Sequence[str]) -> Workflow:
+    """Give tools to the workers of a team; critics, leaders and aggregators have none."""
+    agents = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
+    return team.replace(agents=tuple(agents))
+
+
+def make_voting_runner(act: AgentRunner) -> AgentRunner:
+    """Make a runner that also runs the two kinds of agents without a model: openings and votes."""
+
+    async def run(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        if agent.kind == OPENING:
+            return Step(node=scope.node, agent=agent.id)
+        if agent.kind == VOTE:
+            if not inbox:
+                raise ModelError("nobody has given an answer to vote on")
+            return Step(node=scope.node, agent=agent.id, output=choose_by_vote([message.text for message in inbox]))
+        return await act(agent, question, [message for message in inbox if message.text], scope=scope)
+
+    return run
+
+
+def self_refine(config: RefineConfig) -> Workflow:
+    """A draft, then criticism and improvement in a fixed number of turns (Madaan et al., 2023)."""
+    turns = range(1, config.iterations + 1)
+    answers = ["draft", *(f"refine-{turn}" for turn in turns)]
+    nodes = [("draft", "draft"), *((f"{agent}-{n}", agent) for n in turns for agent in ("critic", "refine"))]
+    edges = [
+        edge
+        for turn in turns
+        for edge in (
+            (answers[turn - 1], f"critic-{turn}"),
+            (answers[turn - 1], answers[turn]),
+            (f"critic-{turn}", answers[turn]),
+        )
+    ]
+    agents = (_worker("draft"), _worker("refine"), _worker("critic", kind="critic"))
+    return _workflow("self-refine", agents, nodes, edges, "draft", answers[-1])
+
+
+def debate(config: TeamConfig) -> Workflow:
+    """Agents answer, read all answers, answer again, and vote (Du et al., 2024)."""
+    return _equals("debate", "debater", config)
+
+
+def decentralised(config: TeamConfig) -> Workflow:
+    """Equals who hear each other between rounds, and vote."""
+    return _equals("decentralised", "peer", config)
+
+
+def independent(config: TeamConfig) -> Workflow:
+    """Members who never hear each other; another agent makes one answer from theirs."""
+    members = _numbered("worker", config.agents)
+    nodes = [("opening", "opening"), *((name, "worker") for name in members), ("summary", "summary")]
+    edges = [*_all(["opening"], members), *_all(members, ["summary"])]
+    agents = (_opening(), _worker("worker"), _worker("summary", kind="aggregator"))
+    return _workflow("independent", agents, nodes, edges, "opening", "summary")
+
+
+def centralised(config: TeamConfig) -> Workflow:
+    """A leader who divides the work, hears every report, and directs the next round."""
+    return _led("centralised", config, peers=False)
+
+
+def hybrid(config: TeamConfig) -> Workflow:
+    """A leader as in `centralised`, and members who also hear each other within a round."""
+    return _led("hybrid", config, peers=True)
+
+
+def make_pair(tools: Sequence[str]) -> Workflow:
+    """The pair worker -> summary."""
+    agents = (_worker("worker").replace(tools=tuple(tools)), _worker("summary", kind="aggregator"))
+    return Workflow(method="random", agents=agents, topology=make_chain("worker", "summary"))
+
+
+def _equals(name: str, agent: str, config: TeamConfig) -> Workflow:
+    rounds = [_numbered(f"{agent}-{at}", config.agents) for at in range(1, config.rounds + 1)]
+    nodes = [("opening", "opening"), *((node, agent) for members in rounds for node in members), ("vote", "vote")]
+    edges = [*_all(["opening"], rounds[0]), *_between(rounds), *_all(rounds[-1], ["vote"])]
+    agents = (_opening(), _worker(agent), Agent(id="vote", role="counts answers", prompt="", kind=VOTE))
+    return _workflow(name, agents, nodes, edges, "opening", "vote")
+
+
+def _led(name: str, config: TeamConfig, *, peers: bool) -> Workflow:
+    nodes: list[tuple[str, str]] = [("leader-1", "leader")]
+    edges: list[tuple[str, str]] = []
+    for at in range(1, config.rounds + 1):
+        parts = ["report", "reply"] if peers else ["report"]
+        stages = [_numbered(f"{part}-{at}", config.agents) for part in parts]
+        after = f"leader-{at + 1}" if at < config.rounds else "summary"
+        nodes += [*((node, "worker") for stage in stages for node in stage), (after, after.split("-")[0])]
+        edges += [*_all([f"leader-{at}"], stages[0]), *_between(stages), *_all(stages[-1], [after])]
+    agents = (_worker("leader", kind="leader"), _worker("worker"), _worker("summary", kind="aggregator"))
+    return _workflow(name, agents, nodes, edges, "leader-1", "summary")
+
+
+def _workflow(
+    name: str, agents: Sequence[Agent], nodes: Nodes, edges: Iterable[tuple[str, str]], entry: str, sink: str
+) -> Workflow:
+    topology = Topology(
+        nodes=tuple(Node(id=node, agent=agent) for node, agent in nodes),
+        edges=tuple(Edge(source=source, target=target) for source, target in edges),
+        entry=entry,
+        sink=sink,
+    )
+    return Workflow(method=name, agents=tuple(agents), topology=topology)
+
+
+def _worker(name: str, *, kind: str = "worker") -> Agent:
+    return Agent(id=name, role=ROLES[name], prompt=load_prompt(name), kind=kind)
+
+
+def _opening() -> Agent:
+    return Agent(id="opening", role="lets everybody begin", prompt="", kind=OPENING)
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [f"{name}-{number}" for number in range(1, count + 1)]
+
+
+def _all(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str]]:
+    return [(source, target) for source in sources for target in targets]
+
+
+def _between(stages: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    return [edge for before, after in pairwise(stages) for edge in _all(before, after)]
+
+
+ROLES: Mapping[str, str] = {
+    "draft": "gives the first answer",
+    "refine": "improves the answer",
+    "critic": "says what is wrong with the answer",
+    "debater": "answers, and argues with the others",
+    "peer": "works on the task beside others",
+    "worker": "works on the task",
+    "leader": "divides and directs the work",
+    "summary": "gives the final answer",
+}
+
+
+class Baseline(Method[Config]):
+    """A baseline: asked as a method is, and never rewired.
+
+    Args:
+        calls: most model calls per task; a lone agent spends those that its first answer leaves on further samples,
+            and votes. None for as many as an answer takes.
+    """
+
+    def __init__(self, config: Config | None = None, *, calls: float | None = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.calls = calls
+
+
+class SingleAgent(Baseline[VotingConfig]):
+    """A single agent that spends its calls on samples and gives the most frequent answer.
+
+    It samples until the next sample would exceed its calls, or until it has as many samples as its config wants.
+    """
+
+    prompt_name: ClassVar[str]
+    uses_tools: ClassVar[bool] = False
+
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+        """Make the team of a single agent, with the tools if it uses any."""
+        return make_team_of_one(self.name, load_prompt(self.prompt_name), tools if self.uses_tools else ())
+
+    async def answer(self, team: Workflow, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
+        """Sample until the calls are spent, then vote; ties go to the earliest answer.
+
+        Raises:
+            TaskBudgetError: the calls were not enough for the first answer.
+        """
+        samples = self.config.samples
+        most = float("inf") if samples and self.calls is None else float(self.calls or 1)
+        found = [await self._sample(team, question, ctx.where(sample=0))]
+        spent = each = max(found[0].usage.calls, 1)  # a failed sample counts too, so that sampling ends
+        cut = False
+        while not cut and len(found) < (samples or len(found) + 1) and spent + each <= most:
+            try:
+                found.append(await self._sample(team, question, ctx.where(sample=len(found))))
+            except TaskBudgetError:  # a sample that needed more than the first; the earlier ones count
+                cut = True
+            else:
+                spent += max(found[-1].usage.calls, 1)
+        return _merge_samples(found, cut=cut)
+
+    async def _sample(self, team: Workflow, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
+        run = TeamContext(
+            question=question,
+            scope=ctx.at,
+            agents=team.agents_by_id,
+            act=ctx.make_runner(team),
+            router=route_to_all,
+            workflow=team.fingerprint,
+        )
+        return await run_team(team.topology, run, config=DETACHED)
+
+
+class Single(SingleAgent):
+    """A single agent with the benchmark's tools."""
+
+    name, config_type, prompt_name, uses_tools = "single", VotingConfig, "single", True
+
+
+class Direct(SingleAgent):
+    """A single agent that answers at once."""
+
+    name, config_type, prompt_name = "direct", VotingConfig, "direct"
+
+
+class ChainOfThought(SingleAgent):
+    """A single agent that reasons first (Wei et al., 2022)."""
+
+    name, config_type, prompt_name = "cot", VotingConfig, "reasoned"
+
+
+class SelfConsistency(SingleAgent):
+    """A single agent that reasons five times and votes (Wang et al., 2023)."""
+
+    name, config_type, prompt_name = "self-consistency", SelfConsistencyConfig, "reasoned"
+
+
+class FixedTeam(Baseline[Config]):
+    """A team that does not change."""
+
+    async def answer(self, team: Workflow, question: Question, ctx: Ctx[Config]) -> Trajectory:
+        """Run the team once."""
+        act = make_voting_runner(ctx.make_runner(team))
+        return await run_team(
+            team.topology, TeamContext.of(team, question, ctx.at.at(task=question.id), act), config=DETACHED
+        )
+
+
+class SelfRefine(FixedTeam[RefineConfig]):
+    """A draft, criticised and improved."""
+
+    name, config_type = "self-refine", RefineConfig
+
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+        """Make the chain of drafts, with the tools."""
+        return with_tools(self_refine(self.config), tools)
+
+
+class GroupOfAgents(FixedTeam[TeamConfig]):
+    """Agents that work side by side; `draw` makes their team."""
+
+    config_type = TeamConfig
+
+    @staticmethod
+    def draw(config: TeamConfig) -> Workflow:
+        """The team, without tools."""
+        raise NotImplementedError
+
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+        """Make the team, whose workers hold the tools."""
+        return with_tools(self.draw(self.config), tools)
+
+
+class Debate(GroupOfAgents):
+    """Agents that argue and vote."""
+
+    name, config_type, draw = "debate", DebateConfig, staticmethod(debate)
+
+
+class Independent(GroupOfAgents):
+    """Members who never hear each other."""
+
+    name, draw = "independent", staticmethod(independent)
+
+
+class Centralised(GroupOfAgents):
+    """Members under a leader."""
+
+    name, draw = "centralised", staticmethod(centralised)
+
+
+class Decentralised(GroupOfAgents):
+    """Equals who hear each other and vote."""
+
+    name, draw = "decentralised", staticmethod(decentralised)
+
+
+class Hybrid(GroupOfAgents):
+    """Members under a leader who also hear each other."""
+
+    name, draw = "hybrid", staticmethod(hybrid)
+
+
+class RandomTeam(FixedTeam[RandomConfig]):
+    """The control for evolved teams: the pair worker -> summary after random legal rewirings."""
+
+    name, config_type = "random", RandomConfig
+
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+        """Make the pair with the tools, and rewire it at random."""
+        instructions = tuple(text for texts in paraphrases().values() for text in texts)
+        scope = Scope(seed=self.config.seed)
+        return edit_at_random(make_pair(tools), self.config.edits, instructions, scope=scope)[0]
+
+
+BASELINES: Mapping[str, type[Baseline[Any]]] = {
+    baseline.name: baseline
+    for baseline in (
+        Direct,
+        ChainOfThought,
+        SelfConsistency,
+        Single,
+        SelfRefine,
+        Debate,
+        Independent,
+        Centralised,
+        Decentralised,
+        Hybrid,
+        RandomTeam,
+    )
+}
+
+
+def make_baseline(name: str, config: Mapping[str, Any] = FrozenMap(), *, calls: float | None = None) -> Baseline[Any]:
+    """Make a baseline of `BASELINES`.
+
+    Args:
+        config: the baseline's config fields by name.
+        calls: as for `Baseline`.
+
+    Raises:
+        ConfigError: there is no such baseline, or a config field is unknown or out of bounds.
+    """
+    if name not in BASELINES:
+        raise ConfigError(f"unknown baseline {name!r}; baselines are {', '.join(BASELINES)}")
+    return BASELINES[name](calls=calls, **config)

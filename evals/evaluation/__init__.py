@@ -1,1 +1,0 @@
-"""Rows, sums and tables of systems on the same tasks."""

@@ -1,1 +1,0 @@
-"""The user's own tasks: files of JSONL, JSON, CSV and Parquet, and data sets of the Hugging Face Hub."""

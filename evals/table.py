@@ -1,0 +1,633 @@
+"""The rows of an evaluation, the scores kept of them, and their table.
+
+It holds all that tables of scores and costs are computed from, and no answers.
+"""
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from errno import EISDIR
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, stdev
+from tempfile import TemporaryFile
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pydantic import Field, ValidationError
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Question
+from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
+from selfwire.core.usage import Usage, UsageAccumulator
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
+from selfwire.evals.statistics import (
+    IntervalEstimate,
+    compute_cost_efficiency,
+    compute_paired_interval,
+    compute_score_interval,
+    compute_wilson_interval,
+)
+
+TRIVIAL = "trivial"
+"""Name of the trivial baseline in rows and the journal."""
+CAPPED = "capped"
+"""Name of the trajectory's note that the cap of calls ended it."""
+
+
+class TaskRow(FrozenModel):
+    """The result of one system on one task.
+
+    Args:
+        score: in [0, 1]; None if the task ended as an error.
+        solved: None if it ended as an error.
+        error: why it could not be answered or graded; neither solved nor unsolved.
+        capped: whether its calls were used up before it had an answer: unsolved, with score 0.
+        dollars: None if a price is not known.
+        seconds: its calls took together; they overlap.
+        rounds: that a method with rounds took.
+        judged: whether the system's own judge passed the answer; None without a judge or a verdict.
+        ended: why the method ended its run; "" if it does not say.
+        decisions: of the method's router, free and forced; None where none learns.
+        measures: numbers by which a method describes its run.
+        oracle: whether labels of this task were used to answer it.
+        trajectory: hash of the trajectory in the run's journal.
+    """
+
+    target: str
+    task: str
+    kind: str = ""
+    score: float | None = Field(ge=0, le=1)
+    solved: bool | None
+    error: str | None = None
+    capped: bool = False
+    calls: int = Field(ge=0)
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)
+    dollars: float | None = Field(ge=0)
+    seconds: float = Field(ge=0)
+    answer: str | None = None
+    rounds: int | None = None
+    judged: bool | None = None
+    ended: str = ""
+    decisions: DecisionCount | None = None
+    measures: FrozenJson = Field(default_factory=FrozenMap)
+    oracle: bool = False
+    details: FrozenJson = Field(default_factory=FrozenMap)
+    trajectory: str = ""
+
+
+class SystemInfo(FrozenModel):
+    """A system in the header.
+
+    Args:
+        name, target, config: as in the request.
+        workflow: fingerprint; "" for a rule that needs no workflow.
+        version: of a saved workflow, `name@run.step`; "" for others.
+        learned: whether the workflow was evolved on graded tasks of other splits.
+        evolution: the cost of its evolution; None without one, or where it is not known.
+    """
+
+    name: str
+    target: str
+    method: str
+    workflow: str
+    config: FrozenJson = Field(default_factory=FrozenMap)
+    learned: bool = False
+    evolution: Usage | None = None
+    version: str = ""
+
+
+class Header(FrozenModel):
+    """The header of a file of results.
+
+    Args:
+        calls_per_task: the cap of calls; None for none.
+        oracle: whether labels of the measured tasks were used to answer them.
+        stand_in: whether the offline model took part.
+        complete: whether every system has a line for every task.
+    """
+
+    selfwire: str
+    code: str
+    run: str
+    benchmark: str
+    grader: str
+    split: str
+    seed: int
+    tasks: int
+    models: FrozenJson
+    embedder: str
+    calls_per_task: int | None
+    contestants: tuple[SystemInfo, ...]
+    oracle: bool
+    stand_in: bool
+    complete: bool
+
+
+def make_task_row(target: str, question: Question, done: Trajectory, spent: Usage, body: str) -> TaskRow:
+    """Make the row of a graded trajectory.
+
+    Args:
+        spent: the cost, with the calls of a failed run.
+        body: hash of the trajectory in the journal.
+    """
+    capped, feedback = bool(done.notes.get(CAPPED)), done.feedback
+    rounds = done.notes.get("rounds")
+    return TaskRow(
+        target=target,
+        task=question.id,
+        kind=question.kind,
+        score=0.0 if capped else feedback.score if feedback else None,
+        solved=False if capped else feedback.solved if feedback else None,
+        error=None if feedback or capped else done.error,
+        capped=capped,
+        calls=spent.calls,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        dollars=spent.dollars,
+        seconds=spent.seconds,
+        answer=done.answer,
+        rounds=None if rounds is None else len(rounds),
+        judged=get_own_opinion(done),
+        ended=_get_ending(done),
+        decisions=done.decisions,
+        measures=_get_measures(done),
+        oracle=bool(done.notes.get("oracle")),
+        details=feedback.details if feedback else {},
+        trajectory=body,
+    )
+
+
+def get_own_opinion(done: Trajectory) -> bool | None:
+    """Whether the team's own judge passed its answer; None without a judge or a verdict."""
+    judged: bool | None = done.notes.get("figures", {}).get("judged")
+    return judged
+
+
+def _get_ending(done: Trajectory) -> str:
+    """Find why a method with rounds or stages ended; "" if it does not say."""
+    notes = done.notes
+    return str(notes.get("figures", {}).get("stop") or notes.get("stopped") or notes.get("status") or "")
+
+
+def _get_measures(done: Trajectory) -> dict[str, float]:
+    found = done.notes.get("measures")
+    named = found.items() if isinstance(found, Mapping) else ()
+    return {name: float(value) for name, value in named if type(value) in (int, float)}
+
+
+class ResultsFile:
+    """A file of results that is written row by row to a temporary file and replaced as a whole.
+
+    Args:
+        path: where it goes.
+
+    Raises:
+        ConfigError: it cannot be written there; so do all methods.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                raise IsADirectoryError(EISDIR, "it is a folder")
+            self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def discard(self) -> None:
+        """Drop the new rows; the file does not change."""
+        self._rows.close()
+
+    def add(self, rows: Iterable[str]) -> None:
+        """Add JSON texts of rows; they are not held in memory."""
+        try:
+            self._rows.writelines(f"{row}\n" for row in rows)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def finish(self, header: Header) -> None:
+        """Replace the file by header and rows."""
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            self._rows.seek(0)
+            with self._rows, draft.open("w", encoding="utf-8") as file:
+                file.write(header.model_dump_json() + "\n")
+                shutil.copyfileobj(self._rows, file)
+            draft.replace(self.path)
+        except OSError as error:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"results cannot be written to {self.path}: {error.strerror}; start with another --out, or make room "
+            "and resume the run, which keeps what was paid for"
+        )
+
+
+def read_results(path: Path) -> tuple[Header, tuple[TaskRow, ...]]:
+    """Read the header and the rows of a file of results.
+
+    Raises:
+        ConfigError: the file cannot be read, or is no file of results.
+    """
+    try:
+        first, *rest = path.read_text(encoding="utf-8").splitlines()
+        return Header.model_validate(json.loads(first)), tuple(TaskRow.model_validate_json(line) for line in rest)
+    except (OSError, ValueError, ValidationError) as error:
+        raise ConfigError(f"{path} is no file of results: {error}; `selfwire eval` writes such files") from None
+
+
+@dataclass
+class SystemSummary:
+    """The sum of a system's rows over all tasks.
+
+    Attributes:
+        scores: by task, in the order of the rows; None for an error.
+        capped: tasks whose calls were used up before there was an answer; they score 0.
+        rounds: of all tasks together; None for a system without rounds.
+        judged, agreed: graded tasks on which the system's own judge spoke, and where it was right.
+        decisions: of the system's router in all runs; None where none learns.
+        ends: why runs ended, with counts.
+        fault: of the first task that ended as an error; "" if none did.
+    """
+
+    contestant: SystemInfo
+    scores: dict[str, float | None] = field(default_factory=dict)
+    solved: int = 0
+    capped: int = 0
+    rounds: int | None = None
+    judged: int = 0
+    agreed: int = 0
+    decisions: DecisionCount | None = None
+    ends: Counter[str] = field(default_factory=Counter)
+    fault: str = ""
+    _spend: UsageAccumulator = field(default_factory=UsageAccumulator)
+    _figures: dict[str, list[float]] = field(default_factory=dict)
+    _measures: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, row: TaskRow) -> None:
+        """Add a row."""
+        self.scores[row.task] = row.score
+        self.solved += bool(row.solved)
+        self.capped += row.capped
+        self.fault = self.fault or row.error or ""
+        self._spend.add(row)
+        if row.rounds is not None:
+            self.rounds = (self.rounds or 0) + row.rounds
+        for name, figure in row.details.items():
+            if type(figure) in (int, float):
+                self._figures.setdefault(name, []).append(figure)
+        for name, measure in row.measures.items():
+            self._measures.setdefault(name, []).append(measure)
+        self.decisions = sum_decisions((self.decisions, row.decisions))
+        if row.ended:
+            self.ends[row.ended] += 1
+        if row.judged is not None and row.solved is not None:
+            self.judged += 1
+            self.agreed += row.judged == row.solved
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return name_system(self.contestant.name)
+
+    @property
+    def spend(self) -> Usage:
+        """The cost of all tasks."""
+        return self._spend.usage
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.scores)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Means of the environment's numeric details, over the tasks that have them."""
+        return {name: fmean(found) for name, found in self._figures.items()}
+
+    @property
+    def measures(self) -> dict[str, tuple[float, float]]:
+        """Mean and its standard error of each measure of a method's runs, over the runs that have it."""
+        found = self._measures.items()
+        return {name: (fmean(all_), stdev(all_) / sqrt(len(all_)) if len(all_) > 1 else 0.0) for name, all_ in found}
+
+    @property
+    def graded(self) -> tuple[float, ...]:
+        """Scores of the tasks that did not end as errors."""
+        return tuple(score for score in self.scores.values() if score is not None)
+
+    @property
+    def errors(self) -> int:
+        """Number of tasks that ended as errors; these do not count as 0."""
+        return len(self.scores) - len(self.graded)
+
+    @property
+    def interval(self) -> IntervalEstimate | None:
+        """The mean score with its 95 % interval; None if nothing was graded."""
+        return compute_score_interval(self.graded) if self.graded else None
+
+    @property
+    def score(self) -> float | None:
+        """The mean score."""
+        return sum(self.graded) / len(self.graded) if self.graded else None
+
+    @property
+    def share(self) -> IntervalEstimate | None:
+        """The share of graded tasks that were solved, with Wilson's 95 % interval."""
+        return compute_wilson_interval(self.solved, len(self.graded)) if self.graded else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Make the figures as values for JSON."""
+        return {
+            "name": self.contestant.name,
+            "score": self.score,
+            "interval": self.interval,
+            "solved": self.solved,
+            "tasks": self.tasks,
+            "errors": self.errors,
+            "capped": self.capped,
+            "spend": self.spend,
+            "fault": self.fault,
+        }
+
+    @property
+    def efficiency(self) -> float | None:
+        """S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price."""
+        return None if self.score is None else compute_cost_efficiency(self.score, self.spend, len(self.scores))
+
+    @property
+    def per_hundred_calls(self) -> float | None:
+        """Score that a hundred model calls buy; None without calls."""
+        if self.score is None or not self.spend.calls:
+            return None
+        return 100 * self.score * len(self.scores) / self.spend.calls
+
+
+def name_system(name: str) -> str:
+    """Make the title of a system from its name in rows and the journal."""
+    return "trivial baseline" if name == TRIVIAL else name
+
+
+def summarise_trajectories(name: str, found: Iterable[Trajectory]) -> SystemSummary:
+    """Sum up graded trajectories, one per task."""
+    summary = SystemSummary(SystemInfo(name=name, target=name, method="", workflow=""))
+    for done in found:
+        summary.add(make_task_row(name, done.question, done, done.usage, ""))
+    return summary
+
+
+def pair_scores(before: SystemSummary, after: SystemSummary) -> list[tuple[float, float]]:
+    """Pair the scores of two systems on the tasks that both finished."""
+    return [
+        (there, here)
+        for task, here in after.scores.items()
+        if here is not None and (there := before.scores.get(task)) is not None
+    ]
+
+
+def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalEstimate | None:
+    """Compute the mean gain over another system on tasks that both finished, with an interval; None for under two.
+
+    Where all differences are equal Student's interval has no width, as if two tasks could tell everything. Then at
+    most a share 1 - 0.05**(1/n) of all tasks differs otherwise, with 95 % confidence, and a difference lies in [-1, 1].
+    """
+    pairs = pair_scores(against, line)
+    if len(pairs) < 2:
+        return None
+    found = compute_paired_interval([there for there, _ in pairs], [here for _, here in pairs]).clip(-1, 1)
+    if found.low < found.high:
+        return found
+    unseen = 1 - 0.05 ** (1 / found.n)
+    return found.replace(low=found.value - unseen * (1 + found.value), high=found.value + unseen * (1 - found.value))
+
+
+def choose_comparison(lines: Sequence[SystemSummary], against: str) -> SystemSummary:
+    """Choose the line that others are compared with: the named one, else the first after the trivial baseline."""
+    return next((line for line in lines if line.contestant.name == against), lines[1])
+
+
+class ResultTable(NamedTuple):
+    """A table.
+
+    Attributes:
+        notes: to read below it.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def markdown(self) -> str:
+        """Head and rows in Markdown."""
+        lines = [self.head, ["---"] * len(self.head), *self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column of a table.
+
+    Attributes:
+        format: a row's cell.
+        silent: a cell that says nothing; a column in which nothing else stands is left out.
+    """
+
+    name: str
+    format: Callable[[Row], str]
+    silent: str | None = None
+
+
+def build_table(columns: Sequence[Column[Row]], rows: Sequence[Row], notes: Sequence[str] = ()) -> ResultTable:
+    """Make a table of a row per value, with the columns that are not empty."""
+    cells = [(column, tuple(column.format(row) for row in rows)) for column in columns]
+    shown = [(column.name, found) for column, found in cells if column.silent is None or {*found} - {column.silent}]
+    return ResultTable(
+        tuple(name for name, _ in shown), tuple(zip(*(found for _, found in shown), strict=True)), tuple(notes)
+    )
+
+
+SOLVED = Column[SystemSummary]("solved [95 %]", lambda line: str(line.share or "-"))
+CALLS = Column[SystemSummary]("calls/task", lambda line: f"{line.spend.calls / max(line.tasks, 1):.1f}")
+TOKENS = Column[SystemSummary]("tokens/task", lambda line: f"{line.spend.tokens / max(line.tasks, 1):,.0f}")
+DECISIONS = Column[SystemSummary]("free decisions", lambda line: str(line.decisions or "-"), silent="-")
+ERRORS = Column[SystemSummary]("errors", lambda line: str(line.errors))
+
+
+def _dollars(line: SystemSummary) -> str:
+    return "unknown" if line.spend.dollars is None else f"{line.spend.dollars / max(line.tasks, 1):.4f}"
+
+
+DOLLARS = Column[SystemSummary]("$/task", _dollars)
+
+
+def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
+    """List the columns of an evaluation.
+
+    Args:
+        against: the system that the others are compared with.
+    """
+
+    def difference(line: SystemSummary) -> str:
+        return format_difference(compute_difference(line, against) if line is not against else None)
+
+    return (
+        Column("system", lambda line: line.name),
+        Column("score [95 %]", lambda line: str(line.interval or "-")),
+        SOLVED,
+        Column("difference [95 %]", difference, silent="-"),
+        ERRORS,
+        Column("over cap", lambda line: str(line.capped), silent="0"),
+        CALLS,
+        TOKENS,
+        DOLLARS,
+        DECISIONS,
+        Column("s/task", lambda line: f"{line.spend.seconds / max(line.tasks, 1):.1f}"),
+        Column(
+            "score per 100 calls",
+            lambda line: "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
+        ),
+        Column("S", _efficiency, silent="n/a"),
+        Column("evolution", lambda line: _evolution(line.contestant), silent="none"),
+    )
+
+
+def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missing: str = "-") -> str:
+    """Format a difference with sign and interval; "-" if there is none."""
+    if estimate is None:
+        return missing
+    return f"{estimate.value:+.{digits}f} [{estimate.low:+.{digits}f}, {estimate.high:+.{digits}f}]"
+
+
+def _efficiency(line: SystemSummary) -> str:
+    if line.efficiency is not None:
+        return f"{line.efficiency:.1f}"
+    return "unknown" if line.spend.dollars is None else "n/a"
+
+
+def _evolution(contestant: SystemInfo) -> str:
+    if not contestant.learned:
+        return "none"
+    if contestant.evolution is None:
+        return "unknown"
+    dollars, calls = contestant.evolution.dollars, f"{contestant.evolution.calls:,} calls"
+    return f"{calls}, $ unknown" if dollars is None else f"{calls}, ${dollars:,.2f}" if dollars else calls
+
+
+class KeptHead(FrozenModel):
+    """The head of a file: what was measured, and the ids of the tasks in the order of the systems' scores."""
+
+    benchmark: str
+    model: str
+    seed: int
+    calls_per_task: int | None
+    code: str
+    tasks: tuple[str, ...]
+
+
+class KeptSystem(FrozenModel):
+    """The scores of a system, None for an error; `solved` and `capped` are places of tasks."""
+
+    info: SystemInfo
+    scores: tuple[float | None, ...]
+    calls: tuple[int, ...]
+    tokens: tuple[tuple[int, int], ...]
+    solved: tuple[int, ...] = ()
+    capped: tuple[int, ...] = ()
+    dollars: tuple[float | None, ...] = ()
+    decisions: DecisionCount | None = None
+
+    def summarise(self, head: KeptHead) -> SystemSummary:
+        """The sum of the system's tasks."""
+        summary = SystemSummary(self.info)
+        for row in self._list_rows(head):
+            summary.add(row)
+        return summary
+
+    def _list_rows(self, head: KeptHead) -> Iterator[TaskRow]:
+        for at, (task, score, calls, (read, written)) in enumerate(
+            zip(head.tasks, self.scores, self.calls, self.tokens, strict=True)
+        ):
+            yield TaskRow(
+                target=self.info.name,
+                task=task,
+                score=score,
+                solved=None if score is None else at in self.solved,
+                error="an error" if score is None else None,
+                capped=at in self.capped,
+                calls=calls,
+                input_tokens=read,
+                output_tokens=written,
+                dollars=self.dollars[at] if self.dollars else 0.0,
+                seconds=0.0,
+                decisions=self.decisions if at == 0 else None,
+            )
+
+
+def keep_scores(results: Path, out: Path) -> None:
+    """Write the scores of a file of results.
+
+    Raises:
+        ConfigError: it is no file of results, it is not complete, or `out` cannot be written.
+    """
+    header, rows = read_results(results)
+    if not header.complete:
+        raise ConfigError(f"{results} lacks tasks of some systems; resume the run {header.run}, then keep its scores")
+    by_system = {info.name: [row for row in rows if row.target == info.name] for info in header.contestants}
+    head = KeptHead(
+        benchmark=header.benchmark,
+        model=str(header.models["agent"]),
+        seed=header.seed,
+        calls_per_task=header.calls_per_task,
+        code=header.code,
+        tasks=tuple(row.task for row in next(iter(by_system.values()))),
+    )
+    lines: list[FrozenModel] = [head, *(_keep(info, by_system[info.name]) for info in header.contestants)]
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text("".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"scores cannot be written to {out}: {error.strerror}; name another file") from None
+
+
+def _keep(info: SystemInfo, rows: Sequence[TaskRow]) -> KeptSystem:
+    summary = SystemSummary(info)
+    for row in rows:
+        summary.add(row)
+    free = all(row.dollars == 0 for row in rows)
+    return KeptSystem(
+        info=info,
+        scores=tuple(None if row.score is None else round(row.score, 6) for row in rows),
+        calls=tuple(row.calls for row in rows),
+        tokens=tuple((row.input_tokens, row.output_tokens) for row in rows),
+        solved=tuple(at for at, row in enumerate(rows) if row.solved),
+        capped=tuple(at for at, row in enumerate(rows) if row.capped),
+        dollars=() if free else tuple(row.dollars for row in rows),
+        decisions=summary.decisions,
+    )
+
+
+def read_kept_scores(path: Path) -> tuple[KeptHead, tuple[SystemSummary, ...]]:
+    """Read the head and the systems of a file that `keep_scores` wrote.
+
+    Raises:
+        ConfigError: it is no such file.
+    """
+    try:
+        first, *rest = path.read_text(encoding="utf-8").splitlines()
+        head = KeptHead.model_validate_json(first)
+        return head, tuple(KeptSystem.model_validate_json(line).summarise(head) for line in rest)
+    except (OSError, ValueError, ValidationError) as error:
+        raise ConfigError(f"{path} holds no scores: {error}; `selfwire results --keep` writes such files") from None

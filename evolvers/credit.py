@@ -1,0 +1,139 @@
+"""Which agent caused a failure (HERA, Sec. 3.4.1), and each agent's last failures."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import FrozenModel, to_plain_json
+from selfwire.evolvers.trajectory_text import format_inbox, format_step, to_plain_name
+
+MEMORY = "failures"  # name of the buffers in a workflow's memory
+TASK_LENGTH = 4_000
+WORK_LENGTH = 2_000
+ANSWER_LENGTH = 600
+SHORT_LENGTH = 1_500
+TASK_ABOVE = "(the one above)"
+TASK_BELOW = "(the one of the last failure)"
+
+
+class Blame(FrozenModel):
+    """The primary cause of a failure; `place` is the index of the trajectory in the batch."""
+
+    agent: str
+    cause: str = ""
+    place: int = Field(ge=0)
+
+
+class Failure(FrozenModel):
+    """A failed trajectory in an agent's buffer.
+
+    Args:
+        asked: the question.
+        received: what the agent was handed; "" in buffers of earlier versions.
+        did: who ran, what the agent did, and the team's answer.
+        cause: why the agent is to blame.
+    """
+
+    question: str
+    asked: str
+    received: str = ""
+    did: str
+    feedback: str = ""
+    cause: str = ""
+
+    @property
+    def case(self) -> str:
+        """The question, what the agent was handed and what it is blamed for, as models read it."""
+        handed = f"it was handed:\n{self.received}\n" if self.received else ""
+        return f"task: {self.asked}\n{handed}blamed for: {self.cause or '(not said)'}"
+
+    @property
+    def text(self) -> str:
+        """The failure as models read it."""
+        return f"{self.case}\nit did:\n{self.did}\nfeedback: {self.feedback}"
+
+
+def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
+    """Failures, oldest first: the last one whole, those before it in short, and no task twice.
+
+    Args:
+        above: a task that stands in the prompt already.
+    """
+    if not failures:
+        return "(none)"
+    *earlier, last = (_name_task(failure, above, TASK_ABOVE) for failure in failures)
+    named = [_name_task(failure, last.asked, TASK_BELOW) for failure in earlier]
+    return "\n\n".join([*(excerpt(failure.text, SHORT_LENGTH, failure.cause) for failure in named), last.text])
+
+
+def _name_task(failure: Failure, task: str, name: str) -> Failure:
+    return failure.replace(asked=name) if failure.asked == task else failure
+
+
+def resolve_blame(index: int, trajectory: Trajectory, name: str, cause: str) -> Blame | None:
+    """The blame for a failed trajectory; None where no agent that ran, and no node of one, has that name."""
+    nodes = {to_plain_name(step.node): step.agent for step in trajectory.steps}
+    agents = {to_plain_name(step.agent): step.agent for step in trajectory.steps}
+    agent = {**nodes, **agents}.get(to_plain_name(name))
+    return Blame(agent=agent, cause=" ".join(cause.split())[:300], place=index) if agent else None
+
+
+def choose_blames(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
+    """The last blame of each of the agents that are blamed most; ties by id."""
+    last = {blame.agent: blame for blame in blames}
+    counts = {agent: sum(blame.agent == agent for blame in blames) for agent in last}
+    order = sorted(last, key=lambda agent: (-counts[agent], agent))
+    return tuple(last[agent] for agent in order[:most])
+
+
+def render_feedback(trajectory: Trajectory) -> str:
+    """The environment's feedback on an answer, with its score, as models read it."""
+    return f"score {trajectory.feedback.score:.2f}: {trajectory.feedback.text}" if trajectory.feedback else "(nothing)"
+
+
+def make_failure(trajectory: Trajectory, blame: Blame) -> Failure:
+    """A failed trajectory for the buffer of the agent that is to blame.
+
+    Long texts are cut to what concerns the cause, the agent's own words and the answer.
+    """
+    own = [step for step in trajectory.steps if step.agent == blame.agent]
+    answer = (trajectory.answer or "").strip()
+    about = "\n".join([blame.cause, *(step.output for step in own), answer])
+    work = "\n".join(f"[{step.node}] {format_step(step, WORK_LENGTH, about=about)}" for step in own)
+    final = "" if answer in work else f"\nfinal answer: {excerpt(answer, ANSWER_LENGTH)}"
+    ran = ", ".join(step.node for step in trajectory.steps)
+    return Failure(
+        question=trajectory.question.id,
+        asked=excerpt(trajectory.question.input, TASK_LENGTH, about),
+        received="\n\n".join(format_inbox(step, WORK_LENGTH, about=about) for step in own),
+        did=f"who ran: {ran}\n{work}{final}",
+        feedback=excerpt(render_feedback(trajectory), ANSWER_LENGTH),
+        cause=blame.cause,
+    )
+
+
+def get_buffers(workflow: Workflow) -> dict[str, tuple[Failure, ...]]:
+    """Recent failures by agent, oldest first."""
+    kept = workflow.memory.get(MEMORY, {})
+    return {
+        agent: tuple(Failure.model_validate(to_plain_json(entry)) for entry in entries)
+        for agent, entries in kept.items()
+    }
+
+
+def add_failure(
+    buffers: Mapping[str, Sequence[Failure]], agent: str, new: Failure, size: int
+) -> dict[str, tuple[Failure, ...]]:
+    """The buffers with one more failure; the agent's oldest failure is dropped where its buffer is full."""
+    return {**{name: tuple(some) for name, some in buffers.items()}, agent: (*buffers.get(agent, ()), new)[-size:]}
+
+
+def with_buffers(workflow: Workflow, buffers: Mapping[str, Sequence[Failure]]) -> Workflow:
+    """The workflow with other buffers; empty buffers are written only over others."""
+    if not buffers and MEMORY not in workflow.memory:
+        return workflow
+    kept = {agent: [failure.model_dump(mode="json") for failure in some] for agent, some in sorted(buffers.items())}
+    return workflow.with_memory(**{MEMORY: kept})

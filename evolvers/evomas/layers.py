@@ -1,0 +1,166 @@
+"""The layers of a stage: their chooser, the layers as a team, and its agents' turns (Eq. 8, 9, App. D.3).
+
+    task_state -> every agent of layer 1 -> every agent of layer 2 -> ... -> outcome
+
+The two ends call no model: the first passes the full state on, the last joins the answers of the last layer.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import AgentRunner, Embedder
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.team import Workflow
+from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.trajectory import Message, Step, ToolUse
+from selfwire.core.values import fingerprint, is_id
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.pool import EARLY_EXIT, to_layers
+from selfwire.evolvers.evomas.state import WHOLE_TASK, TaskState, format_state
+from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser
+from selfwire.evolvers.router.decisions import LayerChooser
+from selfwire.evolvers.router.heads import HEADS, get_sampling
+
+STATE, OUTCOME = "task_state", "outcome"
+SO_FAR = "the work so far"
+"""The sender of the state, as agents read it."""
+ENDS = {name: Agent(id=name, prompt="", kind="signal") for name in (STATE, OUTCOME)}
+
+_SOURCES = re.compile(r"^\W*sources?\W*:", re.IGNORECASE | re.MULTILINE)
+_SOURCE = re.compile(r"https?://[^\s<>\"')\]]+|^\[\d+\] (.+)$", re.MULTILINE)
+MOST_SOURCES = 10
+
+
+async def make_chooser(team: Workflow, config: EvomasConfig, embedder: Embedder) -> LayerChooser:
+    """Make the chooser that a config names; a head is built once per weights, off the event loop.
+
+    Raises:
+        ConfigError: a plan names agents that the pool lacks, or the weights cannot be used.
+        LibraryError: the weights' bytes have not been loaded.
+    """
+    if config.adapter == "random":
+        return RandomChooser(config.sampling)
+    if config.adapter == "fixed":
+        plan = config.plan or to_layers(team.topology)
+        if unknown := sorted({agent for layer in plan for agent in layer} - set(team.agents_by_id)):
+            raise ConfigError(f"the plan names {', '.join(unknown)}; the pool has {', '.join(team.agents_by_id)}")
+        return FixedChooser(plan)
+    trained = config.adapter == "learned"
+    head = await HEADS.head(team, config.head, embedder, trained=trained, transfer=config.transfer)
+    return LearnedChooser(head, get_sampling(team, config.routing), embedder)
+
+
+def make_layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
+    """G_t with its two ends; consecutive layers are fully connected.
+
+    Args:
+        layers: agent ids, at least one layer and none of them empty.
+
+    Raises:
+        ConfigError: an agent has the id of an end, so that it would never run.
+    """
+    if taken := sorted({agent for layer in layers for agent in layer} & ENDS.keys()):
+        raise ConfigError(f"{' and '.join(taken)} is what an end of every stage is called; give the agent another id")
+    levels = [[node_id(number, agent) for agent in layer] for number, layer in enumerate(layers, 1)]
+    agents = [agent for layer in layers for agent in layer]
+    nodes = [node for level in levels for node in level]
+    rows = [[STATE], *levels, [OUTCOME]]
+    ids = zip([STATE, *nodes, OUTCOME], [STATE, *agents, OUTCOME], strict=True)
+    pairs = ((source, target) for above, below in pairwise(rows) for source in above for target in below)
+    return Topology(
+        nodes=tuple(Node(id=node, agent=agent) for node, agent in ids),
+        edges=tuple(Edge(source=source, target=target) for source, target in pairs),
+        entry=STATE,
+        sink=OUTCOME,
+    )
+
+
+def make_whole_topology(pool: Workflow, layers: int) -> Topology:
+    """All layers that may be drawn: every agent of the pool in every layer."""
+    working = [agent.id for agent in pool.agents if agent.id != EARLY_EXIT]
+    return make_layered_topology([working or [EARLY_EXIT]] * layers)
+
+
+def place_agents(pool: Workflow, layers: int) -> Workflow:
+    """The pool with a node for every possible place of an agent and no edges, for the schema of the context."""
+    drawn = make_whole_topology(pool, layers)
+    nodes = tuple(node for node in drawn.nodes if node.agent in pool.agents_by_id)
+    return pool.replace(topology=Topology(nodes=nodes, entry=nodes[0].id, sink=nodes[0].id))
+
+
+def node_id(layer: int, agent: str) -> str:
+    """The node of an agent in a layer, from 1."""
+    plain = f"L{layer}-{agent}"
+    return plain if is_id(plain) else f"L{layer}-{fingerprint(agent)}"
+
+
+def narrow_question(question: Question, state: TaskState) -> Question:
+    """The question with the active subtask as the agents' part of it."""
+    current = state.current
+    if current is None or current.goal in (WHOLE_TASK, " ".join(question.input.split())):
+        return question
+    text = f"{question.input}\n\nYour part of the task now, and nothing else: {current.goal}"
+    return question.replace(input=text)
+
+
+def make_stage_runner(runners: Mapping[str, AgentRunner], state: TaskState, *, whole: bool) -> AgentRunner:
+    """Make the runner of a stage's agents: they read the full state and the answers of the layer before.
+
+    Args:
+        runners: how agents act, by kind; `worker` also runs kinds without an entry.
+        state: s_t.
+        whole: off is the ablation without a task state.
+    """
+    described, done = (format_state(state), state.completed) if whole else ("", ())
+
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        read = [message for message in inbox if message.text.strip()]
+        turn = Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output="")
+        if agent.id in ENDS:
+            return turn.replace(output=described if agent.id == STATE else aggregate(read))
+        answers = [mail.replace(source=_get_author(mail.source)) for mail in read if mail.source != STATE]
+        if agent.kind == "refiner" and not answers and not done:  # its layer runs, although the one before it failed
+            return turn
+        if agent.kind == "ensemble" and not answers:
+            artifacts = ((f"subtask-{subtask.id}", subtask.artifact) for subtask in done if subtask.artifact)
+            answers = [Message(source=source, target=scope.node, text=text) for source, text in artifacts]
+        known = [Message(source=SO_FAR, target=scope.node, text=described)] if described else []
+        context = [] if agent.kind == "ensemble" else known
+        run = runners.get(agent.kind, runners["worker"])
+        return add_sources(await run(agent, question, (*context, *answers), scope=scope))
+
+    return act
+
+
+def aggregate(inbox: Sequence[Message]) -> str:
+    """The answers of a layer as one text, each once; of several, each under its authors' names."""
+    authors: dict[str, list[str]] = {}
+    for message in inbox:
+        authors.setdefault(message.text, []).append(_get_author(message.source))
+    if len(authors) == 1:
+        return next(iter(authors))
+    return "\n\n".join(f"[{', '.join(names)}]\n{text}" for text, names in authors.items())
+
+
+def _get_author(node: str) -> str:
+    return node.partition("-")[2]
+
+
+def add_sources(step: Step) -> Step:
+    """The step with the sources that its tools gave, where its answer names none (D21)."""
+    sources = find_sources(step.tools)
+    if step.error or not step.output.strip() or not sources or _SOURCES.search(step.output):
+        return step
+    return step.replace(output=f"{step.output}\n\nSources: {'; '.join(sources)}")
+
+
+def find_sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
+    """Addresses and numbered titles in tools' results; else the names of the tools that gave one."""
+    good = [use for use in uses if not use.error]
+    found = (match[1] or match[0] for use in good for match in _SOURCE.finditer(use.result))
+    sources = tuple(dict.fromkeys(text.strip() for text in found))[:MOST_SOURCES]
+    return sources or tuple(dict.fromkeys(use.name for use in good))

@@ -1,0 +1,80 @@
+"""Selection probabilities of a workflow's router on recorded states (Fig. 5, 7)."""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from selfwire.core.protocols import Embedder
+from selfwire.core.team import Workflow
+from selfwire.core.values import FrozenModel, Id
+from selfwire.evolvers.router.config import RouterConfig
+from selfwire.evolvers.router.decisions import Decision
+from selfwire.evolvers.router.encoding import Batch, embed_pool, embed_texts, make_batch, row_texts
+from selfwire.evolvers.router.heads import Heads, get_sampling
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.router.head import RoutingHead
+
+
+class Selection(FrozenModel):
+    """The probabilities and the agents of a drawn layer.
+
+    Args:
+        stage, layer: from 0.
+        probabilities: p by agent, without masked ones.
+    """
+
+    stage: int
+    layer: int
+    probabilities: Mapping[Id, float]
+    chosen: tuple[Id, ...]
+
+
+def collect_selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
+    """The probabilities of a run's draws."""
+    return tuple(
+        Selection(stage=stage, layer=layer, probabilities=p, chosen=decision.layered.layers[layer])
+        for stage, decision in enumerate(decisions)
+        for layer, p in enumerate(decision.layered.probabilities)
+    )
+
+
+async def probe_router(
+    workflow: Workflow, decisions: Sequence[Decision], config: RouterConfig, embedder: Embedder
+) -> tuple[Selection, ...]:
+    """Probabilities of a workflow's router on recorded states, each layer after the same earlier layers.
+
+    Raises:
+        ConfigError, LibraryError: the weights cannot be used or have not been loaded.
+        ValueError: there is no decision, or one names an agent that is not in the pool.
+    """
+    head = await Heads().head(workflow, config.head, embedder, transfer=config.transfer)
+    agents = dict(zip(workflow.agents_by_id, await embed_pool(workflow.agents, embedder), strict=True))
+    texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
+    batch = make_batch(decisions, agents, await embed_texts(texts, embedder), head.config)
+    shares = await asyncio.to_thread(_compute_shares, head, batch, get_sampling(workflow, config).softness)
+    return tuple(
+        Selection(
+            stage=stage,
+            layer=layer,
+            probabilities={
+                name: shares[stage][layer][place]
+                for place, name in enumerate(agents)
+                if batch.free[stage, layer, place]
+            },
+            chosen=drawn,
+        )
+        for stage, decision in enumerate(decisions)
+        for layer, drawn in enumerate(decision.layered.layers)
+    )
+
+
+def _compute_shares(head: "RoutingHead", batch: Batch, softness: float) -> list[list[list[float]]]:
+    import torch
+
+    with torch.no_grad():
+        rows, filled, agents, present, free, contexts, _ = (torch.as_tensor(array) for array in batch)
+        logits = head(rows, filled, agents, present, contexts) / softness
+        shares: list[list[list[float]]] = logits.masked_fill(~free, -math.inf).softmax(dim=-1).tolist()
+    return shares

@@ -1,0 +1,187 @@
+"""A head as bytes: safetensors with its config, optimiser state and the pool that it was trained for.
+
+Loading runs no code, and shapes, names and numbers are checked. Equal weights have equal bytes.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenModel, Id, fingerprint, to_canonical_json
+from selfwire.evolvers.router.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.router.decisions import agent_text, pool_fingerprint
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.router.head import RoutingHead
+
+SCHEMA = 1
+NAMES = ("query", "key", "value")
+"""Weights of a head, (d, d) each."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""Adam's state for each of them."""
+
+Tensors = Mapping[str, npt.NDArray[np.float32]]
+
+
+class WeightsMetadata(FrozenModel):
+    """Metadata in a file of weights.
+
+    Args:
+        agents: fingerprint of the embedded text, by agent of the pool.
+        pool: fingerprint of the pool.
+        steps: Adam's steps; None without optimiser state.
+    """
+
+    schema_number: int = SCHEMA
+    head: HeadConfig
+    sampling: SamplingConfig
+    embedder: str
+    dimensions: int = Field(ge=1)
+    agents: Mapping[Id, str]
+    pool: str
+    updates: int = Field(default=0, ge=0)
+    steps: int | None = Field(default=None, ge=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Metadata with its tensors, checked against each other."""
+
+    card: WeightsMetadata
+    tensors: Tensors
+
+    def make_head(self) -> "RoutingHead":
+        """The head; imports torch."""
+        import torch
+
+        from selfwire.evolvers.router.head import RoutingHead
+
+        made = RoutingHead(self.card.dimensions, self.card.head)
+        made.load_state_dict({name: torch.from_numpy(self.tensors[name].copy()) for name in NAMES})
+        return made
+
+    def without_optimiser(self) -> "Weights":
+        """The weights without the optimiser's state, which routing does not need."""
+        return Weights(card=self.card.replace(steps=None), tensors={name: self.tensors[name] for name in NAMES})
+
+    @property
+    def packed(self) -> bytes:
+        """The weights as a safetensors file."""
+        from safetensors.numpy import save
+
+        return save(dict(sorted(self.tensors.items())), metadata={"selfwire": to_canonical_json(self.card)})
+
+
+def unpack_weights(data: bytes, where: str) -> Weights:
+    """Weights from the bytes of a safetensors file; `where` names it in messages.
+
+    Raises:
+        ConfigError: it is corrupt, foreign or of another schema, or a number is not finite.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        # the metadata is read first, as the rest of a newer file may be unreadable here
+        length = int.from_bytes(data[:8], "little")
+        found = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
+        _refuse_other_schema(found["schema_number"], where)
+        tensors, card = load(data), WeightsMetadata.model_validate(found)
+    except (SafetensorError, KeyError, ValueError, ValidationError, TypeError, RecursionError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"weights {where} are corrupt or not selfwire's: {why}; train again or restore them"
+        ) from None
+    _refuse_misfit(card, tensors, where)
+    return Weights(card=card, tensors=tensors)
+
+
+def make_router_entry(card: WeightsMetadata, reference: str) -> dict[str, Any]:
+    """The memory entry of a router: JSON, with its bytes by reference."""
+    metadata = card.model_dump(mode="json", include={"head", "sampling", "embedder", "pool", "updates"})
+    return {"weights": reference, **metadata}
+
+
+def refuse_other_pool(card: WeightsMetadata, pool: Sequence[Agent], embedder: str, *, transfer: bool = False) -> None:
+    """Check that weights were trained for a pool; a pool that has only grown since needs no new weights.
+
+    Raises:
+        ConfigError: the embedder is another one; or, without `transfer`, agents are missing or changed.
+    """
+    if card.embedder != embedder:
+        raise ConfigError(f"the weights read vectors of {card.embedder}, not of {embedder}; choose that embedder")
+    now = {agent.id: fingerprint(agent_text(agent)) for agent in pool}
+    changed = sorted(name for name, was in card.agents.items() if now.get(name) != was)
+    if changed and not transfer:
+        raise ConfigError(
+            f"the weights were trained for another pool ({card.pool}, this one is {pool_fingerprint(pool)}): "
+            f"{', '.join(changed)} are missing or changed; train again, or set transfer to true"
+        )
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that readers see the old bytes or the new ones, never half, also after a kill.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    draft: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        draft = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        if draft is not None:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+        raise ConfigError(f"weights cannot be written to {path}: {error.strerror}") from None
+
+
+def read_weights(path: Path) -> Weights:
+    """Weights from a file.
+
+    Raises:
+        ConfigError: it cannot be read, or as `unpack_weights`.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"weights {path} cannot be read: {error.strerror}") from None
+    return unpack_weights(data, str(path))
+
+
+def _refuse_other_schema(number: Any, where: str) -> None:
+    if isinstance(number, int) and number != SCHEMA:
+        age, way = ("a newer", "upgrade selfwire") if number > SCHEMA else ("an older", "take the selfwire of then")
+        raise ConfigError(
+            f"weights {where} were written by {age} selfwire (schema {number}, this one reads {SCHEMA}); "
+            f"{way}, or train again"
+        )
+
+
+def _refuse_misfit(card: WeightsMetadata, tensors: Tensors, where: str) -> None:
+    wanted = set(NAMES)
+    if card.steps is not None:
+        wanted |= {f"adam.{moment}.{name}" for moment in MOMENTS for name in NAMES}
+    shape = (card.dimensions, card.dimensions)
+    bad = sorted(set(tensors) ^ wanted) or [
+        name for name, tensor in tensors.items() if tensor.shape != shape or not np.isfinite(tensor).all()
+    ]
+    if bad:
+        raise ConfigError(f"weights {where} are corrupt: {', '.join(bad)} missing, too many, misshapen or not finite")

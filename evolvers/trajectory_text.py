@@ -1,0 +1,131 @@
+"""Trajectories as text for critics, and the means of their scores."""
+
+import asyncio
+import re
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from selfwire.core.agent import Agent
+from selfwire.core.budget import get_error_cost
+from selfwire.core.errors import ModelError
+from selfwire.core.text import excerpt
+from selfwire.core.topology import Topology
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.usage import Usage, sum_usages
+
+TRACE_LENGTH = 12_000
+STEP_LENGTH = 2_000
+LEAST = 400  # characters of a step or a result, however many there are
+ARGUMENTS_LENGTH = 400
+
+_T = TypeVar("_T")
+
+
+def shorten(text: str, length: int) -> str:
+    """The text, its middle left out where it is longer than `length` characters."""
+    if len(text) <= length:
+        return text
+    half = (length - 5) // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def format_step(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> str:
+    """Work of an agent: its tool uses and its output, each cut to the parts that concern the output or `about`."""
+    subject = f"{about}\n{step.output}"
+    uses = [
+        f"tool {use.name}({shorten(str(dict(use.arguments or {})), ARGUMENTS_LENGTH)}) -> "
+        f"{'error: ' if use.error else ''}{excerpt(use.result, max(length // 2 // len(step.tools), LEAST), subject)}"
+        for use in step.tools
+    ]
+    return "\n".join([*uses, excerpt(step.output, length, about)])
+
+
+def format_inbox(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> str:
+    """Messages to an agent beside the task, one `From node:` block each, shortened evenly to fit."""
+    share = max(length // max(len(step.inbox), 1), LEAST)
+    blocks = [f"From {message.source}:\n{excerpt(message.text, share, about)}" for message in step.inbox]
+    return "\n\n".join(blocks) or "(nothing but the task)"
+
+
+def format_trace(trajectory: Trajectory, *, answer: str = "", length: int = TRACE_LENGTH) -> str:
+    """The team's work, one `[node]` block per step, shortened evenly to about `length` characters.
+
+    Args:
+        answer: stands for an output that is the final answer, in prompts that have that already.
+    """
+    share = max(LEAST, min(STEP_LENGTH, length // max(len(trajectory.steps), 1)))
+    final = trajectory.answer or ""
+    shown = [
+        step.replace(output=answer) if answer and step.output == final and step is trajectory.steps[-1] else step
+        for step in trajectory.steps
+    ]
+    return "\n".join(f"[{step.node}] {format_step(step, share, about=final)}" for step in shown)
+
+
+def render_agents(agents: Sequence[Agent]) -> str:
+    """Agents with their roles and tools, one per line."""
+    held = {agent.id: f" (tools: {', '.join(agent.tools)})" if agent.tools else "" for agent in agents}
+    return "\n".join(f"{agent.id}: {agent.role}{held[agent.id]}" for agent in agents)
+
+
+def render_lines(texts: Sequence[str]) -> str:
+    """Texts as lines; `(none)` where there are none."""
+    return "\n".join(texts) or "(none)"
+
+
+def render_topology(topology: Topology) -> str:
+    """A topology as models read it: one node per line, and the nodes whose outputs it reads."""
+    rows = []
+    for node in topology.order():
+        agent, sources = topology.agents[node], topology.predecessors[node]
+        name = node if node == agent else f"{node} (agent {agent})"
+        rows.append(f"{name} reads {', '.join(sources)}" if sources else name)
+    return "\n".join(rows)
+
+
+def to_plain_name(name: str) -> str:
+    """A name for comparison, letters and digits in lower case, as models spell names in many ways."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+async def gather_all(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """Run asks in parallel and wait for all of them, so that none is left behind when one fails.
+
+    Raises:
+        The first error, in the order of the asks; a ModelError carries the cost of all of them.
+    """
+    results = await asyncio.gather(*asks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, ModelError):
+            result.cost = sum_usages(_get_cost(answer) for answer in results)
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
+
+
+def _get_cost(result: object) -> Usage:
+    if isinstance(result, ModelError):
+        return get_error_cost(result)
+    if isinstance(result, Trajectory):
+        return result.usage
+    last = result[-1] if isinstance(result, tuple) and result else None
+    return last if isinstance(last, Usage) else Usage()
+
+
+def get_score(trajectory: Trajectory) -> float | None:
+    """The environment's score; None after an infrastructure error, which teaches nothing."""
+    return trajectory.feedback.score if trajectory.feedback is not None and trajectory.error is None else None
+
+
+def count_agent_tokens(trajectory: Trajectory) -> int:
+    """Tokens sent and received by all agents; those of planning and coaching are left out."""
+    return sum_usages(step.usage for step in trajectory.steps).tokens
+
+
+def get_fault(trajectory: Trajectory) -> str | None:
+    """The infrastructure error because of which a trajectory teaches nothing; None if there is none."""
+    if trajectory.error is not None:
+        return trajectory.error
+    if trajectory.answer is None:
+        return "the run has no answer"
+    return next((f"{step.node}: {step.error}" for step in trajectory.steps if step.error is not None), None)

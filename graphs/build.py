@@ -1,0 +1,334 @@
+"""Graphs of a method that people run: built from models, tools and a team, compiled, or served by `langgraph dev`.
+
+Every run makes the context of its own choices. Saved teams, files and searches are imported where a graph uses them.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.types import Checkpointer
+
+from selfwire.core.budget import Budget
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Embedder, Tool, Toolbox
+from selfwire.core.team import Workflow
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenMap, FrozenModel, is_id
+from selfwire.graphs.machine import AnswerGrader, Compiled, Ctx, Graph, RunStart
+from selfwire.graphs.method import Method
+from selfwire.graphs.state import RunContext
+from selfwire.models.budget import Ledger
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import load_embedder
+from selfwire.models.providers import get_identity, make_chat_model
+from selfwire.models.sync import run_sync
+from selfwire.store.journal import NullRecorder
+from selfwire.tools.own import refuse_missing_tools, refuse_unusable_tools
+
+if TYPE_CHECKING:
+    from selfwire.store.library import WorkflowLibrary
+    from selfwire.tools.search import Document
+
+Config = TypeVar("Config", bound=FrozenModel)
+
+@dataclass(frozen=True)
+class MethodFactory(Generic[Config]):
+    """A method's class with the models, tools and config of a graph; it makes the context of every run.
+
+    Nothing is recorded, so nothing is replayed: a repeated question is answered again. Without a use for embeddings no
+    embedder is loaded.
+
+    Attributes:
+        meta: plays the role meta; None leaves it to the agents' model.
+        judge: plays the role judge; None leaves it to the meta-model.
+        embedder: a name as for `models.embeddings.load_embedder`, or a ready one. Beside the offline model `auto`
+            is hashing.
+
+    Raises:
+        ConfigError: a model cannot be used, or has no price where the budget is in dollars.
+    """
+
+    method_type: type[Method[Config]]
+    config: Config
+    model: str | BaseChatModel = "offline"
+    meta: str | BaseChatModel | None = None
+    judge: str | BaseChatModel | None = None
+    toolbox: Toolbox = field(default_factory=FrozenMap)
+    budget: Budget = field(default_factory=Budget)
+    embedder: str | Embedder | None = None
+    _made: dict[str, tuple[MeteredModel, Embedder]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self._made:
+            self._made[""] = self._load_models(self.model)
+            self.make_seed()  # reads the method's prompts now and not on an event loop
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.method_type.name
+
+    @property
+    def method(self) -> Method[Config]:
+        """The method with the graph's config."""
+        return self.method_type(self.config)
+
+    @property
+    def embedder_name(self) -> str:
+        """Name of the embedder that the graph was built with."""
+        return self._made[""][1].name
+
+    def make_seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """Make the initial workflow, whose agents hold these tools."""
+        return self.method.seed(tools, toolbox=tuple(self.toolbox))
+
+    async def open(self, start: RunStart, choices: RunContext, spent: Usage) -> Ctx[Config]:
+        """Make the context of a run with a user's choices; its budget pays for the run.
+
+        Raises:
+            ConfigError: the chosen model cannot be used.
+        """
+        ledger = Ledger(_tighter(self.budget, choices), spent=spent, elapsed=spent.seconds)
+        name = choices.model or ""
+        if name not in self._made:
+            self._made[name] = await asyncio.to_thread(self._load_models, name)
+        model, embeds = self._made[name]
+        method = self.method_type(self._choose_config(choices))
+        return method.make_ctx(
+            model.with_ledger(ledger), self.toolbox, embeds, start=start, choices=choices, budget=ledger
+        )
+
+    def peek(self, start: RunStart, choices: RunContext) -> Ctx[Config]:
+        """Make a context with a user's choices but the graph's own models, for decisions, which ask none."""
+        model, embeds = self._made[""]
+        method = self.method_type(self._choose_config(choices))
+        return method.make_ctx(model, self.toolbox, embeds, start=start, choices=choices)
+
+    def prepare(self, workflow: Workflow) -> Workflow:
+        """The workflow as the method draws it.
+
+        Raises:
+            ConfigError: it belongs to another method, or the config does not allow it.
+        """
+        if workflow.method != self.name:
+            raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
+        return self.method.adapt(workflow)
+
+    def check(self, workflow: Workflow) -> Workflow:
+        """The workflow as the method can run it.
+
+        Raises:
+            ConfigError: as `prepare`; or its agents hold tools that are not given, or its own cannot be called here.
+        """
+        workflow = self.prepare(workflow)
+        refuse_unusable_tools(workflow, self.toolbox)
+        refuse_missing_tools(workflow, self.toolbox)
+        return workflow
+
+    def find_team(
+        self, initial: Workflow | str | Path | None, name: str, library: "WorkflowLibrary | None"
+    ) -> Workflow:
+        """Find the workflow that a graph starts from; arguments as `build_graph`.
+
+        Raises:
+            ConfigError: a name or the workflow cannot be used.
+            LibraryError: it is not found or corrupt.
+        """
+        if not is_id(name):
+            raise ConfigError(f"name {name!r}: workflows are called by up to 64 letters, digits, _ and -")
+        seeds = self.method_type.seeds
+        if seeds and isinstance(initial, str):
+            # without a library every name but a file's is one of the method's own
+            if initial in seeds.names or (library is None and not initial.endswith(".json")):
+                initial = self.make_named_seed(initial)
+        return self.check(run_sync(self._find_team(initial, name, library)))
+
+    def make_named_seed(self, name: str | None) -> Workflow:
+        """Make the initial workflow of a name, with all tools; by default, and for a method without names, its own."""
+        seeds, tools = self.method_type.seeds, tuple(self.toolbox)
+        return seeds.make(self.method, tools, name) if seeds else self.make_seed(tools)
+
+    async def _find_team(
+        self, initial: Workflow | str | Path | None, name: str, library: "WorkflowLibrary | None"
+    ) -> Workflow:
+        if isinstance(initial, Workflow):
+            return initial
+        if initial is not None and str(initial).endswith(".json"):
+            from selfwire.store.files import read_workflow
+
+            return await asyncio.to_thread(read_workflow, Path(initial))
+        if initial is None and (library is None or name not in await library.names()):
+            return self.make_seed(tuple(self.toolbox))
+        if library is None:
+            raise ConfigError(
+                f"seed {str(initial)!r} cannot be looked up: pass its library, a workflow or a .json file"
+            )
+        return await library.load(str(initial or name))
+
+    async def load_workflow(self, choices: RunContext, library: "WorkflowLibrary | None") -> Workflow | None:
+        """The saved workflow that a run chose; None if it chose none.
+
+        Raises:
+            ConfigError: there is no library, or the workflow cannot be run here.
+            LibraryError: there is no such workflow.
+        """
+        if choices.workflow is None:
+            return None
+        if library is None:
+            raise ConfigError(f"workflow {choices.workflow!r} cannot be looked up: the graph was built without library")
+        return self.check(await library.load(choices.workflow))
+
+    def _choose_config(self, choices: RunContext) -> Config:
+        shared = (
+            type(choices).model_fields.keys() & type(self.config).model_fields.keys() - RunContext.model_fields.keys()
+        )
+        chosen = {name: value for name in shared if (value := getattr(choices, name)) is not None}
+        return self.config.replace(**chosen) if chosen else self.config
+
+    def _load_models(self, agent: str | BaseChatModel) -> tuple[MeteredModel, Embedder]:
+        player = make_chat_model(agent)
+        meta = make_chat_model(self.meta) if self.meta else player
+        models = {"agent": player, "meta": meta, "judge": make_chat_model(self.judge) if self.judge else meta}
+        wanted = self.embedder or ("auto" if "embedder" in self.method_type.build_options else "hashing")
+        embeds = load_embedder_beside(wanted, *models.values())
+        ledger = Ledger(self.budget)  # refuses dollars without a price before anything runs
+        return MeteredModel(models, journal=NullRecorder(), ledger=ledger, labels={"method": self.name}), embeds
+
+
+def load_embedder_beside(embedder: str | Embedder, *models: BaseChatModel) -> Embedder:
+    """A ready embedder, or one by name as for `load_embedder`; beside offline models alone `auto` is hashing.
+
+    Raises:
+        ConfigError: there is no such embedder.
+    """
+    if not isinstance(embedder, str):
+        return embedder
+    offline = bool(models) and all(get_identity(model).provider == "offline" for model in models)
+    return load_embedder("hashing" if offline and embedder == "auto" else embedder)[0]
+
+
+def _tighter(budget: Budget, choices: RunContext) -> Budget:
+    def least(*limits: int | None) -> int | None:
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    return budget.replace(calls=least(budget.calls, choices.calls), tokens=least(budget.tokens, choices.tokens))
+
+
+def build_graph(
+    method_type: type[Method[Config]],
+    model: str | BaseChatModel = "offline",
+    *,
+    meta: str | BaseChatModel | None = None,
+    judge: str | BaseChatModel | None = None,
+    tools: Sequence[BaseTool | Tool | Callable[..., Any]] = (),
+    corpus: "str | Path | Sequence[Document]" = (),
+    initial: Workflow | str | Path | None = None,
+    name: str | None = None,
+    library: "WorkflowLibrary | None" = None,
+    config: Config | None = None,
+    grader: AnswerGrader | None = None,
+    budget: Budget = Budget(),
+    embedder: str | Embedder | None = None,
+) -> Graph:
+    """The method as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
+
+    Args:
+        method_type: the method's class; `build` of a method's module has it already.
+        model: plays the agents; a name as for `make_chat_model`, or a ready model.
+        judge: judges answers, where the method asks a judge; by default `meta`.
+        tools: held by the agents of the initial workflow; those of other teams may hold them.
+        corpus: documents for a local search, or a JSONL file of them with title and text.
+        initial: the workflow to start from: a workflow, the name of an initial one, a reference in the library or
+            the path of an exported one. By default the head of `name` in the library, else the method's own.
+        name: of saved workflows in the library; by default the method's.
+        library: where runs may choose a saved workflow, and where workflows that a run evolves are kept.
+        config: of the method; by default as in the paper, see its class.
+        grader: `await grader(question, answer, scope)` grades an answer, for methods that learn from a question.
+        embedder: compares by meaning: auto (MiniLM if its weights are on this machine), minilm, hashing, or a
+            ready one. Beside the offline model `auto` is hashing.
+
+    Raises:
+        ConfigError: a model, a tool, the workflow or an option cannot be used.
+        LibraryError: the workflow is not found or corrupt.
+    """
+    given = {"judge": judge, "grader": grader, "corpus": corpus or None, "embedder": embedder}
+    used = method_type.build_options
+    if idle := [option for option, value in given.items() if value is not None and option not in used]:
+        raise ConfigError(f"{method_type.name} does not use {', '.join(idle)}; leave it out")
+    method, toolbox = method_type(config), method_type.extend_tools(_make_toolbox(tools, corpus))
+    factory = MethodFactory(method_type, method.config, model, meta, judge, toolbox, budget, embedder)
+    begin = factory.find_team(initial, name or method.name, library)
+
+    async def choose(choices: RunContext, thread_workflow: Workflow | None) -> Workflow:
+        if saved := await factory.load_workflow(choices, library):
+            return saved
+        if method.seeds and (wanted := getattr(choices, method.seeds.setting)):
+            return factory.check(factory.make_named_seed(wanted))
+        return factory.check(thread_workflow) if thread_workflow else begin
+
+    save = None
+    if library:
+        from selfwire.graphs.version_saver import make_saver
+
+        save = make_saver(library, name or method.name, method.name, factory.embedder_name)
+    return method.serve(RunStart(begin, choose, method.choices, grader=grader, save=save), factory)
+
+
+def _make_toolbox(
+    tools: Sequence[BaseTool | Tool | Callable[..., Any]], corpus: "str | Path | Sequence[Document]"
+) -> Toolbox:
+    if not tools and not corpus:
+        return {}
+    from selfwire.tools.ready import make_toolbox, refuse_single_tool
+
+    tools = [*refuse_single_tool(tools)]
+    if not corpus:
+        return make_toolbox(tools)
+    from selfwire.tools.search import SearchTool, read_documents
+
+    documents = read_documents(Path(corpus)) if isinstance(corpus, str | Path) else tuple(corpus)
+    return make_toolbox([*tools, SearchTool(documents)])
+
+
+def compile_graph(
+    team: Workflow,
+    model: str | BaseChatModel = "offline",
+    *,
+    method: str | None = None,
+    tools: Sequence[BaseTool | Tool | Callable[..., Any]] | str = (),
+    checkpointer: Checkpointer = None,
+    **options: Any,
+) -> Compiled:
+    """A team as a compiled graph of its method.
+
+    Args:
+        method: that runs it, if that is another than the team's: what it has learned is left out then.
+        tools: functions, LangChain tools and others, or names as for `load_tools`.
+        options: of `build_graph`.
+
+    Raises:
+        ConfigError: there is no such method, or an option cannot be used.
+    """
+    from selfwire.graphs.methods import find_method
+
+    if method not in (None, team.method):
+        team = team.replace(method=method, memory={})
+    if isinstance(tools, str):
+        from selfwire.tools.ready import load_tools
+
+        tools = tuple(load_tools(tools).values()) if tools else ()
+    graph = build_graph(find_method(team.method), model, initial=team, tools=tools, **options)
+    return graph.compile(checkpointer=checkpointer, name=team.method)
+
+
+def make_build(method_type: type[Method[Config]]) -> "partial[Graph]":
+    """Make the function `build` of a method's module: `build_graph` with its class."""
+    build = partial(build_graph, method_type)
+    build.__doc__ = build_graph.__doc__
+    return build

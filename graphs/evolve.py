@@ -1,0 +1,473 @@
+"""The outer evolution as a LangGraph: rollout, evolve, gate, save, test."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Literal, TypedDict, cast
+
+import numpy as np
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, StateGraph
+from pydantic import Field
+
+from selfwire.core.edits import Rewiring
+from selfwire.core.protocols import Environment
+from selfwire.core.scope import Scope
+from selfwire.core.task import Splits, Task
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import sum_usages
+from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
+from selfwire.evolvers.gate import GateDecision, decide, name_outcome
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import Method
+from selfwire.graphs.rollouts import (
+    RolloutContext,
+    RolloutRunner,
+    collect_rollouts,
+    get_sample_name,
+    get_trajectories_note,
+    grade_trajectory,
+    load_trajectories,
+)
+from selfwire.models.budget import Ledger
+from selfwire.models.metered_chat import count_invalid_replies
+from selfwire.store.journal import Journal
+from selfwire.store.library import WorkflowLibrary
+from selfwire.tools.own import record_tool_calls
+
+
+class EvolutionConfig(FrozenModel):
+    """Config of an evolution.
+
+    Args:
+        iterations: rewritings of the workflow.
+        batch: train tasks per iteration (1 is HiVA's per-sample mode).
+        gate: paired lets a held-out comparison decide; off accepts every candidate, as the papers do.
+        gate_tasks: fresh gate tasks per comparison.
+        margin: least paired mean difference of a candidate that is accepted.
+        patience: most candidates in a row that are accepted with an equal score and more calls.
+        calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
+        keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
+            evolution stops, resumable, instead of learning from the rest.
+    """
+
+    name: Id
+    iterations: int = Field(default=10, ge=0)
+    batch: int = Field(default=10, ge=1)
+    gate: Literal["paired", "off"] = "paired"
+    gate_tasks: int = Field(default=20, ge=1)
+    margin: float = Field(default=0.0, ge=0, le=1)
+    patience: int = Field(default=3, ge=0)
+    concurrency: int = Field(default=8, ge=1)
+    seed: int = Field(default=0, ge=0)
+    calls_per_task: int = Field(default=60, ge=1)
+    keep_errors_below: float = Field(default=0.5, gt=0, le=1)
+
+
+ELAPSED = "elapsed"
+"""Name of the journal's note with the run's seconds of wall time."""
+
+
+class EvolutionState(TypedDict, total=False):
+    """State of the graph: numbers, and hashes of bodies in the journal.
+
+    Keys:
+        iteration: from 0; the number of finished iterations after `save`.
+        incumbent, candidate: bodies of workflows, by hash.
+        trajectories: bodies of this iteration's train trajectories, by hash.
+        evolved: applied and refused rewirings and notes of this iteration, by hash.
+        verdict: the gate's decision.
+        equals: candidates in a row that were accepted with an equal score and more calls.
+        train: mean train score of the incumbent in this iteration, None if every task ended as an error.
+        errors: train runs of this iteration that ended as errors.
+        fault: the first of these errors, "" if there is none.
+        invalid: replies of the run that were no valid objects, before the team is rewritten.
+        score: mean gate score of the saved workflow; None if it was not compared.
+        test: the final report.
+    """
+
+    iteration: int
+    incumbent: str
+    candidate: str
+    trajectories: list[str]
+    evolved: str
+    verdict: dict[str, Any]
+    equals: int
+    train: float | None
+    errors: int
+    fault: str
+    invalid: int
+    score: float | None
+    test: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvolutionLoop:
+    """The live objects of an evolution, and its phases.
+
+    Attributes:
+        ctx: models, tools and embedder of the run.
+        runner: runs tasks; None for this process.
+        facts: of every saved version, beside method and seed: the tools by name, and the model of the agents.
+    """
+
+    run: str
+    config: EvolutionConfig
+    method: Method[Any]
+    ctx: Ctx[Any]
+    environment: Environment
+    splits: Splits
+    seed_workflow: Workflow
+    library: WorkflowLibrary
+    journal: Journal
+    ledger: Ledger
+    runner: RolloutRunner | None = None
+    facts: Mapping[str, str] = field(default_factory=FrozenMap)
+
+    @property
+    def rollout_context(self) -> RolloutContext:
+        """Environment, journal and limits of the rollouts."""
+        return RolloutContext(
+            environment=self.environment,
+            journal=self.journal,
+            ledger=self.ledger,
+            concurrency=self.config.concurrency,
+            calls_per_task=self.config.calls_per_task,
+            keep_errors_below=self.config.keep_errors_below,
+            runner=self.runner,
+        )
+
+    async def begin(self, state: EvolutionState) -> EvolutionState:
+        """Save the seed workflow as version 0."""
+        workflow = self.seed_workflow
+        await self._save(workflow, step=0, facts={"why": "seed", "accepted": False})
+        return {"iteration": 0, "equals": 0, "incumbent": await self._put(workflow)}
+
+    async def rollout(self, state: EvolutionState) -> EvolutionState:
+        """Run the incumbent on the next train batch."""
+        workflow = await self._workflow(state["incumbent"])
+        tasks = self.train_batch(state["iteration"])
+        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), explores=True)
+        kept = await self.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
+        errors = _sum_errors(found)
+        return {
+            "trajectories": [kept[get_sample_name(t)] for t in found],
+            "train": compute_mean_score(found),
+            "errors": errors["errors"],
+            "fault": errors["fault"],
+            "invalid": await count_invalid_replies(self.journal),
+        }
+
+    async def evolve(self, state: EvolutionState) -> EvolutionState:
+        """Let the method rewrite the incumbent."""
+        workflow = await self._workflow(state["incumbent"])
+        bodies = [await self.journal.get_body(found) for found in state["trajectories"]]
+        trajectories = [Trajectory.model_validate(body) for body in bodies]
+        self._report("evolve", state["iteration"])
+        tasks = {task.id: task for task in self.train_batch(state["iteration"])}
+
+        async def grade(done: Trajectory, at: Scope) -> Trajectory:
+            return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
+
+        workflow = record_tool_calls(workflow, trajectories)
+        ctx = replace(self.ctx, at=self._scope("evolve", state["iteration"]), grade_run=grade)
+        evolved = await self.method.propose(workflow, trajectories, ctx)
+        invalid = await count_invalid_replies(self.journal)
+        record = evolved.model_dump(mode="json", exclude={"workflow"})
+        record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
+        return {
+            "incumbent": await self._put(workflow),
+            "candidate": await self._put(evolved.workflow),
+            "evolved": await self.journal.put_body(record),
+        }
+
+    async def gate(self, state: EvolutionState) -> EvolutionState:
+        """Compare candidate and incumbent on fresh gate tasks, paired."""
+        incumbent = await self._workflow(state["incumbent"])
+        candidate = await self._workflow(state["candidate"])
+        evolved = await self.journal.get_body(state["evolved"])
+        if get_structure(candidate) == get_structure(incumbent) and not evolved["needs_gate"]:
+            verdict = _keep_unchanged(evolved, state["equals"])
+        elif self.config.gate == "off" or not self.method.sees_labels:
+            verdict = _accept_without_gate("the gate is off", state["equals"])
+            if self.method.fits(candidate):
+                tasks = self.gate_batch(state["iteration"])
+                after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
+                return await self._conclude(verdict, await self.method.fit(candidate, after, self.ctx), after)
+        else:
+            return await self._compare(incumbent, candidate, state)
+        return await self._conclude(verdict, candidate)
+
+    async def save(self, state: EvolutionState) -> EvolutionState:
+        """Save the incumbent as a version, with the iteration's verdict and rewirings."""
+        workflow = await self._workflow(state["incumbent"])
+        evolved = await self.journal.get_body(state["evolved"])
+        # the incumbent is saved even where the candidate was rejected, so the head always moves; see `gate`
+        facts = {
+            "gate": state["verdict"],
+            "why": state["verdict"]["why"],
+            "score": state.get("score"),
+            "parent_score": state["train"],
+            "spend": self.journal.spend().model_dump(mode="json"),
+            **{name: evolved[name] for name in ("applied", "refused", "notes", "unusable") if name in evolved},
+        }
+        await self._save(workflow, step=state["iteration"] + 1, facts=facts)
+        verdict = {"outcome": name_outcome(state["verdict"]), "why": state["verdict"]["why"]}
+        errors = {"errors": state.get("errors", 0), "fault": state.get("fault", "")}  # older checkpoints lack them
+        self._report("save", state["iteration"], score=state["train"], **errors, **verdict)
+        return {"iteration": state["iteration"] + 1}
+
+    async def test(self, state: EvolutionState) -> EvolutionState:
+        """Run the seed workflow and the evolved one on the test split, which is used only here.
+
+        A resumed run repeats only tasks without a grade.
+        """
+        report: dict[str, Any] = {}
+        sides = {"before": self.seed_workflow, "after": await self._workflow(state["incumbent"])}
+        for label, workflow in sides.items():
+            scope = self._scope("test", 0, of=label)
+            found = await self._run(workflow, self.splits.test, scope, earlier=await self._load_graded(scope))
+            report[label] = {
+                "workflow": workflow.fingerprint,
+                "scores": [t.feedback.score if t.feedback else None for t in found],
+                "usage": sum_usages(t.usage for t in found).model_dump(mode="json"),
+            }
+        return {"test": report}
+
+    def train_batch(self, iteration: int) -> tuple[Task, ...]:
+        """Draw the batch of an iteration: the train split in seeded order, reshuffled at every pass."""
+        return _draw_batch(self.splits.train, self.config.batch, iteration, self._scope("draw train", 0))
+
+    def gate_batch(self, iteration: int) -> tuple[Task, ...]:
+        """Draw the gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""
+        return _draw_batch(self.splits.gate, self.config.gate_tasks, iteration, self._scope("draw gate", 0))
+
+    async def _compare(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
+        tasks = self.gate_batch(state["iteration"])
+        before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
+        after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
+        verdict = self._decide(before, after, state["equals"])
+        candidate = await self.method.fit(candidate, after, self.ctx)
+        if verdict.accepted:
+            return await self._conclude(verdict, candidate, after)
+        kept = self.method.keep_memory(incumbent, candidate)
+        removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
+        if removal is not None:
+            smaller = kept.apply(removal)
+            after = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
+            pruned = self._decide(before, after, state["equals"])
+            if pruned.accepted:
+                smaller = self.method.keep_memory(smaller, kept).with_lineage(incumbent, [removal])
+                pruned = pruned.replace(why=f"{pruned.why}; {removal.why}")
+                evolved = await self.journal.get_body(state["evolved"])
+                tried = [rewiring["operation"] for rewiring in evolved["applied"]]
+                return await self._conclude(pruned, smaller, after, removal, tried)
+        return await self._conclude(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []), before)
+
+    async def _conclude(
+        self,
+        verdict: GateDecision,
+        kept: Workflow,
+        gated: Sequence[Trajectory] = (),
+        removal: Rewiring | None = None,
+        tried: Sequence[str] = (),
+    ) -> EvolutionState:
+        """Make the update of an iteration.
+
+        Args:
+            gated: runs of the kept workflow on gate tasks.
+            removal: the rewiring of the iteration, if it replaced the candidate.
+            tried: operations of the replaced candidate.
+        """
+        update: EvolutionState = {
+            "incumbent": await self._put(kept),
+            "score": compute_mean_score(gated),
+            "verdict": verdict.model_dump(mode="json"),
+            "equals": verdict.patience_used,
+        }
+        if removal is not None:
+            applied = {"applied": [removal.model_dump(mode="json")], "refused": [], "notes": {"tried": [*tried]}}
+            update["evolved"] = await self.journal.put_body(applied)
+        return update
+
+    def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
+        config = self.config
+        verdict = decide(
+            [t.feedback.score if t.feedback else None for t in before],
+            [t.feedback.score if t.feedback else None for t in after],
+            [t.usage.calls for t in before],
+            [t.usage.calls for t in after],
+            equals,
+            margin=config.margin,
+            patience=config.patience,
+        )
+        temperature = getattr(self.method.config, "temperature", 0.0)
+        return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
+
+    def _gate_scope(self, state: EvolutionState, side: str) -> Scope:
+        return self._scope("gate", state["iteration"], of=side)
+
+    def _scope(self, phase: str, iteration: int, of: str = "") -> Scope:
+        # `of` is the side of a comparison, in the journal only: both sides share their random draws
+        run = f"{self.run}/{of}" if of else self.run
+        return Scope(run=run, seed=self.config.seed, iteration=iteration, phase=phase)
+
+    async def _run(
+        self,
+        workflow: Workflow,
+        tasks: Sequence[Task],
+        scope: Scope,
+        *,
+        explores: bool = False,
+        earlier: Mapping[str, Trajectory] = FrozenMap(),
+    ) -> list[Trajectory]:
+        """Run and grade tasks; return their trajectories in the order of the tasks.
+
+        Args:
+            explores: whether the method learns from them, and so may run a question several times.
+            earlier: finished trajectories by task; these tasks are not run again.
+        """
+        done, side, ctx = list(earlier.values()), scope.run.partition("/")[2], self.ctx.where(scope)
+        rollout_fn = self.method.explore if explores else self.method.answer
+        rollout_context = replace(self.rollout_context, samples=self.method.samples if explores else 1)
+
+        def progress(trajectory: Trajectory) -> None:
+            done.append(trajectory)
+            asked = len({trajectory.question.id for trajectory in done})
+            event = {"side": side, "done": asked, "total": len(tasks), "score": compute_mean_score(done)}
+            self._report(scope.phase, scope.iteration, **event, **_sum_errors(done))
+
+        try:
+            return await collect_rollouts(rollout_context, rollout_fn, workflow, tasks, ctx, progress, earlier)
+        finally:
+            await self.journal.put_note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
+
+    async def _load_graded(self, scope: Scope) -> dict[str, Trajectory]:
+        found = await load_trajectories(self.journal, scope)
+        return {done.question.id: done for done in found if done.feedback is not None}
+
+    def _report(self, phase: str, iteration: int, **event: Any) -> None:
+        spend = self.ledger.spent.model_dump(mode="json")
+        get_stream_writer()({"phase": phase, "iteration": iteration, "spend": spend, **event})
+
+    async def _put(self, workflow: Workflow) -> str:
+        await self.library.store_blobs(workflow)
+        return await self.journal.put_body(workflow.model_dump(mode="json"))
+
+    async def _workflow(self, body: str) -> Workflow:
+        return await self.library.load_blobs(Workflow.model_validate(await self.journal.get_body(body)))
+
+    async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
+        facts = {"method": self.method.name, "seed": self.config.seed, **self.facts, **facts}
+        await self.library.save(self.config.name, workflow, run=self.run, step=step, facts=facts)
+
+
+def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
+    """Compute the mean score over graded trajectories; None if none was graded."""
+    scores = [trajectory.feedback.score for trajectory in trajectories if trajectory.feedback]
+    return float(np.mean(scores)) if scores else None
+
+
+def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
+    faults = [trajectory.error for trajectory in trajectories if trajectory.error is not None]
+    return {"errors": len(faults), "fault": faults[0] if faults else ""}
+
+
+def _draw_batch(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:
+    if not tasks:
+        return ()
+    indices = _iterate_shuffled(len(tasks), scope)
+    waiting: list[int] = []
+    for _ in range(iteration + 1):
+        batch, twice = list[int](), list[int]()
+        while len(batch) < min(size, len(tasks)):
+            index = waiting.pop(0) if waiting else next(indices)
+            (twice if index in batch else batch).append(index)
+        waiting = [*twice, *waiting]  # duplicates open the next batch
+    return tuple(tasks[index] for index in batch)
+
+
+def _iterate_shuffled(size: int, scope: Scope) -> Iterator[int]:
+    for epoch in count():
+        yield from (int(index) for index in scope.at(iteration=epoch).random("order").permutation(size))
+
+
+def _accept_without_gate(why: str, equals: int) -> GateDecision:
+    return GateDecision(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
+
+
+def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
+    """Decide to keep a team whose agents, tools and topology the method has not changed."""
+    declined = [*evolved["refused"], *evolved["notes"].get("declined", ())]
+    unusable = evolved.get("unusable", 0)
+    reasons = [f"the model's reply could not be read in {format_count(unusable, 'case')}"] if unusable else []
+    if declined:
+        reasons.append(f"{format_count(len(declined), 'proposal')} did not fit, such as: {declined[0]['reason']}")
+    why = "agents, tools and topology are as they were" + "".join(f"; {reason}" for reason in reasons)
+    decision = _accept_without_gate(why, equals)
+    return decision.replace(unchanged="unusable reply" if reasons else "no change")
+
+
+def get_structure(workflow: Workflow) -> tuple[Any, ...]:
+    """Return the parts of a team beside its memory: agents, topology and tools."""
+    tools = [(tool.name, tool.source, tool.description) for tool in workflow.tools]
+    return workflow.agents, workflow.topology, tools
+
+
+Event = dict[str, Any]
+"""Progress: phase, iteration and spend; done, total, score, outcome and why where they are known."""
+
+
+def build(loop: EvolutionLoop) -> StateGraph[EvolutionState]:
+    """Build the graph of an evolution, ready to compile with a checkpointer."""
+
+    def more(state: EvolutionState) -> Literal["rollout", "test", "__end__"]:
+        if state["iteration"] < loop.config.iterations:
+            return "rollout"
+        return "test" if loop.splits.test else "__end__"
+
+    graph = StateGraph(EvolutionState)
+    graph.add_node("begin", loop.begin)
+    graph.add_sequence([loop.rollout, loop.evolve, loop.gate, loop.save])
+    graph.add_node("test", loop.test)
+    graph.add_edge(START, "begin")
+    graph.add_conditional_edges("begin", more)
+    graph.add_conditional_edges("save", more)
+    graph.add_edge("test", END)
+    return graph
+
+
+async def run_evolution(
+    loop: EvolutionLoop, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
+) -> EvolutionState:
+    """Start an evolution, or resume it after its last finished superstep.
+
+    A finished evolution repeats only test tasks that ended as errors; nothing is learned or decided again.
+
+    Raises:
+        BudgetError, OutageError, ModelError: the run stopped early and can be resumed by calling this again.
+    """
+    graph = build(loop).compile(checkpointer=saver)
+    config: RunnableConfig = {
+        "configurable": {"thread_id": loop.run},
+        "recursion_limit": 5 * loop.config.iterations + 10,
+    }
+    before = await graph.aget_state(config)
+    if before.created_at is not None and not before.tasks and count_failed_tests(before.values):
+        await graph.aupdate_state(config, {"test": {}}, as_node="save")
+        before = await graph.aget_state(config)
+    # a stop between a node's writes and the next checkpoint leaves a task to finish and no `next`
+    if before.created_at is None or before.tasks:
+        start = EvolutionState() if before.created_at is None else None
+        async for event in graph.astream(start, config, stream_mode="custom", durability="sync"):
+            on_event(event)
+    return cast(EvolutionState, (await graph.aget_state(config)).values)
+
+
+def count_failed_tests(state: Mapping[str, Any]) -> int:
+    """Count the test tasks of a finished evolution that ended as errors, with the seed or the evolved workflow."""
+    sides = [side["scores"] for side in (state.get("test") or {}).values()]
+    return sum(any(score is None for score in scores) for scores in zip(*sides, strict=True))

@@ -1,0 +1,382 @@
+"""A method's state machine: LangGraph nodes that are steps `async (state, ctx) -> update`, and the `Ctx` of a run.
+
+The figure of a method is written once, as a `MethodGraph`. `compile` makes the graph that questions and graded runs
+enter from Python; `serve` makes the same figure around a team that is drawn, with what a user may choose per run.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import get_runtime
+
+from selfwire.core.chat import Prompts
+from selfwire.core.errors import ConfigError, StoppedError
+from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question
+from selfwire.core.team import Workflow
+from selfwire.core.topology import Topology
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, is_id
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.graphs.checkpoints import MethodStateGraph
+from selfwire.graphs.state import (
+    DETACHED,
+    DecisionNode,
+    Input,
+    RunContext,
+    State,
+    Update,
+    append_answer,
+    apply_prompt_edits,
+    context_schema,
+    get_run_context,
+    make_node,
+    take_question,
+)
+from selfwire.graphs.team import compile_team, make_team_node
+from selfwire.models.budget import Ledger, enforce_deadline
+from selfwire.nodes.agent import make_agent_runner
+from selfwire.tools.own import add_own_tools
+
+if TYPE_CHECKING:
+    from selfwire.store.library import Version
+
+AnswerGrader = Callable[[Question, str, Scope], Awaitable[Feedback]]
+"""An environment that knows the reference by the question; the reference itself is nowhere in the state."""
+
+TrajectoryGrader = Callable[[Trajectory, Scope], Awaitable[Trajectory]]
+"""Grades a trajectory of a question of the batch by the environment; the method never sees the reference."""
+
+Saver = Callable[[Workflow, Scope, int], Awaitable["Version"]]
+"""Keeps an evolved workflow as a version; the number grows from save to save within a thread."""
+
+ChooseWorkflow = Callable[[Any, Workflow | None], Awaitable[Workflow]]
+"""Finds the workflow of a question from the run's context and the thread's workflow, if the thread has one."""
+
+
+@dataclass(frozen=True)
+class RunStart:
+    """Workflow, question and place of a run's start, with its grader and its saver.
+
+    Attributes:
+        initial_workflow: the workflow that is drawn, and that questions start with.
+        choose: finds the workflow of a run; by default the thread's, else the initial one.
+        context: class of what can be chosen per run.
+        scope: of the run; None takes the thread's id as run.
+        question: with its id and kind; None makes one of the input's text.
+    """
+
+    initial_workflow: Workflow
+    choose: ChooseWorkflow | None = None
+    context: type[RunContext] = RunContext
+    scope: Scope | None = None
+    question: Question | None = None
+    grader: AnswerGrader | None = None
+    save: Saver | None = None
+
+    async def choose_workflow(self, context: RunContext, thread_workflow: Workflow | None = None) -> Workflow:
+        """The workflow that the question starts with; `thread_workflow` is the thread's, for methods that keep it."""
+        return await self.choose(context, thread_workflow) if self.choose else thread_workflow or self.initial_workflow
+
+    def get_question(self, state: State) -> Question:
+        """The question of the run.
+
+        Raises:
+            ConfigError: there is none, or it is blank.
+        """
+        return self.question or new_question(state.channels)
+
+    def make_scope(self, question: Question, context: RunContext) -> Scope:
+        """Scope of the question's run."""
+        return (self.scope or Scope(run=get_run_name(), seed=context.seed)).at(task=question.id)
+
+
+def new_question(channels: Mapping[str, Any]) -> Question:
+    """The question of an input; its text's fingerprint is its id.
+
+    Raises:
+        ConfigError: there is none, or it is blank.
+    """
+    text = channels.get("question")
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(
+            'the input is {"question": "..."} or {"messages": [{"role": "user", "content": "..."}]} with a text that '
+            f"is not blank, not {text!r}"
+        )
+    return Question(id=fingerprint(text), input=text)
+
+
+def get_run_name() -> str:
+    """The running graph's thread as the name of a run; without one, a random name."""
+    return str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))
+
+
+def add_usage(before: Usage, more: Usage, ledger: Ledger | None) -> Usage:
+    """Cost of a question so far: the state lacks failed asks, the ledger, if there is one, calls before a resume."""
+    known = before + more
+    return max(ledger.spent if ledger else known, known, key=lambda usage: usage.calls)
+
+
+OptionsT = TypeVar("OptionsT", bound=FrozenModel)
+StateT = TypeVar("StateT", bound=State)
+Step = Callable[[Any, Any], Awaitable[Update]]
+Decision = Callable[[Any, Any], str]
+Graph = StateGraph[Any, Any, Any, Any]
+Compiled = CompiledStateGraph[Any, Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Ctx(Generic[OptionsT]):
+    """Everything a step needs beside its state; LangGraph's `context` of a method's graph.
+
+    Attributes:
+        model: chat models of agents, critics and judges.
+        tools: by the name that agents hold.
+        embed: compares texts by meaning.
+        options: the method's config.
+        prompts: the method's.
+        start: team, question and scope that the run begins with, who grades an answer and who saves a team; None
+            for a run that is entered with graded runs.
+        at: place in the run, set anew for every step; keys randomness, the journal and trace tags.
+        choices: of a user for this run; None where a library or the outer loop runs the graph.
+        budget: pays for the run; None where the caller counts.
+        grade_run: grades further runs on questions of a batch, for methods that make some as they learn.
+    """
+
+    model: Model
+    tools: Toolbox
+    embed: Embedder
+    options: OptionsT
+    prompts: Prompts
+    start: RunStart | None = None
+    at: Scope = field(default_factory=Scope)
+    choices: RunContext | None = None
+    budget: Ledger | None = None
+    grade_run: TrajectoryGrader | None = None
+
+    @cached_property
+    def critic(self) -> PromptedModel:
+        """The meta model and the judge with the method's prompts, at the temperature of its config."""
+        temperature: float = getattr(self.options, "temperature", 1.0)
+        return PromptedModel(self.model, self.prompts, temperature)
+
+    @property
+    def served(self) -> bool:
+        """Whether a user runs the graph, whose team is then part of it: drawn, streamed and checkpointed."""
+        return self.choices is not None
+
+    @property
+    def team_config(self) -> RunnableConfig | None:
+        """Config of a team that runs in a step; None makes it part of the running graph."""
+        return None if self.served else DETACHED
+
+    def where(self, at: Scope | None = None, **place: str | int) -> "Ctx[OptionsT]":
+        """Return the same context at another place, such as `ctx.where(scope)` or `ctx.where(phase="backward")`."""
+        return replace(self, at=(self.at if at is None else at).at(**place))
+
+    def ask(self, team: Workflow, question: Question) -> "Ctx[OptionsT]":
+        """Return the context of a run that puts this question to this team."""
+        at = self.at.at(task=question.id)
+        return replace(self, at=at, start=RunStart(team, scope=at, question=question))
+
+    async def begin(self, state: State, thread_team: Workflow | None = None) -> tuple[Question, Workflow, Scope]:
+        """Question, team and place that a run begins with.
+
+        Args:
+            thread_team: the team that earlier questions of the thread left, for methods that go on with it.
+
+        Raises:
+            ConfigError: there is no question, or a choice cannot be used.
+        """
+        assert self.start is not None, "runs that begin with a question have a start"
+        choices = self.choices or RunContext()
+        question = self.start.get_question(state)
+        team = await self.start.choose_workflow(choices, thread_team)
+        return question, team, self.start.make_scope(question, choices)
+
+    def edit(self, team: Workflow) -> Workflow:
+        """The team with the prompts that a user edited for this run.
+
+        Raises:
+            ConfigError: an edited agent is not in the team any more.
+        """
+        return apply_prompt_edits(team, self.choices) if self.choices else team
+
+    def make_runner(self, team: Workflow) -> AgentRunner:
+        """Make the runner of a team's agents, with their tools and the team's own."""
+        temperature = getattr(self.options, "temperature", None)
+        return make_agent_runner(self.model, add_own_tools(self.tools, team), temperature=temperature)
+
+
+class CtxFactory(Protocol):
+    """A maker of the contexts of runs of a graph that users run; `build.MethodFactory` is one."""
+
+    async def open(self, start: RunStart, choices: RunContext, spent: Usage) -> Ctx[Any]:
+        """Make the context of a run with a user's choices; its budget pays for the run."""
+
+    def peek(self, start: RunStart, choices: RunContext) -> Ctx[Any]:
+        """Make a context for decisions, which ask no model."""
+
+
+class MethodGraph(Generic[StateT]):
+    """The figure of a method, in LangGraph's words; steps and decisions take `(state, ctx)`.
+
+    Args:
+        state: the class of the state: typed views of LangGraph's channels.
+        first: the step that takes a new question.
+        team: the step in which the team runs; a served graph draws the team inside it.
+    """
+
+    def __init__(self, state: type[StateT], *, first: str, team: str) -> None:
+        self.state, self.first, self.team = state, first, team
+        self.steps: dict[str, Step] = {}
+        self._edges: list[tuple[str, str]] = []
+        self._choices: list[tuple[str, Decision, Sequence[str]]] = []
+
+    def add_node(self, step: Step) -> None:
+        """Add a step under its function's name."""
+        self.steps[getattr(step, "__name__", "")] = step
+
+    def add_edge(self, source: str, target: str) -> None:
+        """Have a step follow another."""
+        self._edges.append((source, target))
+
+    def add_sequence(self, steps: Sequence[Step]) -> None:
+        """Add steps that follow each other."""
+        for step in steps:
+            self.add_node(step)
+        for source, target in pairwise(steps):
+            self.add_edge(getattr(source, "__name__", ""), getattr(target, "__name__", ""))
+
+    def add_conditional_edges(self, source: str, decide: Decision, targets: Sequence[str]) -> None:
+        """Have a decision choose which of the targets follows a step."""
+        self._choices.append((source, decide, targets))
+
+    def compile(self, name: str) -> Compiled:
+        """Compile the figure for runs with a ready `Ctx`."""
+
+        def get_ctx(channels: Any) -> Any:
+            return get_runtime(Ctx).context
+
+        graph: Graph = StateGraph(self.state, context_schema=Ctx)
+        for step, run in self.steps.items():
+            graph.add_node(step, make_node(self._bind(run, first=step == self.first)))
+        return self._connect(graph, get_ctx).compile(name=name)
+
+    def serve(
+        self,
+        start: RunStart,
+        factory: CtxFactory,
+        drawn: Topology | Compiled | None = None,
+        *,
+        agents: Workflow | None = None,
+        agent_nodes: Mapping[str, str] = FrozenMap(),
+    ) -> Graph:
+        """Build the figure for users: input is a question or messages, context what may be chosen per run.
+
+        Args:
+            factory: makes the method of a run, with the ledger that pays for it.
+            drawn: topology or compiled graph that is drawn inside the team's step; by default the initial team's.
+            agents: the workflow whose prompts can be edited per run; by default the initial one.
+            agent_nodes: where agents without a node of the team work, by agent: a step of the figure.
+        """
+        drawn = start.initial_workflow.topology if drawn is None else drawn
+        team = compile_team(drawn) if isinstance(drawn, Topology) else drawn
+        schema = context_schema(start.context, agents or start.initial_workflow, agent_nodes)
+        graph = MethodStateGraph(self.state, context_schema=schema, input_schema=Input)
+        graph.inner.update(node for node in team.nodes if is_id(node))  # no relay
+        graph.inner.update(agent for agent, node in agent_nodes.items() if node == self.team)
+
+        def get_ctx(channels: Any) -> Ctx[Any]:
+            return factory.peek(start, get_run_context(start.context))
+
+        for name, step in self.steps.items():
+            run = self._bind_served(step, start, factory, first=name == self.first)
+            if name == self.team:
+                graph.add_node(name, make_team_node(team, lambda channels, _, run=run: run(channels)))  # type: ignore[misc]
+            else:
+                graph.add_node(name, make_node(run))
+        return self._connect(graph, get_ctx)
+
+    def _bind(self, step: Step, *, first: bool) -> Callable[[Any], Any]:
+        async def run(channels: Any) -> Update:
+            state, ctx = self.state(channels), get_runtime(Ctx).context
+            return await step(state, ctx if first else replace(ctx, at=state.place))
+
+        return run
+
+    def _bind_served(
+        self, step: Step, start: RunStart, factory: CtxFactory, *, first: bool
+    ) -> Callable[[Any], Any]:
+        async def run(channels: Any) -> Update:
+            asked = take_question(channels) if first else {}
+            state = self.state({**channels, **asked})
+            spent, choices = Usage() if first else state.usage, get_run_context(start.context)
+            ctx = await factory.open(start, choices, spent)
+            assert ctx.budget is not None, "a user's run has a budget"
+            async with enforce_deadline(ctx.budget):
+                update = await step(state, ctx if first else replace(ctx, at=state.place))
+            known = self.state(update).usage if "usage" in update else spent
+            paid = add_usage(known, Usage(), ctx.budget)
+            if first or paid != state.usage:
+                update = {**update, **state.update(usage=paid)}
+            return {**asked, **update, **append_answer(state.channels, update)}
+
+        return run
+
+    def _connect(self, graph: Graph, get_ctx: Callable[[Any], Any]) -> Graph:
+        def bind(decide: Decision) -> DecisionNode[Any]:
+            return DecisionNode(lambda channels: decide(self.state(channels), get_ctx(channels)))
+
+        for source, target in self._edges:
+            graph.add_edge(source, target)
+        for source, decide, targets in self._choices:
+            graph.add_conditional_edges(source, bind(decide), list(targets))
+        return graph
+
+
+MOST_STEPS = 1000
+"""Limit of a figure's steps where a method gives none; no figure of the package comes near it."""
+
+
+async def run_graph(
+    graph: Compiled,
+    state: type[StateT],
+    ctx: Ctx[Any],
+    config: RunnableConfig = DETACHED,
+    so_far: Callable[[StateT], Trajectory | None] = lambda state: None,
+    **given: Any,
+) -> StateT:
+    """Run a method's compiled graph to its end.
+
+    Args:
+        so_far: makes the result of an unfinished state, for the error of a run that must stop; None without an answer.
+        given: fields of the state to begin with.
+
+    Raises:
+        BudgetError, OutageError: the run must stop; `partial_result` has the result of its last finished step.
+    """
+    channels: dict[str, Any] = {}
+    try:
+        bounded: RunnableConfig = {"recursion_limit": MOST_STEPS, **config}  # else the limit of a graph around this one
+        async for channels in graph.astream(  # noqa: B007  # the last one is the result
+            state.update(**given), bounded, context=ctx, stream_mode="values"
+        ):
+            pass
+    except StoppedError as error:
+        if error.partial_result is None and "usage" in channels:
+            error.partial_result = so_far(state(channels))
+        raise
+    return state(channels)
+
+__all__ = ["END", "START", "Compiled", "Ctx", "Graph", "MethodGraph", "run_graph"]

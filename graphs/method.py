@@ -1,0 +1,463 @@
+"""A method of rewiring: the class that an author writes, its declaration, and what it gives back."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from selfwire.core.chat import Prompts
+from selfwire.core.edits import RefusedRewiring, Rewiring
+from selfwire.core.errors import ConfigError, TaskBudgetError, TaskError, format_validation_error
+from selfwire.core.protocols import Embedder, Model, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, to_plain_json
+from selfwire.evolvers.figures import Panel, Picture
+from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.graphs.machine import END, START, Ctx, CtxFactory, Graph, MethodGraph, RunStart, run_graph
+from selfwire.graphs.state import RunContext, State, Update
+from selfwire.graphs.team import TeamContext, run_team
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.router.config import RouterConfig, TrainConfig
+
+Config = TypeVar("Config", bound=FrozenModel)
+
+OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
+"""Arguments of `build_graph` that only some methods use."""
+
+# Configs and variants
+
+UNKNOWN = "extra_forbidden"
+"""Pydantic's name for the error of a field that does not exist."""
+
+def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
+    """A config from its fields by name.
+
+    Raises:
+        ConfigError: a field is unknown or out of bounds.
+    """
+    try:
+        return schema.model_validate(to_plain_json(config))
+    except ValidationError as error:
+        faults = error.errors()
+        reasons = "; ".join(map(format_validation_error, faults))
+        is_unknown = any(fault["type"] == UNKNOWN for fault in faults)
+        fields = f"; fields are {', '.join(_names(schema))}" if is_unknown else ""
+        raise ConfigError(f"config of {name}: {reasons}{fields}") from None
+
+
+def _names(schema: type[BaseModel], within: str = "") -> Iterator[str]:
+    for name, field in schema.model_fields.items():
+        nested = field.annotation
+        if isinstance(nested, type) and issubclass(nested, BaseModel):
+            yield from _names(nested, f"{within}{name}.")
+        else:
+            yield within + name
+
+
+FULL, RANDOM = "full", "random"
+
+
+class Variant(FrozenModel):
+    """A way to run a method.
+
+    Args:
+        config: config fields that differ from the method's defaults.
+        gate: as in `EvolutionConfig`.
+        random: whether rewirings are drawn at random.
+        choice: whether it lacks a learned router's choice, and so compares nothing where that was never free.
+        evolves: False to skip evolution and measure the initial workflow.
+        against: the variant that it lacks a part of.
+    """
+
+    title: str
+    config: FrozenJson = FrozenMap()
+    gate: Literal["paired", "off"] = "paired"
+    random: bool = False
+    choice: bool = False
+    evolves: bool = True
+    against: str = FULL
+
+
+# Model calls, estimated before any is made; rates were measured offline
+
+LOOP = 1.5
+"""Calls of an agent that holds tools, in one turn."""
+ROUNDS = 4
+"""Rounds of a question that may take ten: confidence, halting or a manager end most runs earlier."""
+
+Calls = Mapping[str, float]
+"""Model calls by role; they are means, so they may be fractions."""
+
+
+class CallEstimate(NamedTuple):
+    """Calls that a method takes.
+
+    Attributes:
+        question: calls for one question, with a team of that size.
+        samples: runs per train question.
+        learning: calls of one iteration beside the runs of its batch.
+        gate_share: share of the iterations whose candidate is compared with the incumbent.
+        tokens: sent and received in a call, beside the text of the question.
+    """
+
+    question: Calls
+    samples: int = 1
+    learning: Calls = FrozenMap()
+    gate_share: float = 1.0
+    tokens: int = 450
+
+
+def scale_calls(calls: Calls, by: float) -> Calls:
+    """The calls, multiplied."""
+    return {role: count * by for role, count in calls.items()}
+
+
+def sum_calls(*some: Calls) -> Calls:
+    """All calls together."""
+    roles = dict.fromkeys(role for calls in some for role in calls)
+    return {role: sum(calls.get(role, 0) for calls in some) for role in roles}
+
+
+def count_turn_calls(team: Workflow) -> float:
+    """Calls of a turn of every node."""
+    return sum(LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
+
+
+def estimate_single_run(config: Any, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    """A turn of every node, and no calls for learning."""
+    return CallEstimate({"agent": count_turn_calls(team) + LOOP * added_agents})
+
+
+# What learning gives back
+
+
+class EvolveResult(FrozenModel):
+    """The result of learning from a batch of trajectories.
+
+    Args:
+        applied: the rewirings between the old workflow and the new one, in order.
+        notes: of the method on this step, for people; JSON.
+        gated: whether the gate must compare even if agents and topology did not change, as learned memory decides
+            how the team runs.
+    """
+
+    workflow: Workflow
+    applied: tuple[Rewiring, ...] = ()
+    refused: tuple[RefusedRewiring, ...] = ()
+    notes: FrozenJson = FrozenMap()
+    needs_gate: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        workflow: Workflow,
+        rewirings: Sequence[Rewiring] = (),
+        *,
+        memory: Mapping[str, Any] = FrozenMap(),
+        notes: Mapping[str, Any] = FrozenMap(),
+        cost: Usage | None = None,
+        needs_gate: bool = False,
+    ) -> "EvolveResult":
+        """Apply what a method proposes, with lineage, refusals and cost on record.
+
+        Args:
+            rewirings: proposals in order; those that do not fit are refused with reasons.
+            memory: entries of the workflow's memory that were learned.
+            cost: of the model calls that led to it, noted as `meta`.
+        """
+        now, refused = workflow.apply_legal(rewirings)
+        applied = () if now is workflow else now.lineage.rewirings
+        now = now.with_memory(**memory) if memory else now
+        if now.fingerprint != workflow.fingerprint:
+            now = now.with_lineage(workflow, applied)
+        costs = {"meta": {"calls": cost.calls, "tokens": cost.tokens}} if cost else {}
+        return cls(workflow=now, applied=applied, refused=refused, notes={**notes, **costs}, needs_gate=needs_gate)
+
+
+async def explore_samples(
+    solve: Callable[[Scope], Awaitable[Trajectory]], blank: Trajectory, samples: int, *, scope: Scope
+) -> list[Trajectory]:
+    """Runs of one question side by side.
+
+    A run that the calls of its task do not suffice for ends as an error, and the finished ones are kept.
+
+    Args:
+        solve: runs the question at a place.
+        blank: a trajectory without steps, for runs that end so.
+
+    Raises:
+        The first error of another kind, in the order of the runs.
+    """
+
+    async def run(place: Scope) -> Trajectory:
+        try:
+            return await solve(place)
+        except TaskBudgetError as error:
+            return blank.replace(sample=place.sample).as_failed(str(error))
+
+    return await gather_all(run(scope.at(sample=number)) for number in range(samples))
+
+
+# The method
+
+
+@dataclass(frozen=True)
+class NamedSeeds:
+    """Initial workflows that can be chosen by name.
+
+    Attributes:
+        setting: field of the choices per run, and setting of an assistant, that chooses one.
+        make: makes the workflow of a name for a method; its agents hold these tools.
+    """
+
+    names: tuple[str, ...]
+    setting: str
+    make: Callable[[Any, Sequence[str], str | None], Workflow]
+
+
+class RouterPlan(NamedTuple):
+    """How a trained router draws and learns."""
+
+    config: "RouterConfig"
+    train: "TrainConfig"
+
+
+@dataclass(frozen=True)
+class RouterTraining:
+    """How the trained router of a method's teams is trained.
+
+    Attributes:
+        plan: how the router of a method's workflow draws and learns; raises ConfigError where no run would ask it.
+        config: config fields of a method whose router is asked.
+        random_control: the method with a router that draws by chance, to compare with; None if there is none.
+        options: config fields that the command's options stand for, by option: those of `paper`, of `process_reward`.
+        errands: whether the learning test on errands trains this router.
+    """
+
+    plan: Callable[[Any, Workflow], RouterPlan]
+    config: Mapping[str, Any] = FrozenMap()
+    random_control: "Callable[[Any], Method[Any]] | None" = None
+    options: Mapping[str, Mapping[str, Any]] = FrozenMap()
+    errands: bool = False
+
+
+class Method(Generic[Config]):
+    """A method: how a team starts, how it answers a question, and what is rewired after a batch of graded runs.
+
+    A subclass has a `name`, a `config_type`, `seed` and `propose`; the rest fits a team that runs once per question
+    and learns nothing beside its agents and edges. What a run needs of models and tools comes as `ctx`.
+
+    Args:
+        config: of the method; by default made of the options.
+        options: fields of the config.
+
+    Attributes:
+        name: in the command line, journals and saved workflows.
+        summary: the method in a line, for people.
+        config_type: class of its config, in which every field has a default.
+        choices: class of the choices per run of its graph; a choice with the name of a config field replaces that
+            field, unless it is None.
+        build_options: arguments of `build_graph` that it uses, of judge, grader, corpus and embedder.
+        variants: its ablations and controls by name; `full` is the method itself.
+        evolves: whether variants are evolved before they are measured; False for a method whose team changes only
+            within a question.
+        fits_held_out: whether it may fit parameters to runs on gate tasks without a gate too.
+        one_batch: whether it learns from all train tasks in one iteration; `compare` evolves it so.
+        rounds: config field with the most rounds or stages of a question; "" where there is none.
+        random_edits: whether the plug-ins `selfwire.controls` have its control with random edits, under its name.
+        router: how its router is trained, if it learns one.
+        learns_insights: whether its workflows keep a library of insights.
+        seeds: initial workflows that can be chosen by name.
+        paper: authors and title.
+        departures: numbers of the deviations from it, such as D1-D20.
+
+    Raises:
+        ConfigError: an option is unknown or out of bounds.
+    """
+
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    config_type: ClassVar[type[FrozenModel]] = FrozenModel
+    choices: ClassVar[type[RunContext]] = RunContext
+    build_options: ClassVar[frozenset[str]] = frozenset({"embedder"})
+    variants: ClassVar[Mapping[str, Variant]] = FrozenMap({FULL: Variant(title=FULL)})
+    evolves: ClassVar[bool] = True
+    fits_held_out: ClassVar[bool] = False
+    one_batch: ClassVar[bool] = False
+    rounds: ClassVar[str] = ""
+    random_edits: ClassVar[bool] = False
+    router: ClassVar[RouterTraining | None] = None
+    learns_insights: ClassVar[bool] = False
+    seeds: ClassVar[NamedSeeds | None] = None
+    paper: ClassVar[str] = ""
+    departures: ClassVar[str] = ""
+
+    def __init__(self, config: Config | None = None, **options: Any) -> None:
+        self.config: Config = config or parse_config(self.name, self.config_type, options)  # type: ignore[assignment]
+
+    @staticmethod
+    def estimate_calls(config: Any, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+        """Model calls of a question and of an iteration, for `--dry-run`; by default a turn of every agent.
+
+        Args:
+            batch: train questions per iteration.
+            added_agents: agents that the team may have gained.
+        """
+        return estimate_single_run(config, team, batch, added_agents)
+
+    @staticmethod
+    def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:
+        """Paragraphs for people on a trajectory's notes, one string each; by default none."""
+        return ()
+
+    @staticmethod
+    def draw_run(notes: Mapping[str, Any]) -> Picture:
+        """The picture of a trajectory's notes for the page of a run; by default empty."""
+        return Picture()
+
+    @staticmethod
+    def draw_learning(before: Workflow, after: Workflow, notes: Mapping[str, Any]) -> Sequence[Panel]:
+        """Panels of an iteration, from the teams before and after it and the notes of `propose`; by default none."""
+        return ()
+
+    @staticmethod
+    def extend_tools(tools: Toolbox) -> Toolbox:
+        """The given tools with those that come with them; by default unchanged."""
+        return tools
+
+    @staticmethod
+    def fit_config(config: Any, team: Workflow) -> Any:
+        """The config with room for a saved team, for a server, which has no setting for it; by default unchanged."""
+        return config
+
+    @property
+    def prompts(self) -> Prompts:
+        """Prompts of the method's own calls; none by default."""
+        return Prompts(texts={})
+
+    def make_ctx(self, model: Model, tools: Toolbox, embed: Embedder, **more: Any) -> Ctx[Config]:
+        """Make the context of a run; `more` are fields of `Ctx`, such as `at`."""
+        return Ctx(model, tools, embed, self.config, self.prompts, **more)
+
+    def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
+        """Build the graph that users run; by default of a team that runs once."""
+        return figure.serve(start, factory)
+
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+        """The team that the method starts from.
+
+        Args:
+            tools: held by its agents.
+            toolbox: all tools of the run.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.seed")
+
+    def adapt(self, team: Workflow) -> Workflow:
+        """An existing team as the method can run and rewire it; by default unchanged.
+
+        Raises:
+            ConfigError: the config does not allow it.
+        """
+        return team
+
+    def check_learned(self, team: Workflow, embedder: str) -> None:
+        """Check that what a saved team has learned can be used with this embedder, by default nothing.
+
+        Raises:
+            ConfigError, LibraryError, ValueError, TypeError, AttributeError: it cannot.
+        """
+
+    async def answer(self, team: Workflow, question: Question, ctx: Ctx[Config]) -> Trajectory:
+        """Put a question to the team, by default by one run in which every agent hands on to all its successors.
+
+        Raises:
+            BudgetError: the run must stop. Other faults end in the trajectory's `error`.
+        """
+        return await answer_once(team, question, ctx.ask(team, question))
+
+    @property
+    def samples(self) -> int:
+        """How many times `explore` runs a question; by default once."""
+        return 1
+
+    async def explore(self, team: Workflow, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
+        """Put a train question to the team, as a group of samples or, by default, once; raises as `answer`."""
+        return [await self.answer(team, question, ctx)]
+
+    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> EvolveResult:
+        """Rewire the team after graded runs of it; those with an error teach nothing.
+
+        `ctx.grade_run` grades further runs on questions of the batch.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.propose")
+
+    @property
+    def sees_labels(self) -> bool:
+        """Whether labels may decide what it keeps; without them there is no gate."""
+        return True
+
+    def fits(self, team: Workflow) -> bool:
+        """Whether `fit` changes anything for such a team; then its held-out runs are made without a gate too."""
+        return False
+
+    async def fit(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> Workflow:
+        """Fit parameters to held-out runs, by default none; agents and topology do not change."""
+        return team
+
+    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+        """The kept team with what the rejected one learned and still holds; by default nothing of it."""
+        return kept
+
+    def propose_pruning(self, team: Workflow) -> Rewiring | None:
+        """The rewiring that removes the least helpful agent; None, as by default, if none can be removed."""
+        return None
+
+
+class OneRunState(State):
+    """State of a question to a team that runs once: team and trajectory, beside the channels of every state."""
+
+    workflow: Workflow
+    trajectory: Trajectory | None = None
+
+
+async def begin(state: OneRunState, ctx: Ctx[Any]) -> Update:
+    """Take a new question."""
+    question, team, scope = await ctx.begin(state)
+    fresh = {"answer": None, "trajectory": None}
+    return state.update(id=question.id, kind=question.kind, scope=scope, workflow=ctx.edit(team), **fresh)
+
+
+async def team(state: OneRunState, ctx: Ctx[Any]) -> Update:
+    """Run the team.
+
+    Raises:
+        TaskError: it has no answer, in a graph that a user runs.
+    """
+    run = TeamContext.of(state.workflow, state.get_question(), ctx.at, ctx.make_runner(state.workflow))
+    done = await run_team(state.workflow.topology, run, config=ctx.team_config)
+    if ctx.served and done.answer is None:
+        raise TaskError(f"{done.error}; invoke the thread again with None to retry")
+    return state.update(trajectory=done, answer=done.answer, usage=state.usage + done.usage)
+
+
+figure = MethodGraph(OneRunState, first="begin", team="team")
+figure.add_edge(START, "begin")
+figure.add_sequence([begin, team])
+figure.add_edge("team", END)
+ONE_RUN = figure.compile("team")
+
+
+async def answer_once(team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+    """Run a team once on a question."""
+    final = await run_graph(ONE_RUN, OneRunState, ctx, question=question.input)
+    assert final.trajectory is not None, "the team's step writes it"
+    return final.trajectory
+
+
+__all__ = ["Ctx", "EvolveResult", "Method", "OneRunState", "Variant", "answer_once"]

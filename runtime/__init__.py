@@ -1,1 +1,0 @@
-"""The outside world: chat models, the offline model, embeddings, journal, saved workflows."""

@@ -1,0 +1,341 @@
+"""LangGraph teams of LLM agents that rewire themselves.
+
+    import selfwire
+
+    found = selfwire.evolve("hiva", "my.jsonl", grade, model="openai:gpt-4o-mini", name="mine")
+    print(found.score, selfwire.run("mine", "...").answer)
+
+    run, evolve, evaluate, compare, load, save        verbs; each has an async twin: arun, aevolve, ...
+    Team, Agent, Task, Feedback, Budget, Method       values that go in
+    Evolution, Evaluation, Comparison, Trajectory     values that come out
+    Rewiring, Topology, edits                         changes of a team
+    errors                                            all that is raised on purpose
+
+Everything is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import wraps
+
+TYPE_CHECKING = False  # for type checkers it is True; the import of `typing` costs more than this package may
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any, Literal, ParamSpec, TypeVar
+
+    from langchain_core.runnables import RunnableConfig
+
+    from selfwire.core import edits, errors
+    from selfwire.core.agent import Agent
+    from selfwire.core.budget import Budget
+    from selfwire.core.edits import Rewiring
+    from selfwire.core.task import Feedback, Task
+    from selfwire.core.team import Workflow as Team
+    from selfwire.core.topology import Topology
+    from selfwire.core.trajectory import Trajectory
+    from selfwire.evals.graders import Grader
+    from selfwire.graphs.evolve import Event
+    from selfwire.graphs.method import Method
+    from selfwire.runs.open import ChatModel, Tasks, Teamlike, Tools
+    from selfwire.runs.results import Comparison, Evaluation, Evolution
+    from selfwire.store.library import Version
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+
+__all__ = [
+    "Agent", "Budget", "Comparison", "Evaluation", "Evolution", "Feedback", "Method", "Rewiring", "Task",
+    "Team", "Topology", "Trajectory", "Version", "acompare", "aevaluate", "aevolve", "aload", "arun", "asave",
+    "compare", "edits", "errors", "evaluate", "evolve", "load", "run", "save",
+]  # fmt: skip
+
+_LOADED = {
+    "Agent": "selfwire.core.agent:Agent",
+    "Budget": "selfwire.core.budget:Budget",
+    "Comparison": "selfwire.runs.results:Comparison",
+    "Evaluation": "selfwire.runs.results:Evaluation",
+    "Evolution": "selfwire.runs.results:Evolution",
+    "Feedback": "selfwire.core.task:Feedback",
+    "Method": "selfwire.graphs.method:Method",
+    "Rewiring": "selfwire.core.edits:Rewiring",
+    "Task": "selfwire.core.task:Task",
+    "Team": "selfwire.core.team:Workflow",
+    "Topology": "selfwire.core.topology:Topology",
+    "Trajectory": "selfwire.core.trajectory:Trajectory",
+    "Version": "selfwire.store.library:Version",
+    "compile_graph": "selfwire.graphs.build:compile_graph",
+    "edits": "selfwire.core.edits:",
+    "errors": "selfwire.core.errors:",
+}
+"""Names that are loaded when they are first used: module and attribute, or a module alone."""
+
+_clone = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+if os.path.isfile(os.path.join(_clone, "langgraph.json")):  # in a clone files have the paths that git knows
+    __path__.insert(0, _clone)
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+    from importlib.metadata import version
+
+    if name == "__version__":
+        return version("selfwire")
+    if name not in _LOADED:
+        raise AttributeError(f"module 'selfwire' has no attribute {name!r}")
+    module, _, attribute = _LOADED[name].partition(":")
+    found = import_module(module)
+    globals()[name] = getattr(found, attribute) if attribute else found
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+def _make_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """The sync form of a verb: it runs on a background event loop, so that it works in notebooks too."""
+
+    @wraps(call)
+    def wait(*args: P.args, **kwargs: P.kwargs) -> T:
+        from selfwire.models.sync import run_sync
+
+        return run_sync(call(*args, **kwargs))
+
+    wait.__name__ = wait.__qualname__ = call.__name__.removeprefix("a")
+    return wait
+
+
+async def arun(
+    team: Teamlike,
+    question: str | Task,
+    *,
+    model: ChatModel | None = None,
+    meta: ChatModel | None = None,
+    judge: ChatModel | None = None,
+    tools: Tools = (),
+    method: str | Method[Any] | None = None,
+    budget: Budget | Mapping[str, float] | None = None,
+    seed: int = 0,
+    config: RunnableConfig | None = None,
+    home: str | Path | None = None,
+) -> Trajectory:
+    """Put one question to a team; nothing evolves and nothing is saved.
+
+    Args:
+        team: a team; a method or its name, for its first team; a saved team's name, name@version or fingerprint; or
+            a .json file of one.
+        question: its text, or a task, whose reference no agent sees.
+        model: of the agents, a name such as "openai:gpt-4o-mini" or a chat model; by default the one that the saved
+            team was evolved with, else that of SELFWIRE_MODEL, else the offline model.
+        meta: model of critics and evolvers; by default the agents'.
+        judge: model of judges; by default that of the critics.
+        tools: functions with types and a docstring, LangChain tools, or names such as "calculator,sql:sales.sqlite".
+        method: that runs the team, by name or as a value; by default its own.
+        budget: limits such as {"calls": 100} or {"dollars": 1}.
+        config: LangChain's, with callbacks, tags and metadata of traces.
+        home: folder of saved teams; by default SELFWIRE_HOME, else .selfwire in the working directory.
+
+    Returns:
+        What the team did: `answer`, `steps`, `usage`; `error` says why there is no answer.
+
+    Raises:
+        ConfigError, LibraryError: a name, model or tool cannot be used.
+        BudgetError, OutageError: it stopped; `partial_result` has the best answer until then, if there was one.
+    """
+    from selfwire.runs.open import CallOptions
+    from selfwire.runs.question import ask_team
+
+    options = CallOptions(model, meta, judge, tools, method, budget, home)
+    return await ask_team(team, question, options, seed=seed, config=config)
+
+
+async def aevolve(
+    team: Teamlike,
+    trainset: Tasks,
+    grader: Grader | str = "exact",
+    *,
+    valset: Tasks | None = None,
+    testset: Tasks | None = None,
+    iterations: int = 10,
+    batch: int = 10,
+    accept: Literal["paired", "always"] = "paired",
+    name: str | None = None,
+    run_name: str | None = None,
+    seed: int = 0,
+    limit: int = 60,
+    concurrency: int = 8,
+    on_event: Callable[[Event], None] | None = None,
+    model: ChatModel | None = None,
+    meta: ChatModel | None = None,
+    judge: ChatModel | None = None,
+    tools: Tools = (),
+    method: str | Method[Any] | None = None,
+    rubric: str | None = None,
+    budget: Budget | Mapping[str, float] | None = None,
+    home: str | Path | None = None,
+) -> Evolution:
+    """Rewire a team on tasks and keep what does no worse on held-out ones.
+
+    An unfinished run of the same `run_name` goes on; calls that were answered are not paid for twice.
+
+    Args:
+        team: as for `run`.
+        trainset: dicts with `input` and `reference`, Task objects, a .jsonl, .csv or .parquet file, "hf:owner/name", or
+            a benchmark's name. Without `valset` and `testset` it is dealt out to all three splits.
+        grader: a function `(task, answer)`, sync or async, that returns a score in [0, 1], True or False, (score, what
+            was wrong) or a Feedback; or a name: exact, em, f1, contains, numeric, judge, "module:function".
+        valset: tasks that decide which changes are accepted; by default a part of `trainset`.
+        testset: tasks of the final test, which nothing is learned from.
+        iterations: how often the team is rewritten.
+        batch: train tasks per iteration.
+        accept: paired keeps a change only if it does no worse on held-out tasks; always keeps every change.
+        name: that the team is saved under; by default METHOD-TASKS.
+        run_name: of the run; by default a new one.
+        limit: most tasks of each split where `trainset` is dealt out.
+        concurrency: tasks that are worked on at the same time.
+        on_event: is called with each step of progress.
+        rubric: of the grader "judge": what a good answer is.
+        model, meta, judge, tools, method, budget, home: as for `run`.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used; nothing was written.
+        BudgetError, OutageError, ModelError: it stopped; the same `run_name` goes on.
+        JournalError: the run of this name was started with other tasks, options or code.
+    """
+    from selfwire.runs.evolution import evolve_team
+    from selfwire.runs.open import CallOptions, TaskSets
+
+    tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
+    options = CallOptions(model, meta, judge, tools, method, budget, home)
+    config = {
+        "name": name,
+        "iterations": iterations,
+        "batch": batch,
+        "gate": "paired" if accept == "paired" else "off",
+        "seed": seed,
+        "concurrency": concurrency,
+    }
+    return await evolve_team(team, tasks, options, config, run_name, on_event)
+
+
+async def aevaluate(
+    team: Teamlike,
+    tasks: Tasks,
+    grader: Grader | str = "exact",
+    *,
+    repeats: int = 1,
+    calls_per_task: int | None = None,
+    run_name: str | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    concurrency: int = 8,
+    on_event: Callable[[Event], None] | None = None,
+    model: ChatModel | None = None,
+    meta: ChatModel | None = None,
+    judge: ChatModel | None = None,
+    tools: Tools = (),
+    method: str | Method[Any] | None = None,
+    rubric: str | None = None,
+    budget: Budget | Mapping[str, float] | None = None,
+    home: str | Path | None = None,
+) -> Evaluation:
+    """Score a team on tasks: a row per task, the mean with its interval, the cost.
+
+    An unfinished run of the same `run_name` goes on. Tasks that the team has learned from are left out, with a notice.
+
+    Args:
+        team: as for `run`; or the name of a baseline, such as "single".
+        tasks: as for `evolve`; of a benchmark's name its test tasks.
+        grader: as for `evolve`.
+        repeats: how often each task is put to the team.
+        calls_per_task: most model calls for a task.
+        limit: most tasks; by default all that are given, and 100 of a benchmark.
+        run_name, concurrency, on_event, rubric: as for `evolve`.
+        model, meta, judge, tools, method, budget, home: as for `run`.
+
+    Raises:
+        ConfigError, LibraryError, BudgetError, OutageError, JournalError: as `evolve`.
+    """
+    from selfwire.runs.comparison import evaluate_team
+    from selfwire.runs.open import CallOptions, TaskSets
+
+    asked = TaskSets({"test": tasks}, grader, rubric, limit)
+    options = CallOptions(model, meta, judge, tools, method, budget, home)
+    config = {"repeats": repeats, "calls_per_task": calls_per_task, "seed": seed, "concurrency": concurrency}
+    return await evaluate_team(team, asked, options, config, run_name, on_event)
+
+
+async def acompare(
+    teams: Mapping[str, Teamlike] | Sequence[Teamlike],
+    tasks: Tasks,
+    grader: Grader | str = "exact",
+    *,
+    against: str = "",
+    calls_per_task: int | None = None,
+    run_name: str | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    concurrency: int = 8,
+    on_event: Callable[[Event], None] | None = None,
+    model: ChatModel | None = None,
+    meta: ChatModel | None = None,
+    judge: ChatModel | None = None,
+    tools: Tools = (),
+    rubric: str | None = None,
+    budget: Budget | Mapping[str, float] | None = None,
+    home: str | Path | None = None,
+) -> Comparison:
+    """Score several teams on the same tasks under one cap of calls, paired by task.
+
+    Args:
+        teams: as for `evaluate`, by name or in a list.
+        against: name of the team that the others are compared with; by default the first.
+        calls_per_task: most model calls for a task, for every team.
+        tasks, grader, limit, run_name, concurrency, on_event, rubric: as for `evaluate`.
+        model, meta, judge, tools, budget, home: as for `run`.
+
+    Raises:
+        ConfigError, LibraryError, BudgetError, OutageError, JournalError: as `evolve`.
+    """
+    from selfwire.runs.comparison import compare_teams
+    from selfwire.runs.open import CallOptions, TaskSets
+
+    asked = TaskSets({"test": tasks}, grader, rubric, limit)
+    options = CallOptions(model, meta, judge, tools, budget=budget, home=home)
+    config = {"against": against, "calls_per_task": calls_per_task, "seed": seed, "concurrency": concurrency}
+    return await compare_teams(teams, asked, options, config, run_name, on_event)
+
+
+async def aload(ref: str | Path, *, home: str | Path | None = None) -> Team:
+    """Load a saved team.
+
+    Args:
+        ref: a name, name@version, fingerprint or .json file; of a method's name it is the method's first team.
+
+    Raises:
+        LibraryError: there is none.
+    """
+    from selfwire.runs.systems import load_team
+
+    return await load_team(ref, home)
+
+
+async def asave(team: Team, name: str, *, note: str = "", home: str | Path | None = None) -> Version:
+    """Save a team as the newest version of a name.
+
+    Args:
+        note: why, for `selfwire history`.
+    """
+    from selfwire.runs.systems import save_team
+
+    return await save_team(team, name, note, home)
+
+
+run = _make_sync(arun)
+evolve = _make_sync(aevolve)
+evaluate = _make_sync(aevaluate)
+compare = _make_sync(acompare)
+load = _make_sync(aload)
+save = _make_sync(asave)

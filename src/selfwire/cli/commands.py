@@ -1,0 +1,59 @@
+"""The commands by name; one is imported when it is called."""
+
+from importlib import import_module
+from typing import Any
+
+import typer
+
+COMMANDS = {
+    "evolve": ("evolve:evolve", "Evolve a team on a benchmark."),
+    "train": ("train:train", "Train a router by the rewards of its runs."),
+    "selection": ("memory:selection", "Ask a question and show which agents the trained router selects."),
+    "run": ("run:run", "Put one question to a team and print its answer."),
+    "eval": ("evaluate:evaluate", "Measure a method, a baseline or a saved workflow."),
+    "compare": ("compare:compare", "Measure several systems on the same tasks."),
+    "ablate": ("", "Compare a method with its ablations and controls."),
+    "show": ("workflows:show", "Show a workflow, or the tasks of a run."),
+    "diff": ("workflows:diff", "Show what changed from one workflow to another."),
+    "history": ("workflows:history", "List the versions of a workflow."),
+    "rollback": ("workflows:rollback", "Make an older version of a workflow the current one."),
+    "export": ("workflows:export", "Write a workflow to a JSON file."),
+    "report": ("", "Make an HTML page of a run and its team."),
+    "view": ("", "Serve the pages of runs on this machine, live."),
+    "runs": ("runs:runs", "List runs: what they did, how they stand, what they spent."),
+    "clean": ("runs:clean", "Remove runs, and with --library the saved workflows."),
+    "measures": ("memory:measures", "Show how a run's training changed its topologies."),
+    "results": ("", "Compute the tables of documentation pages from kept rows."),
+    "recall": ("memory:recall", "Show how often the search finds what questions need."),
+    "insights": ("memory:build", "List, export or import what a workflow has learned."),
+    "init": ("config_file:init", "Write a config file with every option."),
+    "version": ("app:version", "Print the version."),
+}
+"""Commands by name, in the order of the help text: the function (or that of a group) in this room, and one line.
+
+Commands without a function here are entry points of the group `selfwire.commands`.
+"""
+GROUPS = {"insights"}
+FILE = "selfwire.toml"
+"""The config file that is read from the working directory, where it exists."""
+FOUND = "selfwire.found"
+"""Key of a context under which a config file that nobody has named is kept."""
+
+
+def load_command(name: str) -> Any:
+    """Import a command."""
+    from selfwire.cli.console import add_json_option
+    from selfwire.cli.options import expand_option_groups
+    from selfwire.core.plugins import load_plugin
+
+    module, _, function = COMMANDS[name][0].partition(":")
+    if module:
+        found = getattr(import_module(f"{__package__}.{module}"), function)
+    else:
+        found = load_plugin("selfwire.commands", name)
+    holder = typer.Typer(rich_markup_mode=None)
+    if name in GROUPS:
+        holder.add_typer(found(), name=name)
+    else:
+        holder.command(name)(add_json_option(name, expand_option_groups(found)))
+    return typer.main.get_group(holder).commands[name]

@@ -1,0 +1,149 @@
+"""The command that measures several systems on the same tasks: compare."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import options
+from selfwire.cli.evaluate import parse_entry, run_command
+from selfwire.cli.options import BudgetOptions, ConfigFields, Home, parse_config_fields
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import to_plain_json
+from selfwire.evals.baselines import BASELINES
+from selfwire.graphs.method_names import CONTESTANTS, method_names
+from selfwire.graphs.methods import find_method
+from selfwire.runs.open import GROUPS
+from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
+
+METHODS = tuple(name for name in method_names() if name not in CONTESTANTS)
+ALL = dict(zip(GROUPS, (METHODS, tuple(BASELINES), (*METHODS, *BASELINES)), strict=True))
+REFERENCE = "single"
+"""The default for --against: one agent with the same tools and calls."""
+LEARN = "learning"
+"""Word for the methods that learn between runs."""
+DEFAULTS = PreEvolutionSpec(names=("none",))
+
+Targets = Annotated[
+    list[str] | None,
+    typer.Argument(help="Methods, baselines, saved teams; or all, methods, baselines; NAME=TARGET gives one a name."),
+]
+Cap = Annotated[int | None, typer.Option(help="Most model calls for a task, for every system.")]
+
+
+@dataclass(frozen=True)
+class Evolutions:
+    """Options of the systems that are evolved first, and of the sizes of their evolutions."""
+
+    evolve: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A system to evolve first; may be repeated; none, all, or learning: those that learn between runs.",
+            show_default=LEARN,
+        ),
+    ] = None
+    iterations: Annotated[int, typer.Option(help="Iterations of an evolution.")] = DEFAULTS.iterations
+    batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per comparison, drawn anew each time.")] = (
+        DEFAULTS.gate_tasks
+    )
+    train: options.TrainSize = None
+    gate_size: options.GateSize = None
+
+    def among(self, entries: tuple[SystemSpec, ...]) -> PreEvolutionSpec | None:
+        """The systems that are evolved first; None for none."""
+        methods = [entry for entry in entries if entry.target in method_names()]
+        words = {
+            LEARN: [entry.name for entry in methods if find_method(entry.target).evolves],
+            "all": [entry.name for entry in methods],
+            "none": [],
+        }
+        names = [name for word in self.evolve or [LEARN] for name in words.get(word, [word])]
+        if not names:
+            return None
+        return PreEvolutionSpec(
+            names=tuple(dict.fromkeys(names)),
+            iterations=self.iterations,
+            batch=self.batch,
+            gate_tasks=self.gate_tasks,
+        )
+
+
+def compare(
+    ctx: typer.Context,
+    *,
+    targets: Targets = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
+    trust_run: options.TrustRun = False,
+    against: Annotated[
+        str, typer.Option(help="System that the others are compared with; by default single, else the first.")
+    ] = "",
+    tasks: options.Tasks = None,
+    split: options.Split = "test",
+    seed: options.Seed = 0,
+    calls_per_task: Cap = 30,
+    evolutions: Evolutions,
+    without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
+    config: ConfigFields = None,
+    models: options.ModelOptions,
+    grading: options.GradingOptions,
+    grading_timeout: options.GradingTimeout = 60.0,
+    concurrency: options.Concurrency = 8,
+    max_errors: options.MaxErrors = None,
+    workers: options.WorkerChoice,
+    limits: BudgetOptions,
+    results: options.ResultOptions,
+    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")] = None,
+    home: Home = None,
+) -> None:
+    """Measure several systems on the same tasks, under the same cap of calls, in one table.
+
+    Methods that learn between runs are evolved first, on other tasks, and the table says what that has cost.
+    `selfwire compare all --benchmark archive` is all methods beside all baselines.
+
+    Config fields and parts are those of a system: --set hiva.routing.k=3, --without tacomas.capability.
+    """
+    if resume is not None:
+        run_command(ctx, (), "compare")
+        return
+    if not targets or benchmark is None:
+        raise ConfigError(
+            "compare needs systems and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
+        )
+    entries = parse_contestants(targets, parse_config_fields(config or []), without or [])
+    evolving = evolutions.among(entries)
+    if evolving is None:
+        options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
+    against = against or next((entry.name for entry in entries if entry.name == REFERENCE), "")
+    run_command(ctx, entries, "compare", against=against, evolving=evolving)
+
+
+def parse_contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[SystemSpec, ...]:
+    """List the entries of names, and of words for several systems; each entry once.
+
+    Raises:
+        ConfigError: a config field or a part belongs to no contestant.
+    """
+    named = dict.fromkeys(name for target in targets for name in ALL.get(target, (target,)))
+    parts: dict[str, list[str]] = {}
+    for given in without:
+        who, _, part = given.partition(".")
+        parts.setdefault(who, []).append(part)
+    found = []
+    for target in named:
+        name = parse_entry(target, {}, []).name
+        own = config.get(name, {})
+        if not isinstance(own, Mapping):
+            raise ConfigError(f"--set names a system and its field, as {name}.field=value")
+        found.append(parse_entry(target, to_plain_json(own), parts.get(name, [])))
+    names = {entry.name for entry in found}
+    if strangers := sorted({*config, *parts} - names):
+        raise ConfigError(
+            f"--set and --without say whose config field or part is meant, and {strangers[0]!r} does not take part; "
+            f"systems are {', '.join(sorted(names))}, as in --set {min(names)}.field=value"
+        )
+    return tuple(found)

@@ -1,0 +1,66 @@
+"""How errors become a line on stderr and an exit code."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from selfwire.cli.commands import COMMANDS
+from selfwire.cli.console import INTERRUPTED, NO_READER, STOPPED, WRONG, add_result, format_in_one_line, print_error
+from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, UnansweredError, WorkerError
+from selfwire.core.text import mask_secrets
+from selfwire.core.values import mask_controls
+
+USAGE: Any = typer.BadParameter.__base__
+"""Class of the faults of a command line, such as an unknown option; typer prints them and exits with code 2."""
+
+
+def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> None:
+    """Exit with one line and code 2 on an error of ours, with 130 on Ctrl-C; any other error is left to the caller.
+
+    Where nobody reads the output any more, exit without a line.
+
+    Args:
+        error: that ended a command.
+        given: the command line; with `--json` in it the error is printed as JSON too.
+        traceback: whether errors are left as they are, so that one sees where they were raised.
+    """
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest when it ends
+        raise typer.Exit(NO_READER) from None
+    ours = format_in_one_line(error) if isinstance(error, SelfwireError | ValueError) else ""
+    print_error(" ".join(error.format_message().split()) if isinstance(error, USAGE) else ours, given, COMMANDS)
+    if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
+        typer.echo("stopped", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    if ours and not traceback:
+        typer.echo(f"error: {ours}", err=True)
+        raise typer.Exit(WRONG) from None
+
+
+@contextmanager
+def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False) -> Iterator[None]:
+    """Print something where a run ends, whether it finishes or a budget, a provider or Ctrl-C stops it.
+
+    Args:
+        say: prints; its argument says whether the run is finished.
+        on_any_error: whether it prints after other errors too.
+    """
+    try:
+        yield
+    except UnansweredError:  # no run is left
+        raise
+    except (BudgetError, OutageError, ModelError, WorkerError) as error:
+        typer.echo(f"stopped: {mask_controls(mask_secrets(str(error)))}", err=True)
+        add_result(error=format_in_one_line(error))
+        say(False)
+        raise typer.Exit(STOPPED) from None
+    except BaseException as error:
+        if on_any_error or isinstance(error, KeyboardInterrupt):
+            say(False)
+        raise
+    say(True)

@@ -1,0 +1,275 @@
+"""The command that measures one system: eval."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import options, output
+from selfwire.cli.console import FAILED, add_result
+from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.options import (
+    BudgetOptions,
+    ConfigFields,
+    GradingOptions,
+    Home,
+    ModelOptions,
+    ResultOptions,
+    WorkerChoice,
+    load_from_anywhere,
+    parse_changes,
+    parse_config_fields,
+    refuse_without_resume,
+    select_group,
+    to_local_folder,
+)
+from selfwire.cli.output import refuse_unwritable, show_estimate, show_standings, write_markdown
+from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import format_count, is_id
+from selfwire.evals.langsmith import get_langsmith_address
+from selfwire.evals.table import ResultTable, SystemSummary, choose_comparison, compute_difference
+from selfwire.evolvers.router.config import ROUTER
+from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
+from selfwire.extras.cluster.worker_processes import choose_worker_count, run_on_workers
+from selfwire.extras.cluster.workers import prepare_workers
+from selfwire.models.sync import run_sync
+from selfwire.runs.comparison import USUAL, build_results_table
+from selfwire.runs.estimates import estimate_evaluation
+from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, resume_evaluation, start_evaluation
+from selfwire.runs.langsmith import upload_if_requested
+from selfwire.runs.open import refuse_other_method, require_saved
+from selfwire.runs.pre_evolution import PreEvolution
+from selfwire.runs.record import shorten_name
+from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.runs.systems import switch_off
+from selfwire.runs.training import describe_router
+
+SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
+
+
+def evaluate(
+    ctx: typer.Context,
+    *,
+    target: options.Target = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
+    trust_run: options.TrustRun = False,
+    tasks: options.Tasks = None,
+    split: options.Split = "test",
+    seed: options.Seed = 0,
+    calls_per_task: options.Cap = None,
+    without: options.Without = None,
+    config: ConfigFields = None,
+    router: options.RouterName = None,
+    team: Annotated[
+        str | None, typer.Option(help="Saved team of the method that is measured with the router that it has learned.")
+    ] = None,
+    models: ModelOptions,
+    grading: GradingOptions,
+    grading_timeout: options.GradingTimeout = 60.0,
+    concurrency: options.Concurrency = 8,
+    max_errors: options.MaxErrors = None,
+    workers: WorkerChoice,
+    limits: BudgetOptions,
+    results: ResultOptions,
+    home: Home = None,
+) -> None:
+    """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
+    if resume is None and target is None:
+        raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
+    if resume is None and benchmark is None:
+        raise ConfigError(f"eval needs --benchmark, on which {target} is measured, such as --benchmark archive")
+    given, off = parse_config_fields(config or [], router), without or []
+    if target is not None and team is not None:
+        target, given, off = team, get_router_config(target, team, given, off, home), []
+    run_command(ctx, () if target is None else (parse_entry(target, given, off),), "eval")
+
+
+def get_router_config(
+    method: str, ref: str, config: Mapping[str, Any], without: list[str], home: str | None
+) -> dict[str, Any]:
+    """Make the config fields under which a method asks the router that a saved workflow was trained with.
+
+    Raises:
+        ConfigError: the method has no router to train, or the workflow is another method's or has no trained router.
+        LibraryError: there is no such workflow.
+    """
+    router = describe_router(method)
+    found = options.with_library(home, lambda library: library.load(require_saved(ref)))
+    refuse_other_method(found, method, f"workflow {ref!r}")
+    if ROUTER not in found.memory:
+        raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
+    return switch_off(method, without, {**router.config, **config})
+
+
+def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> SystemSpec:
+    """Parse a system, `target` or `name=target`, with config fields and with parts of its method switched off."""
+    name, equals, ref = target.partition("=")
+    ref = ref if equals else target
+    if ref.endswith(".json"):
+        ref = str(Path(ref).resolve())  # resumed from anywhere
+    if not equals:
+        name = shorten_name(ref) if not is_id(ref) else ref
+    return SystemSpec(name=name, target=ref, config=switch_off(ref, without, config))
+
+
+def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: str, **more: Any) -> None:
+    """Start or resume an evaluation, show its progress, and print the table."""
+    given = ctx.params
+    folder = to_local_folder(given["home"])
+    if markdown := given.get("markdown"):
+        refuse_unwritable(markdown)
+    if given["resume"] is not None:
+        with resume_evaluation(given["resume"], folder, parse_changes(ctx)) as run:
+            _run_and_report(run, folder, given)
+        return
+    refuse_without_resume(ctx)
+    request = parse_request(given, entries, command, **more)
+    if given["dry_run"]:
+        show_estimate(estimate_evaluation(request, folder))
+        return
+    if request.langsmith != "off":
+        get_langsmith_address()  # there must be one before anything is written
+    _choose_workers(request, given)  # refused before anything is written
+    with start_evaluation(request, folder, out=given["out"]) as run:
+        _run_and_report(run, folder, given)
+
+
+def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], command: str, **more: Any) -> EvaluateSpec:
+    """Make a request of a command's options.
+
+    Raises:
+        ConfigError: there is no such split.
+        ValueError: an option is out of bounds.
+    """
+    if given["split"] not in SPLITS:
+        raise ConfigError(f"there is no split {given['split']!r}; splits are train, val and test")
+    request = EvaluateSpec.model_validate(
+        {
+            "command": command,
+            "benchmark": load_from_anywhere(given["benchmark"]),
+            "entries": entries,
+            "split": SPLITS[given["split"]],
+            "models": select_group(ModelOptions, given).names,
+            "budget": select_group(BudgetOptions, given).budget,
+            "tasks": USUAL[command] if given["tasks"] is None else given["tasks"],
+            **{name: given[name] for name in ("seed", "concurrency", "calls_per_task", "grading_timeout")},
+            **select_group(GradingOptions, given).fields,
+            "langsmith": select_group(ResultOptions, given).langsmith_setting,
+            **more,
+        }
+    )
+    sizes = {"--train": given.get("train"), "--gate-size": given.get("gate_size"), "--tasks": given["tasks"]}
+    return options.tell(fit_evaluation(request, sizes))
+
+
+def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, Any]) -> None:
+    out, asked = output.make_console(), run.request
+    workers, markdown = _choose_workers(asked, given), given.get("markdown")
+    names = ", ".join(asked.targets)
+    add_result(
+        benchmark=asked.benchmark, split=asked.split, seed=asked.seed, tasks=len(run.tasks), measured=run.origins
+    )
+    tasks, model = format_count(len(run.tasks), "task"), asked.models.agent
+    out.print(f"run {run.run}: {names} on {run.benchmark.name}, {tasks}, seed {asked.seed}, model {model}")
+    with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
+        for line in (*run.origins, *run.notices):
+            out.print(line)
+        if evolving := asked.evolving:
+            out.print(
+                f"evolved first, on other tasks: {', '.join(evolving.names)}; "
+                f"{format_count(evolving.iterations, 'iteration')} of {format_count(evolving.batch, 'task')}; "
+                "--evolve none measures their seed workflows"
+            )
+        lines = _measure(run, home, workers)
+        found = build_results_table(run, lines)
+        _add_results(run, lines, found)
+        show_standings(found)
+        if markdown:
+            write_markdown(found, markdown)
+    _exit_on_errors(lines, given["max_errors"])
+
+
+def _exit_on_errors(lines: Sequence[SystemSummary], most: int | None) -> None:
+    """Exit with code 1 if too many tasks ended as errors."""
+    contestants = lines[1:]  # after the trivial baseline
+    errors = sum(line.errors for line in contestants)
+    lost = [line.contestant.name for line in contestants if line.errors and line.errors == line.tasks]
+    if most is not None and errors > most:
+        typer.echo(f"error: {format_count(errors, 'task')} ended as errors, more than --max-errors {most}", err=True)
+        raise typer.Exit(FAILED)
+    if most is None and lost:
+        typer.echo(f"error: all tasks of {', '.join(lost)} ended as errors", err=True)
+        raise typer.Exit(FAILED)
+
+
+def _add_results(run: OpenEvaluation, lines: Sequence[SystemSummary], table: ResultTable) -> None:
+    """Add the lines of the table to the object that `--json` prints."""
+    against = choose_comparison(lines, run.request.against)
+    add_result(
+        against=against.contestant.name,
+        systems=[
+            {
+                **line.to_json(),
+                "difference": None if line is against else compute_difference(line, against),
+                **line.contestant.model_dump(mode="json", exclude={"name"}),
+            }
+            for line in lines
+        ],
+        notes=table.notes,
+    )
+
+
+def _measure(run: OpenEvaluation, home: Path | None, workers: WorkerOptions) -> tuple[SystemSummary, ...]:
+    out = output.make_console()
+    if not workers.is_local:
+        with ContestProgress(len(run.request.entries), len(run.tasks), out) as contest:
+            return run_on_workers(run, home, workers, contest)
+    _evolve(run)
+    with EvaluationProgress(out) as progress:
+        return run_sync(run.execute(progress))
+
+
+def _choose_workers(request: EvaluateSpec, given: Mapping[str, Any]) -> WorkerOptions:
+    asked = select_group(WorkerChoice, given).options
+    if asked.executor == "ray":
+        refuse_unusable_cluster(request, asked)
+        return asked
+    chosen = asked.replace(workers=choose_worker_count(request, asked.workers))
+    prepare_workers(chosen)
+    return chosen
+
+
+def _evolve(run: OpenEvaluation) -> None:
+    out = output.make_console()
+    shown: dict[str, EvolutionProgress] = {}
+    with contextlib.ExitStack() as stack:
+
+        def tell(evolution: PreEvolution, event: dict[str, Any]) -> None:
+            name = evolution.entry.name
+            if name not in shown:
+                stack.close()  # the bar of the one before
+                out.print(f"evolving {name}")
+                progress = EvolutionProgress(evolution.evolve_request.evolution.iterations, out)
+                shown[name] = stack.enter_context(progress)
+            shown[name](event)
+
+        run.evolve(tell)
+
+
+def _print_end(run: OpenEvaluation, home: Path | None, finished: bool) -> None:
+    if not finished:
+        try:
+            run_sync(run.write_results(complete=False))
+        except ConfigError as error:
+            typer.echo(str(error), err=True)
+    output.print_summary(run, home, finished=finished)
+    add_result(results=str(run.out))
+    look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
+    output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

@@ -1,0 +1,271 @@
+"""The command that evolves a team: evolve."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import options, output
+from selfwire.cli.console import add_result
+from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.memory import TRAIN
+from selfwire.cli.options import (
+    BudgetOptions,
+    load_from_anywhere,
+    parse_changes,
+    parse_config_fields,
+    refuse_unused,
+    refuse_without_resume,
+    to_local_folder,
+)
+from selfwire.cli.output import show_estimate
+from selfwire.cli.progress import EvolutionProgress
+from selfwire.cli.trajectories import read_trajectories
+from selfwire.core import topology
+from selfwire.core.errors import ConfigError
+from selfwire.core.text import MASK
+from selfwire.core.trajectory import sum_decisions
+from selfwire.evals.table import format_difference
+from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
+from selfwire.extras.cluster.evolution_workers import choose_place
+from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
+from selfwire.graphs.evolve import EvolutionConfig, count_failed_tests, get_structure
+from selfwire.graphs.method_names import method_names
+from selfwire.graphs.methods import find_method
+from selfwire.models.providers import ADDRESS, is_offline
+from selfwire.models.sync import run_sync
+from selfwire.runs.comparison import describe_trivial_baseline
+from selfwire.runs.estimates import estimate_evolution
+from selfwire.runs.evolution import (
+    OpenEvolution,
+    fit_evolution,
+    read_result,
+    refuse_method_that_learns_nothing,
+    resume_evolution,
+    start_evolution,
+)
+from selfwire.runs.open import to_team_reference
+from selfwire.runs.record import shorten_name
+from selfwire.runs.results import Evolution
+from selfwire.runs.spec import STAMP, EvolveSpec
+from selfwire.runs.systems import switch_off
+
+Method = Annotated[str | None, typer.Argument(help=f"{', '.join(method_names())}; not needed with --resume.")]
+
+
+def evolve(
+    ctx: typer.Context,
+    *,
+    method: Method = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
+    trust_run: options.TrustRun = False,
+    name: options.TeamName = None,
+    models: options.ModelOptions,
+    iterations: Annotated[int, typer.Option(help="How often the team is rewritten.")] = 10,
+    batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
+    gate: Annotated[
+        str,
+        typer.Option(help="paired: accept what does no worse on gate tasks; off: accept everything, as in the papers."),
+    ] = "paired",
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per comparison, drawn anew each time.")] = 20,
+    train: options.TrainSize = None,
+    gate_size: options.GateSize = None,
+    test: options.TestSize = None,
+    seed: options.Seed = 0,
+    concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
+    workers: options.WorkerChoice,
+    team: options.StartTeam = None,
+    grading: options.GradingOptions,
+    config: options.ConfigFields = None,
+    router: options.RouterName = None,
+    without: options.Without = None,
+    limits: BudgetOptions,
+    calls_per_task: options.CallsSetAside = 60,
+    dry_run: options.DryRun = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show at the end how the teams' topologies changed in training.")
+    ] = False,
+    baselines: Annotated[bool, typer.Option(help="Measure baselines on the test tasks too.")] = True,
+    home: options.Home = None,
+) -> None:
+    """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
+    folder = to_local_folder(home)
+    if resume is not None:
+        place = choose_place(workers.options, retry_failed=retry_failed)
+        with resume_evolution(resume, folder, place=place, changes=parse_changes(ctx)) as run:
+            _run_and_report(run, home, details)
+        return
+    refuse_without_resume(ctx)
+    if gate == "off" and not (method and find_method(method).fits_held_out):
+        refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
+    request = parse_request(ctx.params, models, grading, limits)
+    if dry_run:
+        show_estimate(estimate_evolution(request, folder))
+        return
+    refuse_unusable_cluster(request, workers.options)
+    with start_evolution(request, folder, place=choose_place(workers.options)) as run:
+        _run_and_report(run, home, details)
+
+
+def parse_request(
+    given: Mapping[str, Any],
+    models: options.ModelOptions,
+    grading: options.GradingOptions,
+    limits: BudgetOptions,
+) -> EvolveSpec:
+    """Make a request of the command's options.
+
+    Raises:
+        ConfigError: method or benchmark is missing, or the method learns nothing between questions.
+        ValueError: an option is out of bounds.
+    """
+    method, benchmark = given["method"], given["benchmark"]
+    if method is None or benchmark is None:
+        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
+    refuse_method_that_learns_nothing(method, benchmark)
+    names = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
+    config = parse_config_fields(given["config"] or [], given["router"])
+    request = EvolveSpec(
+        method=method,
+        benchmark=load_from_anywhere(benchmark),
+        models=models.names,
+        evolution=EvolutionConfig.model_validate(
+            {"name": given["name"] or f"{method}-{shorten_name(benchmark)}", **{name: given[name] for name in names}}
+        ),
+        config=switch_off(method, given["without"] or [], config),
+        budget=limits.budget,
+        seed_team=given["team"],
+        baselines=given["baselines"],
+        **grading.fields,
+    )
+    return options.tell(fit_evolution(request, options.list_sizes(given)))
+
+
+def _run_and_report(run: OpenEvolution, home: str | None, details: bool) -> None:
+    out = output.make_console()
+    for notice in run.notices:
+        out.print(notice)
+    of = f"seed {run.config.seed}, model {run.request.models.agent}"
+    out.print(f"run {run.run}: {run.method.name} on {run.benchmark.name}, {of}")
+    result: Evolution | None = None
+
+    def print_end(finished: bool) -> None:
+        _print_summary(run, home, result, finished=finished)
+
+    with print_before_exit(print_end):
+        with EvolutionProgress(run.config.iterations, out, tests=bool(run.splits.test)) as progress:
+            final = run_sync(run.execute(progress))
+        if run.splits.test and run.request.baselines:
+            result = run_sync(read_result(run, final, baselines=True))
+            _add_result(result)
+            show_result(result, run)
+        show_measures(home, run.run, details=details)
+    if failed := count_failed_tests(final):
+        out.print(
+            f"\n{failed} of {len(run.splits.test)} test tasks ended as errors and count for neither side; "
+            f"try these again with: selfwire evolve --resume {run.run}{output.format_home_option(home)}"
+        )
+
+
+def _add_result(result: Evolution) -> None:
+    add_result(
+        before=result.seed.fingerprint,
+        after=result.team.fingerprint,
+        systems=[line.to_json() for line in result.systems],
+        gain=result.gain,
+        over_single=result.over_single,
+    )
+
+
+def show_result(result: Evolution, run: OpenEvolution) -> None:
+    """Print the team before and after, and the table of tested systems."""
+    out = output.make_console()
+    for title, workflow in (("before", result.seed), ("after", result.team)):
+        out.print(f"\nteam {title} ({workflow.fingerprint})\n{topology.to_text(workflow.topology)}")
+    out.print()
+    output.print_table(result.table._replace(notes=(describe_trivial_baseline(run.benchmark.baseline),)))
+    for what, estimate in (("evolved - seed", result.gain), ("evolved - single agent", result.over_single)):
+        if estimate is not None:
+            out.print(f"{what}, paired over {estimate.n} tasks: {format_difference(estimate)}")
+    if result.over_single is not None and result.over_single.low <= 0:
+        tested = [line for line in (result.after, result.single) if line]
+        evolved, single = (f"{line.spend.calls / max(line.tasks, 1):.1f}" for line in tested)
+        out.print(
+            f"the evolved team, at {evolved} calls per task, "
+            f"is not shown to beat a single agent with votes, at {single}"
+        )
+    agreed, judged = result.critic
+    if judged:
+        out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")
+    if run.request.models.is_offline:
+        out.print(STAMP)
+
+
+def show_measures(home: str | None, run: str, *, details: bool) -> None:
+    """Print the free decisions of the run's router, if it had any, and how teams changed in training."""
+    out, places = output.make_console(), list(read_trajectories(home, run))
+    if (decided := sum_decisions(done.decisions for _, done in places)) and not decided.is_vacuous:
+        out.print(f"\nfree decisions of the router in the whole run: {decided}; in the others it had no choice")
+    found = [done for place, done in places if place.endswith(TRAIN)]
+    if not any("topology" in done.notes for done in found):
+        return
+    if details:
+        out.print("\n".join(["\nteams in training", *format_metrics(compute_run_metrics(found))]))
+    else:
+        out.print(f"\nhow the teams changed in training: selfwire measures {run}{output.format_home_option(home)}")
+
+
+def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | None, *, finished: bool) -> None:
+    """Print the cost of a run and how its team is used.
+
+    Args:
+        result: with the tests; None if the run has not come so far, or has none.
+    """
+    out, there = output.make_console(), output.format_home_option(home)
+    output.print_summary(run, home, finished=finished)
+    where, name = Path(run.library.where), run.config.name
+    add_result(name=name, method=run.method.name, benchmark=run.request.benchmark)
+    evolved = run_sync(run.find_evolved())
+    add_result(version=evolved and evolved.ref)
+    if evolved is None:
+        out.print("\nnothing was evolved: no candidate has replaced the team that the run began with")
+        return
+    head = run_sync(run.library.head(name))
+    if head.version != evolved.version:
+        name = evolved.ref
+        out.print(f"\nrun {head.run!r} has saved {head.ref!r} under this name since; this run's own is {name!r}")
+    look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
+    team = run_sync(run.library.load(evolved.ref))
+    if get_structure(team) == get_structure(run.seed_workflow):
+        best = f"agents, tools and topology are as they were; what was learned beside them is in {name!r}, in {where}"
+    elif not finished:
+        best = f"the run has stopped before its end; the team so far is {name!r} in {where}"
+    elif result and result.gain and result.gain.value <= 0:
+        best = f"the evolved team, which has gained nothing on the test tasks, is {name!r} in {where}"
+    else:
+        best = f"the best workflow is {name!r} in {where}"
+    out.print(f"\n{best}; {look}, use it so:")
+    out.print(_snippet(run, where.parent.resolve(), name))
+
+
+def _snippet(run: OpenEvolution, home: Path, name: str) -> str:
+    """Write Python that asks the evolved team, and that makes a graph of it."""
+    asked = run.request.models
+    model, imported = json.dumps(asked.agent), ""
+    if asked.base_url and not is_offline(asked.agent):
+        secret = MASK in asked.base_url
+        address = f'os.environ["{ADDRESS}"]' if secret else json.dumps(asked.base_url)
+        model = f"make_chat_model({model}, base_url={address})"
+        imported = "    from selfwire.models.providers import make_chat_model\n"
+        imported = f"    import os\n\n{imported}" if secret else imported
+    tools = f", tools={json.dumps(run.facts['tools'])}" if "tools" in run.facts else ""
+    return (
+        f"{imported}    import selfwire\n\n"
+        f'    team = selfwire.load("{to_team_reference(name)}", home="{home}")\n'
+        f'    print(selfwire.run(team, "...", model={model}{tools}).answer)\n'
+        f"    graph = team.graph({model}{tools})  # a compiled LangGraph"
+    )

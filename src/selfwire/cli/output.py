@@ -1,0 +1,341 @@
+"""Printed output of commands: tables, teams, costs and links.
+
+Every object has `command`; the rest is what the command adds, and `error` where it fails. docs/commands.md lists the
+fields.
+"""
+
+import os
+import shlex
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from selfwire.cli.console import add_result
+from selfwire.cli.versions import PARENT_SCORE, format_other_facts, format_outcome, format_reasons, format_time
+from selfwire.core import topology
+from selfwire.core.edits import format_rewiring
+from selfwire.core.errors import ConfigError
+from selfwire.core.own_tool import WorkflowTool
+from selfwire.core.team import Workflow, WorkflowDiff
+from selfwire.core.text import COMPARED, compare_lines
+from selfwire.core.usage import Usage
+from selfwire.core.values import format_count, format_value, mask_controls, to_plain_json
+from selfwire.evals.table import ResultTable
+from selfwire.runs.estimates import CostEstimate
+from selfwire.runs.record import STUDIES, OpenRun
+from selfwire.store.library import Version
+
+PIPED_WIDTH = 200
+"""Columns when the output is no terminal, so that tables are not cut to 80."""
+
+
+class MaskingConsole(Console):
+    """A console that shows control characters of texts, which models may have written, as escapes."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Make a text ready to print."""
+        return super().render_str(mask_controls(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error, which the command line handles."""
+        raise BrokenPipeError
+
+
+def make_console() -> Console:
+    """Make the console of commands; texts are shown without markup, and control characters as escapes."""
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    return MaskingConsole(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
+
+
+def print_answer(answer: str | None) -> None:
+    """Print an answer: unchanged for other programs, with control characters masked in a terminal."""
+    typer.echo(mask_controls(answer or "") if sys.stdout.isatty() else answer)
+
+
+def get_command_line() -> str:
+    """The command line of this process."""
+    return shlex.join(["selfwire", *sys.argv[1:]])
+
+
+def format_home_option(home: str | Path | None) -> str:
+    """Format the option that makes another command use the same folder; "" for the default folder."""
+    if not home or os.environ.get("SELFWIRE_HOME") == str(home):
+        return ""
+    return f" --home {shlex.quote(str(home))}"
+
+
+def write_text(path: Path, text: str, what: str) -> None:
+    """Write a file.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{what} cannot be written to {path}: {error.strerror}") from None
+
+
+def refuse_existing(file: Path, force: bool) -> None:
+    """Refuse to replace a file.
+
+    Raises:
+        ConfigError: it exists, and `force` is not given.
+    """
+    if file.exists() and not force:
+        raise ConfigError(f"{file} exists already; choose another name or add --force")
+
+
+def format_spend(spend: dict[str, Any] | Usage) -> str:
+    """Format a spend as a short text; less than a cent is not shown as zero."""
+    usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
+    dollars, price = usage.dollars, "price unknown"
+    if dollars is not None:
+        price = "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"
+    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"
+
+
+def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> None:
+    """Print the cost of a run, and the command that resumes it unless it is finished."""
+    out, (rows, tokens) = make_console(), run.journal.count_unsettled()
+    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
+    out.print(f"spent: {format_spend(run.spent)}{lost}")
+    add_result(run=run.journal.run, status="finished" if finished else "stopped", spend=run.spent)
+    if not finished:
+        add_result(resume=format_resume_line(run.command, run.journal.run, home).removeprefix("go on with: "))
+        out.print(format_resume_line(run.command, run.journal.run, home))
+
+
+def format_resume_line(command: str, run: str, home: str | Path | None) -> str:
+    """Format the line that says how a run is resumed."""
+    if command in STUDIES:
+        return f"go on with: the same `selfwire {command}` again"
+    return f"go on with: selfwire {command} --resume {run}{format_home_option(home)}"
+
+
+def show_workflow(workflow: Workflow, version: Version | None, title: str = "", scores: str = "") -> None:
+    """Print a workflow with its drawing, agents and lineage.
+
+    Args:
+        title: of a workflow without a version.
+        scores: of the version, by phase.
+    """
+    out = make_console()
+    title = version.ref if version else title or "workflow"
+    out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
+    if version:
+        facts, saved = version.facts, f"saved {format_time(version.saved)}"
+        score = f"scores: {scores}" if scores else ""
+        parent = facts.get(PARENT_SCORE)
+        before = "" if parent is None else f"made from one with train score {format_value(parent)}"
+        known = (saved, score, before, format_outcome(facts), format_reasons(version), format_other_facts(facts))
+        out.print("; ".join(filter(None, known)))
+    out.print(f"\n{topology.to_text(workflow.topology)}\n")
+    for agent in workflow.agents:
+        tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
+        out.print(f"{agent.id}  ({agent.kind}){tools}", style="bold")
+        role = "" if agent.role in agent.prompt else agent.role  # an added agent's is its prompt
+        for line in ([role] if role else []) + agent.prompt.splitlines():
+            out.print(f"    {line}")
+        for note in agent.memory:
+            out.print(f"    * {note}")
+    for tool in workflow.tools:
+        show_tool(tool)
+    if workflow.memory:
+        out.print("\n".join(["\nlearned", *(f"  {line}" for line in describe_memory(workflow))]))
+    show_lineage(workflow)
+
+
+def show_tool(tool: WorkflowTool) -> None:
+    """Print a tool of a workflow: its origin, its record, its examples and its source."""
+    out, record = make_console(), tool.record
+    out.print(f"tool {tool.name}  version {tool.version}", style="bold")
+    made = " ".join(filter(None, (f"by {tool.by}" if tool.by else "", f"because {tool.why}" if tool.why else "")))
+    done = ""
+    if record.latency is not None and record.success_rate is not None:
+        rate = f"{record.success_rate:.0%} without a failure"
+        done = f"{format_count(record.calls, 'call')}, {rate}, {record.latency:.2g} s each"
+    for line in filter(None, (tool.description, made and f"made {made}", done)):
+        out.print(f"    {line}")
+    for example in tool.examples:
+        out.print(f"    {format_value(example.arguments)} gives {example.result}")
+    for line in tool.source.splitlines():
+        out.print(f"    | {line}")
+
+
+def show_lineage(workflow: Workflow) -> None:
+    """Print parent and rewirings, with their reasons."""
+    out = make_console()
+    if workflow.lineage.parent is None:
+        out.print("\na seed: no parent")
+        return
+    out.print(f"\nmade from {workflow.lineage.parent}{' by' if workflow.lineage.rewirings else ''}")
+    for rewiring in workflow.lineage.rewirings:
+        out.print(f"  {format_rewiring(rewiring)}".replace("\n", "\n      "))
+
+
+def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
+    """Print the differences of two workflows, as lines with + and -."""
+    if not found:
+        make_console().print("no difference")
+        return
+    for name in ("method", "entry", "sink"):
+        if moved := getattr(found, name):
+            make_console().print(f"{name}: {moved[0]} -> {moved[1]}")
+    _structure(found, before, after)
+    for change in found.agents:
+        _show_change(change.agent, change.field, to_plain_json(change.before), to_plain_json(change.after))
+    for changed in found.tools:
+        _show_change(f"tool {changed.tool}", changed.field, to_plain_json(changed.before), to_plain_json(changed.after))
+    for line in describe_memory_changes(found.memory, before, after):
+        make_console().print(line)
+
+
+def _structure(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
+    for sign, agents, nodes, edges, source in (
+        ("-", found.removed_agents, found.topology.removed_nodes, found.topology.removed_edges, before),
+        ("+", found.added_agents, found.topology.added_nodes, found.topology.added_edges, after),
+    ):
+        for agent in agents:
+            card = source.agents_by_id[agent]
+            told = card.kind if card.role in card.prompt else card.role
+            _signed(sign, [f"agent {agent}: {told}", *_indent(card.prompt)])
+        _signed(sign, [f"node {node.id} ({node.agent})" for node in nodes])
+        _signed(sign, [f"edge {edge}" for edge in edges])
+    for sign, tools, source in (("-", found.removed_tools, before), ("+", found.added_tools, after)):
+        for name in tools:
+            tool = source.tools_by_name[name]
+            _signed(sign, [f"tool {name}: {tool.description}", *_indent(tool.source)])
+
+
+def _indent(text: str) -> list[str]:
+    cut = [f"    (and {len(text) - COMPARED:,} more characters)"] if len(text) > COMPARED else []
+    return [f"    {line}" for line in text[:COMPARED].splitlines()] + cut
+
+
+def _show_change(name: str, field: str, before: object, after: object) -> None:
+    out = make_console()
+    if isinstance(before, str) and isinstance(after, str):
+        out.print(f"{field} of {name}:")
+        for line in compare_lines(before, after):
+            if line[0] in "+-":
+                _signed(line[0], [line[2:]])
+        return
+    if field == "tools" and isinstance(before, list) and isinstance(after, list) and set(before) != set(after):
+        _signed("-", [f"{name} may not call {tool}" for tool in before if tool not in after])
+        _signed("+", [f"{name} may call {tool}" for tool in after if tool not in before])
+        return
+    out.print(f"{field} of {name}: {format_value(before)} -> {format_value(after)}")
+
+
+def _signed(sign: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        make_console().print(f"{sign} {line}", style="green" if sign == "+" else "red")
+
+
+def print_table(table: ResultTable) -> None:
+    """Print a table and its notes."""
+    drawn = RichTable(*table.head, box=None)
+    for row in table.rows:
+        drawn.add_row(*row)
+    make_console().print(drawn, *table.notes, sep="\n")
+
+
+def describe_memory(workflow: Workflow) -> Iterator[str]:
+    """Describe a workflow's memory, a line per entry."""
+    for name, entry in sorted(to_plain_json(workflow.memory).items()):
+        yield f"{name}: {_join(_measure(entry).items())}"
+
+
+def describe_memory_changes(names: tuple[str, ...], before: Workflow, after: Workflow) -> Iterator[str]:
+    """Describe the differences of two memories, a line per entry: sizes that changed, and other changes."""
+    old, new = to_plain_json(before.memory), to_plain_json(after.memory)
+    for name in names:
+        yield f"memory {name}: {_join(_compare(old.get(name), new.get(name)))}"
+
+
+def _measure(entry: Any) -> dict[str, str]:
+    """Sizes of an entry's collections and its plain values, by name."""
+    if not isinstance(entry, Mapping):
+        return {"entries": _size(entry)}
+    return {str(name): _size(value) for name, value in entry.items()}
+
+
+def _size(value: Any) -> str:
+    return str(len(value)) if isinstance(value, Mapping | list) else format_value(value)
+
+
+def _compare(before: Any, after: Any) -> Iterator[tuple[str, str]]:
+    old, new = _measure(before), _measure(after)
+    if before is None or after is None:
+        yield ("removed", "") if after is None else ("new", _join(new.items()))
+        return
+    for name in sorted({**old, **new}):
+        there, here = old.get(name, "0"), new.get(name, "0")
+        if there != here:
+            yield name, f"{there} -> {here}"
+        elif not isinstance(before, Mapping) or before.get(name) != after.get(name):
+            yield name, "changed"
+
+
+def _join(parts: Any) -> str:
+    return "; ".join(f"{name} {size}".rstrip() for name, size in parts) or "nothing"
+
+
+NARROW = 8
+"""Most characters of a column's name that are never broken into lines."""
+
+
+def show_standings(found: ResultTable) -> None:
+    """Print the table, narrow enough for 120 columns, and its notes."""
+    out, table = make_console(), RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for at, name in enumerate(found.head):
+        wide = max(NARROW, *(len(row[at]) for row in found.rows))
+        table.add_column(textwrap.fill(name.replace("/", " per "), wide, break_long_words=False), no_wrap=True)
+    for row in found.rows:
+        table.add_row(*row)
+    out.print()
+    out.print(table)
+    out.print("\n".join(found.notes))
+
+
+def show_estimate(found: CostEstimate) -> None:
+    """Print a dry run."""
+    for notice in found.notices:
+        typer.echo(notice, err=True)
+    add_result(dry_run=True, low=found.low, likely=found.likely, high=found.high, notices=found.notices)
+    typer.echo(found.text)
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Refuse, before anything is measured, a file for the table that cannot be made.
+
+    Raises:
+        ConfigError: it is a folder, or lies in none that can be written to.
+    """
+    if path.is_dir():
+        raise ConfigError(f"the table cannot be written to {path}: it is a folder; name a file with --markdown")
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(
+            f"the table cannot be written to {path}: {path.parent} is no folder that can be written to; make it, or "
+            "name another with --markdown"
+        )
+
+
+def write_markdown(found: ResultTable, path: Path) -> None:
+    """Write the table as Markdown, below the command that made it.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    notes = "\n".join(f"- {note}" for note in found.notes)
+    write_text(path, f"`{get_command_line()}`\n\n{found.markdown}\n\n{notes}\n", "the table")
+
+

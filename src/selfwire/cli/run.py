@@ -1,0 +1,212 @@
+"""The command that puts one question to a team: run."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import options
+from selfwire.cli.console import STOPPED, add_result
+from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, parse_config_fields, to_local_folder
+from selfwire.cli.output import format_spend, print_answer
+from selfwire.cli.trajectories import show_notes, show_plan, show_steps
+from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
+from selfwire.core.plugins import load_plugin
+from selfwire.core.protocols import Embedder, Toolbox
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import Trajectory
+from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.graphs.method_names import method_names
+from selfwire.models.embeddings import CachedEmbedder
+from selfwire.models.sync import run_sync
+from selfwire.runs.estimates import estimate_question_calls
+from selfwire.runs.open import (
+    FoundTeam,
+    describe_other_model,
+    find_kind,
+    find_team,
+    load_models,
+    refuse_other_method,
+    require_saved,
+)
+from selfwire.runs.question import OpenQuestion, open_question
+from selfwire.runs.spec import STAMP
+from selfwire.runs.training import UNTRAINED, is_untrained
+from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.ready import FORMS, load_tools
+from selfwire.tools.search import BROWSE, BrowseTool, SearchTool, make_retriever, read_documents
+
+
+def run(
+    *,
+    target: Annotated[
+        str,
+        typer.Argument(
+            help=f"Method ({', '.join(method_names())}), or saved team: name, name@version, team:name, .json."
+        ),
+    ],
+    question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
+    team: options.StartTeam = None,
+    models: ModelOptions,
+    benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
+    tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
+    retriever: Annotated[
+        str | None, typer.Option(help="How --corpus is searched: bm25, dense or hybrid.", show_default="bm25")
+    ] = None,
+    seed: options.Seed = 0,
+    budget_calls: options.BudgetCalls = None,
+    config: ConfigFields = None,
+    router: RouterName = None,
+    show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
+    page: Annotated[
+        Path | None, typer.Option("--report", help="Write an HTML page of who worked and what was said.")
+    ] = None,
+    home: Home = None,
+) -> None:
+    """Put one question to a team and print its answer; nothing evolves and nothing is saved."""
+    text = typer.get_text_stream("stdin").read().strip() if question == "-" else question.strip()
+    if not text:
+        raise ConfigError("the question is empty; write one, or - and give it on standard input")
+    found = _find_team(target, question, team, home)
+    names, origin = models.names, found.title + describe_other_model(found.model, models.model)
+    loaded = load_models(names, to_local_folder(home))
+    toolbox, held = _load_tools(benchmark, tools, corpus, retriever, loaded.embedder)
+    fields = parse_config_fields(config or [], router)
+    budget = options.make_budget({"calls": budget_calls})
+    asked = open_question(found, loaded, toolbox=toolbox, held=held, budget=budget, config=fields)
+    hints = explain_offline(target, text, benchmark) if names.calls_no_server and corpus is None else ()
+    many = warn_of_many_calls(found.method, fields, asked.team)
+    add_result(measured=origin, method=found.method, workflow=asked.team.fingerprint)
+    for line in (origin, *asked.notices, *hints, *many):
+        typer.echo(line, err=True)
+    printing = _Printing(asked, show=show, page=page, is_offline=names.is_offline)
+    try:
+        done = run_sync(asked.ask(text, seed=seed))
+    except (StoppedError, ModelError) as error:
+        printing.print_stop(error)
+        raise typer.Exit(STOPPED) from None
+    printing.print_answer(done)
+
+
+@dataclass(frozen=True)
+class _Printing:
+    """The output of a question: the answer of a team, its steps and its cost."""
+
+    asked: OpenQuestion
+    show: bool
+    page: Path | None
+    is_offline: bool
+
+    def print_answer(self, done: Trajectory) -> None:
+        """Print an answer; raises a TaskError if there is none."""
+        add_result(
+            status="finished", answer=done.answer, error=done.error, spend=self.asked.ledger.spent, trajectory=done
+        )
+        self._show_details(done)
+        if done.answer is not None:
+            print_answer(done.answer)
+        self._print_spend()
+        if done.answer is None:
+            why = (done.error or "there is no answer").replace(", then resume", "")
+            raise TaskError(f"{why}; look at the steps with --show, then try again")
+
+    def print_stop(self, error: StoppedError | ModelError) -> None:
+        """Print why the team was stopped, and the best answer until then."""
+        reached, spent = error.partial_result if isinstance(error, StoppedError) else None, self.asked.ledger.spent
+        add_result(status="stopped", answer=reached.answer if reached else None, error=str(error), spend=spent)
+        if reached is not None:
+            self._show_details(reached)
+            print_answer(reached.answer)
+        best = "; the answer is the best until then" if reached else ", before there was any answer"
+        why = str(error).replace(" and resume the run", "").replace(", then resume", ", then try again")
+        typer.echo(f"stopped{best}: {why}", err=True)
+        self._print_spend()
+
+    def _print_spend(self) -> None:
+        stamp = f"; {STAMP}" if self.is_offline else ""
+        typer.echo(f"{format_spend(self.asked.ledger.spent)}{stamp}", err=True)
+
+    def _show_details(self, done: Trajectory) -> None:
+        if self.show:
+            show_plan(done)
+            show_steps(done)
+            show_notes(self.asked.method.name, done)
+            if is_untrained(self.asked.method, self.asked.team):
+                typer.echo(f"{UNTRAINED}\n")
+        if self.page is not None:
+            load_plugin("selfwire.pages", "question")(self.asked.team, done, self.page, offline=self.is_offline)
+            typer.echo(f"its page is {self.page.resolve()}", err=True)
+
+
+def _find_team(target: str, question: str, team: str | None, home: str | None) -> FoundTeam:
+    """Find the saved team of a name, or the method whose first team is meant.
+
+    Raises:
+        ConfigError: both name a saved team, or the team belongs to another method.
+        LibraryError: there is no such method or team.
+    """
+    if team is None:
+        if find_kind(question) and any(mark in target for mark in " ?"):
+            raise ConfigError(f"the team stands before the question: selfwire run {question} {shlex.quote(target)}")
+        return find_team(target, home)
+    if not find_kind(target):
+        raise ConfigError(f"{target!r} names a saved team, and --team {team} another; leave one out")
+    found = find_team(require_saved(team), home)
+    if found.team is not None:
+        refuse_other_method(found.team, target, f"team {team!r}")
+    return found
+
+
+def _load_tools(
+    benchmark: str | None, names: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder
+) -> tuple[Toolbox, tuple[str, ...]]:
+    """Load the tools of a run; return them with the names of the tools that an initial team has."""
+    bench = load_benchmark(benchmark) if benchmark else None
+    tools, held = (dict(bench.toolbox), list(bench.tools)) if bench else ({}, [])
+    if names is not None:
+        lent = load_tools(names)
+        tools |= lent
+        held += lent
+    if corpus is None and retriever is not None:
+        raise ConfigError("--retriever ranks the documents of --corpus; give a corpus, or leave it out")
+    if corpus is not None:
+        documents = read_documents(corpus)
+        ranks = make_retriever(retriever or "bm25", documents, CachedEmbedder(embeds))
+        tools |= {"search": SearchTool(documents, retriever=ranks), BROWSE: BrowseTool(documents)}
+        held.append("search")
+    if not tools:
+        tools, held = {"calculator": CalculatorTool()}, ["calculator"]
+    return tools, tuple(sorted(set(held)))
+
+
+KNOWN = ("Who founded Klumeileth Works?", "archive")
+"""A question that the offline model can answer, and the benchmark whose tools it needs."""
+MODEL = "openai:gpt-4o-mini"
+"""A real model, as an example."""
+MANY = 20
+"""Expected calls for a question from which on the user is warned."""
+
+
+def explain_offline(target: str, question: str, benchmark: str | None) -> tuple[str, ...]:
+    """Say, for a question that the offline model cannot answer, how to ask a real model, and what it can answer."""
+    if benchmark is not None and load_plugin("selfwire.models", "offline").knows(question):
+        return ()
+    known, lends = KNOWN
+    ask = f"selfwire run {shlex.quote(target)}"
+    return (
+        f'the offline model answers only the tasks of generated benchmarks: {ask} "{known}" --benchmark {lends}',
+        f"a real model answers this one: {ask} {shlex.quote(question)} --model {MODEL}"
+        " (needs OPENAI_API_KEY; --base-url ADDRESS for a server of your own)",
+    )
+
+
+def warn_of_many_calls(method: str, config: Mapping[str, Any], team: Workflow) -> tuple[str, ...]:
+    """Warn of a method that makes many model calls for a question."""
+    calls = estimate_question_calls(method, config, team) if method in method_names() else 0
+    if calls <= MANY:
+        return ()
+    return (f"{method} makes about {calls:.0f} model calls for one question; --budget-calls N stops it earlier",)

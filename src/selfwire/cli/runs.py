@@ -1,0 +1,134 @@
+"""Commands about runs: runs, clean."""
+
+import asyncio
+from pathlib import Path
+from textwrap import shorten
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from selfwire.cli import output
+from selfwire.cli.console import add_result
+from selfwire.cli.options import Home
+from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.values import format_count, format_value
+from selfwire.runs.record import (
+    INTERRUPTED,
+    RunSummary,
+    get_run_folder,
+    get_runs_folder,
+    list_held_runs,
+    list_run_names,
+    remove_run,
+    summarise_run,
+)
+from selfwire.store.library import LIBRARY_FILE, home_folder, refuse_foreign
+
+_FIELDS = ("command", "method", "benchmark", "model", "name", "status", "iteration", "score")
+
+
+def runs(home: Home = None) -> None:
+    """List runs, the newest last: what they did, how they stand, what they spent."""
+
+    async def all_of_them() -> list[RunSummary]:
+        return [await summarise_run(home, run) for run in list_run_names(home)]
+
+    found = asyncio.run(all_of_them())
+    add_result(runs=found)
+    if not found:
+        typer.echo(f"there are no runs in {get_runs_folder(home)}")
+        return
+    table = Table("run", *_FIELDS, "spend", box=None, pad_edge=False)
+    for listed in found:
+        told = {**listed.summary, "status": str(listed.summary.get("status", "")).partition(":")[0]}
+        fields = [format_value(told[name]) if name in told else "" for name in _FIELDS]
+        table.add_row(listed.run, *fields, "?" if listed.spend is None else output.format_spend(listed.spend))
+    out = output.make_console()
+    out.print(table)
+    for listed in found:
+        if listed.open_calls:
+            calls = format_count(listed.open_calls, "call")
+            out.print(f"{listed.run}: {calls} never settled; unknown, at most {listed.open_tokens:,} tokens")
+        if why := _describe_stop(listed):
+            out.print(f"{listed.run}: {why}; {output.format_resume_line(_get_command(listed), listed.run, home)}")
+        if listed.trouble:
+            out.print(f"{listed.run}: {listed.trouble}")
+    if len(stopped := [listed.run for listed in found if _describe_stop(listed)]) >= MANY_STOPPED:
+        there = output.format_home_option(home)
+        out.print(f"{len(stopped)} runs have stopped; remove those of no use: selfwire clean{there} {stopped[0]} ...")
+
+
+MANY_STOPPED = 3
+"""Number of stopped runs from which on `clean` is named."""
+STATUS = 120
+"""Most characters of a reason below the table; `selfwire runs --json` has all of it."""
+
+
+def _describe_stop(listed: RunSummary) -> str:
+    """Describe in a line why a run has not finished; "" if it has, or still runs."""
+    status = str(listed.summary.get("status", ""))
+    if status == INTERRUPTED:
+        return "its process is gone"
+    return shorten(status, STATUS, placeholder="...") if status.startswith("stopped: ") else ""
+
+
+def _get_command(listed: RunSummary) -> str:
+    return str(listed.summary["command"])
+
+
+def clean(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs; without any, all runs.")] = None,
+    library: Annotated[bool, typer.Option("--library", help="Remove all saved workflows too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    home: Home = None,
+) -> None:
+    """Remove runs with their journals and checkpoints, and with --library the saved workflows."""
+    chosen = names or list(list_run_names(home))
+    for run in chosen:
+        get_run_folder(home, run)
+    shelf = home_folder(home) / LIBRARY_FILE if library else None
+    if shelf and shelf.exists():
+        refuse_foreign(shelf)
+        _refuse_held(home, shelf)
+    else:
+        shelf = None
+    _remove(home, chosen, shelf, yes=yes)
+
+
+def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: bool) -> None:
+    what = [f"runs {', '.join(chosen)}"] if chosen else []
+    what += [f"all saved workflows in {shelf}"] if shelf else []
+    if not what:
+        typer.echo(f"nothing to remove in {home_folder(home)}")
+        return
+    if not yes and not typer.confirm(f"Remove {' and '.join(what)}?"):
+        typer.echo("nothing was removed")
+        return
+    _remove_all(home, chosen)
+    if shelf:
+        _refuse_held(home, shelf)
+        shelf.unlink()
+    add_result(runs=chosen, library=None if shelf is None else str(shelf))
+    typer.echo(f"removed {' and '.join(what)}")
+
+
+def _remove_all(home: str | None, chosen: list[str]) -> None:
+    """Remove runs; one that cannot be removed keeps no other, and is an error at the end."""
+    faults = []
+    for run in chosen:
+        try:
+            remove_run(home, run)
+        except (ConfigError, JournalError) as error:
+            faults.append(error)
+    if len(faults) < len(chosen) and len(faults) > 0:
+        typer.echo(f"removed {format_count(len(chosen) - len(faults), 'run')}")
+    if faults:
+        raise faults[0]
+
+
+def _refuse_held(home: str | None, shelf: Path) -> None:
+    if held := list_held_runs(home):
+        raise ConfigError(
+            f"run {held[0]!r} is at work and saves its workflows in {shelf}, which stays; wait for it, or stop it"
+        )

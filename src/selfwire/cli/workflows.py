@@ -1,0 +1,156 @@
+"""Commands that read and move saved workflows: show, diff, history, rollback, export."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfwire.cli import output
+from selfwire.cli.console import add_result
+from selfwire.cli.options import Home, Ref, refuse_unused, with_library
+from selfwire.cli.trajectories import is_run, show_run
+from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
+from selfwire.core import topology
+from selfwire.core.errors import ConfigError
+from selfwire.core.team import Workflow, diff_workflows
+from selfwire.runs.open import describe_clashes, find_kind, load_saved
+from selfwire.runs.systems import make_seed_team
+from selfwire.store.files import find_blob_references, write_workflow
+from selfwire.store.library import History, Version, WorkflowLibrary
+
+
+def show(
+    ctx: typer.Context,
+    ref: Annotated[
+        str,
+        typer.Argument(help="A run, a saved team (name, name@version, team:name, fingerprint, .json), or a method."),
+    ],
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print only a Mermaid flowchart.")] = False,
+    task: Annotated[str | None, typer.Option(help="Of a run: this task's messages and routing.")] = None,
+    at: Annotated[
+        str | None, typer.Option(help="Of a run: the phase or system to look in, such as 2/gate/candidate or single.")
+    ] = None,
+    home: Home = None,
+) -> None:
+    """Show a saved team, or the seed team of a method, or the tasks of a run, or one task of a run."""
+    if is_run(home, ref):
+        refuse_unused(ctx, ["mermaid"], f"{ref} is a run; name a workflow")
+        show_run(home, ref, task, at)
+        return
+    refuse_unused(ctx, ["task", "at"], f"{ref} is no run; name one, as `selfwire runs` lists them")
+    title, version = "", None
+    if kind := find_kind(ref):
+        for line in describe_clashes([ref], with_library(home, lambda library: library.names())):
+            typer.echo(line, err=True)
+        workflow, title = make_seed_team(ref), f"{kind} {ref}, its seed team"
+    else:
+        workflow, version = with_library(home, lambda library: load_saved(ref, library))
+    add_result(version=version, team=workflow)
+    if mermaid:
+        typer.echo(topology.to_mermaid(workflow.topology))
+        return
+    scores = ""
+    if version:
+        saved = with_library(home, lambda library: library.history(version.name))
+        scores = format_scores(saved, read_test_scores(saved, home)).get(version.version, "")
+    output.show_workflow(workflow, version, title, scores)
+
+
+def diff(before: Ref, after: Ref, home: Home = None) -> None:
+    """Show what changed from one workflow to another."""
+
+    async def both(library: WorkflowLibrary) -> tuple[Workflow, Workflow]:
+        return await library.load(before), await library.load(after)
+
+    old, new = with_library(home, both)
+    found = diff_workflows(old, new)
+    add_result(before=old.fingerprint, after=new.fingerprint, changes=found)
+    output.show_changes(found, old, new)
+
+
+def history(
+    name: Annotated[str | None, typer.Argument(help="Name of a workflow; without it, all names.")] = None,
+    home: Home = None,
+) -> None:
+    """List the versions of a workflow, from old to new; * marks the head."""
+    if name is None:
+        names = with_library(home, lambda library: library.names())
+        add_result(names=names)
+        typer.echo("\n".join(names) if names else "nothing has been saved yet")
+        return
+    found = with_library(home, lambda library: library.history(name))
+    tested = read_test_scores(found, home)
+    add_result(history=found, tested=tested)
+    show_history(found, tested)
+
+
+def rollback(
+    name: Annotated[str, typer.Argument(help="Name of a workflow.")],
+    version: Annotated[str, typer.Argument(help="A version as `selfwire history` lists it, a step or a tag.")],
+    home: Home = None,
+) -> None:
+    """Make an older version of a workflow the one that its name means; nothing is deleted."""
+
+    async def moved(library: WorkflowLibrary) -> tuple[Version, Version]:
+        return await library.head(name), await library.rollback(name, version)
+
+    before, now = with_library(home, moved)
+    add_result(before=before.ref, now=now.ref)
+    typer.echo(f"{name} is now {now.ref} ({now.fingerprint}); it was {before.ref} ({before.fingerprint})")
+
+
+def export(
+    ref: Ref,
+    file: Annotated[Path, typer.Argument(help="A .json file; `-` writes to standard output.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    home: Home = None,
+) -> None:
+    """Write a workflow to a JSON file that every command takes in place of a name."""
+    workflow, _ = with_library(home, lambda library: load_saved(ref, library))
+    if str(file) == "-":
+        add_result(team=workflow, fingerprint=workflow.fingerprint)
+        typer.echo(workflow.model_dump_json(indent=2))
+        if find_blob_references(workflow.memory):
+            typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
+        return
+    if file.suffix != ".json":
+        raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
+    output.refuse_existing(file, force)
+    beside = write_workflow(workflow, file)
+    add_result(files=[str(written) for written in (file, *beside)], fingerprint=workflow.fingerprint)
+    typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
+
+
+def show_history(history: History, tested: Mapping[str, float]) -> None:
+    """Format versions from old to new, the head marked and a reason below each, then rollbacks.
+
+    Args:
+        tested: held-out scores by version.
+    """
+    tags: dict[str, list[str]] = {}
+    for tag, version in history.tags.items():
+        tags.setdefault(version, []).append(tag)
+    scores = format_scores(history, tested)
+    rows = [("", "version", "saved", "fingerprint", "scores", "outcome")]
+    for version in history.versions:
+        rows.append(
+            (
+                "*" if version.version == history.head else "",
+                " ".join([version.version, *(f"[{tag}]" for tag in tags.get(version.version, []))]),
+                format_time(version.saved),
+                version.fingerprint,
+                scores.get(version.version, ""),
+                format_outcome(version.facts),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    before = [None, *history.versions]
+    reasons = [(), *(explain_version(*pair) for pair in zip(history.versions, before, strict=False))]
+    out = output.make_console()
+    for row, lines in zip(rows, reasons, strict=True):
+        out.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        for line in lines:
+            out.print(f"     {line}")
+    for move in history.rollbacks:
+        out.print(f"rolled back {format_time(move.at)}: {move.source} -> {move.target}")

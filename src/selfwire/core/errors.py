@@ -1,0 +1,155 @@
+"""Errors that selfwire raises on purpose, and packages that an installation may lack.
+
+`ValueError` (with pydantic's ValidationError) is for a caller's mistake in a value; the errors below are for failures
+while selfwire runs. Messages say what happened, the values seen and the way out.
+"""
+
+from importlib.util import find_spec
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from selfwire.core.text import mask_secrets
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import replace_surrogates
+
+
+class SelfwireError(RuntimeError):
+    """Base of every error that selfwire raises on purpose.
+
+    A LangGraph server shows only messages of Python's built-in errors, so the base is RuntimeError.
+    """
+
+
+class EditError(SelfwireError):
+    """An edit does not fit the workflow; the message names the edit and what would be legal."""
+
+
+class ToolSourceError(SelfwireError, ValueError):
+    """The source of a tool is not allowed; the message names the line and the reason."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line, self.reason = line, reason
+
+
+class TopologyError(SelfwireError):
+    """A topology has problems that the caller's policy forbids."""
+
+
+class ConfigError(SelfwireError):
+    """A name, file, option or combination from the user cannot be used."""
+
+
+class StoppedError(SelfwireError):
+    """A run must stop in a resumable state, through no fault of its tasks."""
+
+    partial_result: Trajectory | None = None
+    """The best trajectory before the stop, of a run on a single question."""
+
+
+class BudgetError(StoppedError):
+    """A budget would be exceeded; the run stops in a resumable state."""
+
+
+class TaskBudgetError(BudgetError):
+    """A task has used up the calls reserved for it; the other tasks go on."""
+
+
+class CallError(SelfwireError):
+    """A model call failed after its retries."""
+
+    cost: Usage | None = None
+    """Cost of the billed attempts; None if unknown."""
+    is_cost_known: bool = False
+    """Whether `cost` is complete, because the provider refused all other attempts."""
+
+
+class ModelError(CallError):
+    """A model call failed: an infrastructure fault, never an answer."""
+
+
+class OutageError(StoppedError, CallError):
+    """A provider is down; no task is to blame, and the run stops in a resumable state."""
+
+
+class RefusedError(OutageError):
+    """A provider refuses the key, the model's name or the address of every call; only other options can help."""
+
+
+class UnansweredError(ConfigError):
+    """A run whose first calls a provider has refused; nothing was answered, and the run is removed."""
+
+
+class WorkerError(StoppedError):
+    """Worker processes died repeatedly at the same job; the run stops in a resumable state."""
+
+
+class ReplyError(ModelError):
+    """A model gave no valid reply, even after JSON repair and a second request."""
+
+
+class ToolError(SelfwireError):
+    """A tool refused its input or failed; the agent reads the message as the tool's result."""
+
+
+class GradingError(SelfwireError):
+    """An environment or grader failed: the task ends as an error, not as a score of zero."""
+
+
+class SandboxError(SelfwireError):
+    """A sandbox could not run a program; this never counts against the program's score."""
+
+
+class TaskError(SelfwireError):
+    """A team ended without an answer because its sink failed or received nothing."""
+
+
+class JournalError(SelfwireError):
+    """A run's journal is corrupt, foreign, locked by another process or does not match the config."""
+
+
+class LibraryError(SelfwireError):
+    """A saved workflow is missing, or the library's file is corrupt or foreign."""
+
+
+def format_error(error: BaseException) -> str:
+    """Format an error's class and message, as records of failed steps, rounds and runs store it."""
+    return mask_secrets(replace_surrogates(f"{type(error).__name__}: {error}"))
+
+
+def format_validation_error(details: ErrorDetails) -> str:
+    """Format an error of a ValidationError with field, reason and value; an error without a field has no value."""
+    return format_fault(details) + (f", not {details['input']!r}" if details["loc"] else "")
+
+
+def format_fault(details: ErrorDetails, whole: str = "") -> str:
+    """Format an error of a ValidationError with field and reason; `whole` replaces the field if there is none."""
+    field = ".".join(map(str, details["loc"])) or whole
+    reason = details["msg"].removeprefix("Value error, ")  # pydantic's word before a message of ours
+    return f"{field}: {reason}" if field else reason
+
+
+def format_faults(error: ValidationError, whole: str = "", *, most: int | None = None) -> str:
+    """Format the errors of a ValidationError, at most `most`, in one line; see `format_fault`."""
+    return "; ".join(format_fault(details, whole) for details in error.errors()[:most])
+
+
+def format_first_fault(error: ValidationError, whole: str = "") -> str:
+    """Format the first error of a ValidationError; see `format_fault`."""
+    return format_faults(error, whole, most=1)
+
+
+def refuse_missing(package: str, user: str) -> None:
+    """Check that a package is installed, without importing it.
+
+    Args:
+        package: its name on PyPI; its module has the same name with underscores.
+        user: the feature that needs it, as the subject of a sentence.
+
+    Raises:
+        ConfigError: it is not installed; the message has the command that installs it.
+    """
+    if find_spec(package.replace("-", "_")) is None:
+        raise ConfigError(f"{user} needs {package}, which is not installed: pip install {package}")

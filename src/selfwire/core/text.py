@@ -1,0 +1,222 @@
+"""Texts cut to their relevant passages, and secrets masked in them."""
+
+import base64
+import difflib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from itertools import pairwise
+from math import fsum, log, sqrt
+from typing import Any
+from urllib.parse import quote, unquote
+
+GAP = "[...]"
+"""Marks a place where passages were left out."""
+
+_PARAGRAPH = re.compile(r"\S.*?(?:\n[ \t]*\n|$)\s*", re.DOTALL)
+_SENTENCE = re.compile(r"\S.*?(?:[.!?][\"')\]]*(?=\s)|(?=\n)|$)\s*", re.DOTALL)
+_WORD = re.compile(r"\w{3,}|\d+")
+_END_BONUS = 0.5
+"""Bonus for the last passage, where texts state their conclusion."""
+
+
+def excerpt(text: str, length: int, about: str = "") -> str:
+    """Cut a text to at most `length` characters: the passages most relevant to `about`, in their order.
+
+    A shorter text is returned unchanged. A passage is a paragraph, or a sentence of a paragraph longer than a third of
+    `length`. Passages rank by the rare words that they share with `about`, then by position. If no passage fits, the
+    first is cut between two words.
+    """
+    if len(text) <= length:
+        return text
+    passages = [part for found in _PARAGRAPH.finditer(text) for part in _split(found[0], length // 3)]
+    kept: list[int] = []
+    for place in _rank(passages, about):
+        if len(_join(passages, sorted([*kept, place]))) <= length:
+            kept.append(place)
+    return _join(passages, sorted(kept)) if kept else _cut(text, length)
+
+
+def _split(paragraph: str, longest: int) -> list[str]:
+    if len(paragraph.rstrip()) <= longest:
+        return [paragraph]
+    return [found[0] for found in _SENTENCE.finditer(paragraph)]
+
+
+def _rank(passages: list[str], about: str) -> list[int]:
+    """Rank the indices of passages, the most relevant first."""
+    words = [_find_words(passage) for passage in passages]
+    wanted, counts = _find_words(about), Counter(word for in_passage in words for word in in_passage)
+
+    def relevance(place: int) -> float:
+        # the exact sum, as the order of a set differs between processes
+        shared = fsum(log(1 + len(passages) / counts[word]) for word in words[place] & wanted)
+        return shared / sqrt(1 + len(words[place])) + _END_BONUS * (place == len(passages) - 1)
+
+    return sorted(range(len(passages)), key=lambda place: (-relevance(place), place))
+
+
+def _find_words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
+
+
+def _join(passages: list[str], places: list[int]) -> str:
+    parts = [f"{GAP} " if places[0] else "", passages[places[0]]]
+    for before, place in pairwise(places):
+        parts += (
+            [passages[place]] if place == before + 1 else [f"{GAP}{_get_end(passages[place - 1])}", passages[place]]
+        )
+    return "".join(parts).rstrip() + (f" {GAP}" if places[-1] < len(passages) - 1 else "")
+
+
+def _get_end(passage: str) -> str:
+    """Return the white space at the end of a passage."""
+    return passage[len(passage.rstrip()) :]
+
+
+def _cut(text: str, length: int) -> str:
+    kept = text[: max(0, length - len(GAP) - 1)]
+    whole = kept.rpartition(" ")[0] or kept
+    return f"{whole.rstrip()} {GAP}"[:length]
+
+
+COMPARED = 100_000
+"""Most characters of two texts that are compared line by line."""
+COMPARED_LINES = 400
+"""Most lines of two texts whose similar lines are paired, which takes the cube of their number."""
+
+
+def compare_lines(before: str, after: str) -> Iterator[str]:
+    """Compare two texts line by line: lines begin with `- `, `+ `, or two blanks where both have them.
+
+    Of texts of more than `COMPARED` characters only the sizes are told.
+    """
+    if len(before) + len(after) > COMPARED:
+        for sign, text in (("-", before), ("+", after)):
+            yield f"{sign} (a text of {len(text):,} characters, too long to be compared line by line)"
+        return
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) + len(new) <= COMPARED_LINES:
+        yield from difflib.ndiff(old, new)
+        return
+    for _, old_begin, old_end, new_begin, new_end in difflib.SequenceMatcher(None, old, new).get_opcodes():
+        same = old[old_begin:old_end] == new[new_begin:new_end]
+        if same:
+            yield from (f"  {line}" for line in old[old_begin:old_end])
+        else:
+            yield from (f"- {line}" for line in old[old_begin:old_end])
+            yield from (f"+ {line}" for line in new[new_begin:new_end])
+
+
+SHORTEST = 8
+"""Least characters of a secret; shorter keys are placeholders for local servers."""
+SHORTEST_IN_ADDRESS = 4
+MASK = "***"
+
+_USER = re.compile(r"(?<=//)[^/?#\s]+(?=@)")
+_SECRET_NAMES = "key|token|secret|passw|pwd|sig|auth|credential"
+_QUERY = re.compile(rf"([?&;][^=&;#\s]*(?:{_SECRET_NAMES})[^=&;#\s]*=)([^&;#\s]+)", re.IGNORECASE)
+_VARIABLE = re.compile(r"(_|^)(API_?KEY|TOKEN|SECRET|PASSWORD|ACCESS_KEY)(_|$)", re.IGNORECASE)
+
+_known: set[str] = set()
+
+
+def register_secret(value: str, least: int = SHORTEST) -> None:
+    """Mask a value in all later texts, unless it is shorter than `least` characters."""
+    if len(value) >= least:
+        _known.add(value)
+
+
+def mask_address(address: str) -> str:
+    """Mask user, password and secret parameters of an address, here and in all later texts."""
+    for secret in _list_secrets(address):
+        register_secret(secret, SHORTEST_IN_ADDRESS)
+        register_secret(unquote(secret), SHORTEST_IN_ADDRESS)
+    return _QUERY.sub(rf"\1{MASK}", _USER.sub(MASK, address))
+
+
+def _list_secrets(address: str) -> Iterator[str]:
+    for user in _USER.findall(address):
+        yield user
+        yield user.partition(":")[2] or user
+    for _, value in _QUERY.findall(address):
+        yield value
+
+
+def mask_secrets(text: str) -> str:
+    """Mask all known secrets in a text: those registered, those in environment variables, and their encoded forms."""
+    for secret in _find_secrets():
+        text = _mask(text, secret)
+    return text
+
+
+def mask_json(value: Any) -> Any:
+    """Copy a JSON value with all known secrets masked in its texts, as `mask_secrets` does."""
+    return _mask_json(value, _find_secrets())
+
+
+def mask_keys(value: Any) -> Any:
+    """Copy a JSON value with all known secrets masked that no text holds by chance, for replies of models.
+
+    Such a secret has `LONGEST_WORD` characters or more, with letters and digits if it has fewer than twice as many; a
+    password that is a word, or a short number, may be a part of an answer.
+    """
+    secrets = [secret for secret in _find_secrets() if _is_key(secret)]
+    return _mask_json(value, secrets) if secrets else value
+
+
+LONGEST_WORD = 12
+"""Least characters of a secret that is masked in replies."""
+
+
+def _is_key(secret: str) -> bool:
+    is_mixed = any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
+    return len(secret) >= LONGEST_WORD and (is_mixed or len(secret) >= 2 * LONGEST_WORD)
+
+
+def _find_secrets() -> list[str]:
+    """List the known secrets, the longest first."""
+    variables = (value for name, value in os.environ.items() if _is_secret_name(name))
+    return sorted(_known.union(value for value in variables if len(value) >= SHORTEST), key=len, reverse=True)
+
+
+@cache
+def _is_secret_name(name: str) -> bool:
+    return _VARIABLE.search(name) is not None
+
+
+def _mask_json(value: Any, secrets: list[str]) -> Any:
+    if isinstance(value, str):
+        for secret in secrets:
+            value = _mask(value, secret)
+        return value
+    if isinstance(value, Mapping):
+        return {_mask_json(name, secrets): _mask_json(item, secrets) for name, item in value.items()}
+    return [_mask_json(item, secrets) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _mask(text: str, secret: str) -> str:
+    if secret in text:
+        edge = r"(?<![A-Za-z0-9])" if len(secret) < SHORTEST else ""
+        text = re.sub(edge + re.escape(secret) + edge.replace("<", ""), MASK, text)
+    for encoded in _list_encodings(secret):
+        text = text.replace(encoded, MASK)
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _list_encodings(secret: str) -> tuple[str, ...]:
+    """List a secret as it looks in percent, hexadecimal and base64 encodings.
+
+    In base64 a text looks different after zero, one or two other bytes; the characters that depend on bytes before and
+    after it are left out.
+    """
+    data = secret.encode(errors="replace")
+    found = [quote(secret, safe=""), data.hex(), data.hex().upper()]
+    for before in range(3):
+        whole = base64.b64encode(bytes(before) + data).decode()
+        inner = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        found += [inner, inner.translate(str.maketrans("+/", "-_"))]
+    return tuple(dict.fromkeys(text for text in found if text != secret and len(text) >= SHORTEST))

@@ -1,0 +1,157 @@
+"""Trajectories: the record of a team's run on a question, with a step per agent call."""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from pydantic import Field
+
+from selfwire.core.task import Feedback, Question
+from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.core.values import AnyText, FrozenJson, FrozenMap, FrozenModel
+
+DECISIONS = "decisions"
+"""Name of a trajectory's note with its `DecisionCount`."""
+
+
+class Message(FrozenModel):
+    """A text from one node to another."""
+
+    source: str
+    target: str
+    text: str
+
+
+class ToolUse(FrozenModel):
+    """A tool call of a step.
+
+    Args:
+        error: whether the result is an error message.
+        seconds: run time of a workflow's own tool; None for other tools, and if its function never ran.
+    """
+
+    name: str
+    arguments: FrozenJson
+    result: AnyText
+    error: bool = False
+    seconds: float | None = Field(default=None, ge=0)
+
+
+class Routing(FrozenModel):
+    """A router's decision at one node.
+
+    Args:
+        chosen: the successors that receive this node's output.
+        scores: finite score per candidate, if the router computes them.
+        why: the rule that decided, for readers.
+        free: whether there were more candidates than places; None for a router that does not learn.
+    """
+
+    chosen: tuple[str, ...]
+    scores: FrozenJson = Field(default_factory=FrozenMap)
+    why: str = ""
+    free: bool | None = None
+
+
+class DecisionCount(FrozenModel):
+    """Number of decisions of a learning router.
+
+    Args:
+        made: all decisions.
+        free: decisions with more candidates than places; all others were forced.
+        filtered: forced decisions for which a limit had removed candidates.
+    """
+
+    made: int = Field(default=0, ge=0)
+    free: int = Field(default=0, ge=0)
+    filtered: int = Field(default=0, ge=0)
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether every decision would have been equal without a router."""
+        return self.free == self.filtered == 0
+
+    def __str__(self) -> str:
+        return f"{self.free:,} of {self.made:,}"
+
+
+def sum_decisions(counts: Iterable[DecisionCount | None]) -> DecisionCount | None:
+    """Add up counts; None if there are none."""
+    known = [count for count in counts if count is not None]
+    names = DecisionCount.model_fields
+    return DecisionCount(**{name: sum(getattr(count, name) for count in known) for name in names}) if known else None
+
+
+class Step(FrozenModel):
+    """An agent's turn at a node.
+
+    Args:
+        node, agent: ids of node and agent.
+        visit: round of the team, from 0.
+        inbox: messages that the agent read, in order.
+        output: the agent's answer; "" if it failed.
+        error: reason of a failure after all retries; None if there was none.
+        routing: the choice of successors; None if there was no choice.
+        usage: cost of the model calls, including tool loop and instructions to successors.
+        skills: active skills, if the model lists them (the offline model does).
+    """
+
+    node: str
+    agent: str
+    visit: int = 0
+    inbox: tuple[Message, ...] = ()
+    output: str = ""
+    error: str | None = None
+    tools: tuple[ToolUse, ...] = ()
+    routing: Routing | None = None
+    sent: tuple[Message, ...] = ()
+    usage: Usage = ZERO_USAGE
+    skills: tuple[str, ...] = ()
+
+
+class Trajectory(FrozenModel):
+    """A team's run on a question.
+
+    Args:
+        workflow: fingerprint of the workflow.
+        steps: turns in order of level, then id.
+        answer: the sink's output; None if the run ended as an error.
+        error: reason why there is no answer, or why the answer could not be graded.
+        feedback: the environment's judgement; None without an environment, or after an error.
+        sample: number of the run among runs of the same workflow on the same question.
+        overhead: cost of the method's model calls outside the team, such as characterising the task.
+        notes: the method's own data, such as the task's profile; JSON.
+    """
+
+    question: Question
+    workflow: str
+    steps: tuple[Step, ...] = ()
+    answer: str | None = None
+    error: str | None = None
+    feedback: Feedback | None = None
+    sample: int = 0
+    overhead: Usage = ZERO_USAGE
+    notes: FrozenJson = Field(default_factory=FrozenMap)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """Cost of the steps and the overhead together."""
+        return sum_usages(step.usage for step in self.steps) + self.overhead
+
+    @cached_property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """(source, target) pairs of the sent messages, in order."""
+        return tuple((message.source, message.target) for step in self.steps for message in step.sent)
+
+    @cached_property
+    def decisions(self) -> DecisionCount | None:
+        """Number of the router's decisions; None without a learning router."""
+        noted = self.notes.get(DECISIONS)
+        return DecisionCount.model_validate(noted) if noted else None
+
+    def with_feedback(self, feedback: Feedback) -> "Trajectory":
+        """Return the trajectory with feedback."""
+        return self.replace(feedback=feedback)
+
+    def as_failed(self, error: str) -> "Trajectory":
+        """Return the trajectory marked as an infrastructure error, neither solved nor unsolved."""
+        return self.replace(error=error, feedback=None)

@@ -1,0 +1,160 @@
+"""The base of all values: frozen models, frozen JSON, fingerprints."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, NoReturn, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+Id = Annotated[str, StringConstraints(pattern=_ID)]
+"""A name of a node, agent or tool: letters, digits, `_` and `-` (LangGraph forbids `:` and `|`)."""
+
+
+def replace_surrogates(text: str) -> str:
+    """Join surrogates to characters, or replace them by U+FFFD, as no file can store them."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+AnyText = Annotated[str, AfterValidator(replace_surrogates)]
+"""A text from outside, such as the result of a tool, without surrogates, so that it can be stored."""
+
+
+class FrozenModel(BaseModel):
+    """A frozen value without unknown fields or non-finite floats; `replace` builds a changed one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a new, validated value with some fields changed.
+
+        Raises:
+            ValueError: a field is unknown or a value does not validate.
+        """
+        fields = {name: getattr(self, name) for name in self.__pydantic_fields__}
+        replaced: Self = self.__pydantic_validator__.validate_python({**fields, **changes})
+        return replaced
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by content; the identical object needs no comparison."""
+        return self is other or super().__eq__(other)
+
+
+class FrozenMap(dict[str, Any]):
+    """A JSON object that cannot be changed; readers see a `dict`."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping is frozen; build a new value instead")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(to_canonical_json(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (FrozenMap, (dict(self),))
+
+
+def freeze_json(value: Any) -> Any:
+    """Freeze JSON deeply: objects to `FrozenMap`, arrays to tuples."""
+    return _rebuild(value, FrozenMap, tuple)
+
+
+def to_plain_json(value: Any) -> Any:
+    """Undo `freeze_json`: plain dicts and lists that can be changed."""
+    return _rebuild(value, dict, list)
+
+
+def _rebuild(value: Any, to_object: type[dict[str, Any]], to_array: type[tuple[Any, ...] | list[Any]]) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        return to_object({key: _rebuild(item, to_object, to_array) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return to_array(_rebuild(item, to_object, to_array) for item in value)
+    return value
+
+
+_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(allow_inf_nan=False))
+
+
+def _validate_json(value: Any) -> Any:
+    if isinstance(value, dict) and not value:
+        return FrozenMap()
+    return freeze_json(_JSON.validate_python(to_plain_json(value)))
+
+
+FrozenJson = Annotated[Any, AfterValidator(_validate_json)]
+"""Any JSON value, validated and frozen."""
+
+
+def parse_object(text: str) -> FrozenMap:
+    """Parse a model's text as a JSON object.
+
+    Raises:
+        ValueError: the text is no object, nested too deeply, or has a number or a character that cannot be stored.
+    """
+    try:
+        found = _validate_json(from_json(text, allow_inf_nan=False))
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"]) from None
+    if not isinstance(found, FrozenMap):
+        raise ValueError(f"it must be an object, not {text[:100]!r}")
+    return found
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def to_canonical_json(value: Any) -> str:
+    """Write a value as canonical JSON: sorted keys, no spaces, finite numbers only, 1.0 written as 1."""
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return _ENCODER.encode(_replace_whole_floats(plain))
+
+
+def format_count(count: int, what: str) -> str:
+    """Format a count with its noun: 1 task, 2 tasks."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def format_value(value: object) -> str:
+    """Format a JSON value for readers: numbers to four digits, texts unchanged, the rest as JSON."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else to_canonical_json(to_plain_json(value))
+
+
+def mask_controls(text: str) -> str:
+    r"""Write control characters, which can mislead a terminal or its reader, as escapes like \x1b; \n and \t stay."""
+    return CONTROLS.sub(lambda found: f"\\{'x' if found[0] < chr(256) else 'u'}{ord(found[0]):02x}", text)
+
+
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
+"""Control characters, and marks that reverse the order in which a text is shown."""
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _replace_whole_floats(value: Any) -> Any:
+    """Replace whole floats by integers, as 1 == 1.0 and both need the same text."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [item if type(item) in _PLAIN else _replace_whole_floats(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: item if type(item) in _PLAIN else _replace_whole_floats(item) for key, item in value.items()}
+    return value
+
+
+def fingerprint(value: Any) -> str:
+    """Hash a value: 16 hexadecimal digits of SHA-256 over `to_canonical_json(value)`, equal in every process."""
+    return hashlib.sha256(to_canonical_json(value).encode()).hexdigest()[:16]
+
+
+def is_id(text: str) -> bool:
+    """Whether a text is a valid name of an agent, tool or saved workflow."""
+    return re.fullmatch(_ID, text) is not None

@@ -1,0 +1,1 @@
+"""Parts that entry points name and nothing else imports: offline model, pages, workers, contestants, lab."""

@@ -1,0 +1,1 @@
+"""Runs on several processes and machines: workers, their shared budget and limits."""

@@ -1,0 +1,73 @@
+"""Where the workers of a run share its budget and what providers allow."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from selfwire.core.budget import Budget
+from selfwire.core.errors import ConfigError
+from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.ray_executor import refuse_unreachable
+from selfwire.extras.cluster.shared_ledger import SERVER, find_budget_server, make_budget_address, share_ledger
+from selfwire.runs.spec import Models
+
+
+class Limited(Protocol):
+    """A request."""
+
+    @property
+    def budget(self) -> Budget:
+        """The limits of the run."""
+
+    @property
+    def models(self) -> Models:
+        """The models."""
+
+
+def choose_budget_address(request: Limited, folder: Path, options: WorkerOptions) -> str | None:
+    """The address for workers; None where they need not share, or have no server for it.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        ConfigError: as `refuse_unshared_limits`.
+    """
+    refuse_unshared_limits(request, options)
+    is_far = options.executor == "ray" and not find_budget_server()
+    if is_far or (request.budget == Budget() and request.models.calls_no_server):
+        return None
+    return make_budget_address(folder)
+
+
+@contextmanager
+def share_rates(request: Limited, options: WorkerOptions) -> Iterator[str | None]:
+    """Share what providers allow among workers that each pay for runs of their own; gives the address for them.
+
+    Raises:
+        ConfigError: as `refuse_unshared_limits`.
+    """
+    with TemporaryDirectory(prefix="selfwire-rates-") as folder:
+        address = None if options.is_local else choose_budget_address(request, Path(folder), options)
+        with nullcontext() if address is None else closing(share_ledger(address, Budget())):
+            yield address
+
+
+def refuse_unusable_cluster(request: Limited, options: WorkerOptions) -> None:
+    """Raise a ConfigError if a cluster cannot be reached, or as `refuse_unshared_limits`."""
+    refuse_unshared_limits(request, options)
+    if options.executor == "ray":
+        refuse_unreachable(options.ray_address)
+
+
+def refuse_unshared_limits(request: Limited, options: WorkerOptions) -> None:
+    """Raise a ConfigError if a cluster is to share a budget or limits and has no server for them."""
+    if options.executor != "ray" or find_budget_server():
+        return
+    if request.budget != Budget() or (request.models.limits_requests and not request.models.calls_no_server):
+        what = "a budget" if request.budget != Budget() else "limits of requests and tokens"
+        raise ConfigError(
+            f"a cluster shares {what} in PostgreSQL; set {SERVER}=postgresql://..., or leave out --executor ray"
+        )

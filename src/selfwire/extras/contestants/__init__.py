@@ -1,0 +1,1 @@
+"""Optimisers by others that runs can be compared with: AFlow and GEPA."""

@@ -1,0 +1,1 @@
+"""Evidence: worlds that isolate a mechanism, ablations, controls and the pages of results."""

@@ -1,0 +1,74 @@
+"""Files of studies: what was compared, and a row per run; a run that is stopped leaves a file that can be read."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenModel
+from selfwire.extras.lab.ablation.plan import Study
+from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, VariantRow, append_row
+from selfwire.extras.lab.ablation.subjects import StudyHead, Subject
+
+
+def begin_study(study: Subject, out: Path) -> None:
+    """Write what it is about, if the file is new.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    if not out.exists():
+        append_row(out, StudyHead(head=study))
+
+
+def keep_study(study: Study, rows: Sequence[VariantRow], out: Path) -> None:
+    """Write a study and its rows.
+
+    Raises:
+        ConfigError: they cannot be written.
+    """
+    write_lines([StudyHead(head=study), *rows], out)
+
+
+def read_study(path: Path) -> tuple[Study, list[VariantRow]]:
+    """The comparison of a study, and its rows.
+
+    Raises:
+        ConfigError: the file is no ablation's.
+    """
+    head, rows = read_subject(path)
+    try:
+        if isinstance(head, Study):
+            return head, parse_study_rows(head, rows)
+        why = "it is of a world or of a learning test"
+    except ValueError as error:
+        why = str(error)
+    raise ConfigError(f"{path} holds no variants of a method: {why}; `selfwire ablate --keep` writes such files")
+
+
+def parse_study_rows(study: Study, rows: Iterable[object]) -> list[VariantRow]:
+    """The rows of a method's variants; raises ValueError for others."""
+    schema: type[VariantRow] = EvolutionRow if study.evolves else EvaluationRow
+    return [schema.model_validate(row) for row in rows]
+
+
+def read_subject(path: Path) -> tuple[Subject, list[object]]:
+    """The subject of a study, and its rows as JSON.
+
+    Raises:
+        ConfigError: the file is no study's.
+    """
+    try:
+        first, *rest = path.read_text(encoding="utf-8").splitlines()
+        return StudyHead.model_validate_json(first).head, [json.loads(line) for line in rest]
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} holds no study: {error}; `selfwire ablate --out` writes such files") from None
+
+
+def write_lines(lines: Sequence[FrozenModel], out: Path) -> None:
+    """Write values as JSONL; raises as `keep_study`."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text("".join(f"{line.model_dump_json()}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"rows cannot be written to {out}: {error.strerror}; name another file") from None

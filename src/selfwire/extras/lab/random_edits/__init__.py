@@ -1,0 +1,1 @@
+"""Methods whose rewirings are drawn at random: the control for edits that a model proposes."""

@@ -1,0 +1,302 @@
+"""Pages with tables that are computed from rows of results, and what their text says of them.
+
+A table of a Markdown page stands between two comments; paths are relative to the page:
+
+    <!-- table: systems rows=rows/compare-archive.jsonl against=single -->
+    <!-- end of table -->
+
+    systems     scores and costs of an evaluation, `rows` as `keep_scores` writes them
+    paired      differences of an evaluation's systems from one of them, `against`
+    scores      evaluations side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
+    ablation    a study, `rows` as `keep_study` writes them
+    studies     studies of several methods on the same tasks, `rows=A,B`, beside `against=METHOD/VARIANT`;
+                `systems=` names some of them
+    world       a world's tables: `method`, `name`, `rows`
+    claims      what the mechanisms of all worlds on the page are worth
+    cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
+
+Every number with a decimal point in a section's text must come from the tables of the section, or of any page if it
+has none; on a page with computed tables, one that is written by hand holds no such number. Numbers that are no results
+(sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`. A page without a table is looked at if it
+names such numbers.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError
+from selfwire.evals.table import (
+    Column,
+    SystemSummary,
+    build_table,
+    choose_comparison,
+    compute_difference,
+    format_difference,
+    list_columns,
+    read_kept_scores,
+)
+from selfwire.extras.lab.ablation.files import read_study, write_lines
+from selfwire.extras.lab.ablation.table import build_comparison
+from selfwire.extras.lab.ablation.table import build_table as build_study_table
+from selfwire.extras.lab.worlds.catalogue import World, load_world
+from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
+
+END = "<!-- end of table -->"
+_TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
+_CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+_GIVEN = re.compile(r"<!-- given: ([^>]*?) ?-->")
+_NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})|arXiv [\d.]+", re.DOTALL)
+_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\d)")
+_LEFT_OUT = ("s/task", "S")
+"""Columns of an evaluation that stand on no page: times differ from machine to machine."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A fault of a page: tables that differ from their rows, or numbers without a source."""
+
+    page: Path
+    where: str
+    text: str
+
+
+def keep_world(results: Sequence[WorldResult], out: Path) -> None:
+    """Write the figures of a world, a line per seed, with six digits.
+
+    Raises:
+        ConfigError: they cannot be written.
+    """
+    rounded = [
+        result.replace(
+            figures={name: {key: round(x, 6) for key, x in row.items()} for name, row in result.figures.items()}
+        )
+        for result in results
+    ]
+    write_lines(rounded, out)
+
+
+def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
+    """Everything on the pages that differs from what their rows give.
+
+    Raises:
+        ConfigError: a page, its rows or a comment on it cannot be used.
+    """
+    texts = {page: (_read(page), fill_page(page)) for page in pages}
+    known = [number for _, filled in texts.values() for number in find_numbers(_join_tables(_drop_code(filled)))]
+    found: list[Mismatch] = []
+    for page, (text, filled) in texts.items():
+        if text != filled:
+            lines = difflib.unified_diff(text.splitlines(), filled.splitlines(), "page", "rows", lineterm="", n=0)
+            found.append(Mismatch(page, "tables", "\n".join(lines)))
+        if _TABLE.search(_drop_code(text)) or re.search("^<!-- given:", text, re.MULTILINE):
+            found += _check_text(page, _drop_code(filled), known)
+        if _TABLE.search(_drop_code(text)):
+            found += _check_rows(page, _drop_code(filled))
+    return found
+
+
+def fill_page(page: Path) -> str:
+    """The page's text with its tables computed anew.
+
+    Raises:
+        ConfigError: as `check_pages`.
+    """
+    text = _read(page)
+    if _drop_code(text).count("<!-- table:") != len(_TABLE.findall(_drop_code(text))):
+        raise ConfigError(f"{page}: a table has no end; close it with {END}")
+
+    def fill(match: re.Match[str]) -> str:
+        start, kind, options, _, end = match.groups()
+        given = dict(part.split("=", 1) for part in options.split() if "=" in part)
+        if kind not in TABLES:
+            raise ConfigError(f"{page}: there is no kind of table {kind!r}; choose {', '.join(TABLES)}")
+        try:
+            return f"{start}{TABLES[kind](page, given).strip()}\n{end}"
+        except KeyError as error:
+            raise ConfigError(f"{page}: the table {kind} {options} lacks {error}") from None
+
+    return "".join(part if part.startswith("```") else _TABLE.sub(fill, part) for part in _CODE.split(text))
+
+
+def _drop_code(text: str) -> str:
+    return _CODE.sub("", text)
+
+
+def find_numbers(text: str) -> list[float]:
+    """All numbers with a decimal point, without signs."""
+    return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
+
+
+def _check_text(page: Path, text: str, known: Sequence[float]) -> Iterator[Mismatch]:
+    for section in _split_sections(text):
+        tables = [match[0] for match in _TABLE.finditer(section)]
+        sources = find_numbers("\n".join(tables)) if tables else known
+        given = [number for listed in _GIVEN.findall(section) for number in listed.split()]
+        given += [number for match in _TABLE.finditer(section) for number in _list_settings(match[2], match[3])]
+        words = _NO_TEXT.sub(" ", _TABLE.sub(" ", section))
+        lost = [
+            number
+            for number in dict.fromkeys(_NUMBER.findall(words))
+            if number not in given and not _is_rounded(number, sources)
+        ]
+        if lost:
+            yield Mismatch(page, f"section {_get_title(section)!r}", f"no table gives {', '.join(lost)}")
+
+
+def _check_rows(page: Path, text: str) -> Iterator[Mismatch]:
+    for section in _split_sections(text):
+        given = {number for listed in _GIVEN.findall(section) for number in listed.split()}
+        rows = [line for line in _TABLE.sub("", section).splitlines() if line.startswith("|")]
+        if any(number not in given for row in rows for number in _NUMBER.findall(_NO_TEXT.sub(" ", row))):
+            text = f"a table is written by hand; keep its rows and put it between <!-- table: ... --> and {END}"
+            yield Mismatch(page, f"section {_get_title(section)!r}", text)
+
+
+def _split_sections(text: str) -> list[str]:
+    return re.split(r"^(?=#+ )", text, flags=re.MULTILINE)
+
+
+def _get_title(section: str) -> str:
+    return section.partition("\n")[0].strip("# ")
+
+
+def _list_settings(kind: str, options: str) -> list[str]:
+    if kind != "world":
+        return []
+    given = dict(part.split("=", 1) for part in options.split())
+    return re.findall(r"\d+\.\d+", load_world(given["method"], given["name"]).parameters.model_dump_json())
+
+
+def _is_rounded(number: str, sources: Sequence[float]) -> bool:
+    """Whether a number is one of the sources, with fewer digits."""
+    digits, value = len(number.partition(".")[2]), float(number.replace(",", ""))
+    return any(abs(source - value) <= 0.5 * 10**-digits + 1e-9 for source in sources)
+
+
+def _join_tables(text: str) -> str:
+    return "\n".join(match[4] for match in _TABLE.finditer(text))
+
+
+def _read(page: Path) -> str:
+    try:
+        return page.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the page {page} cannot be read: {error}") from None
+
+
+def _format_systems(page: Path, given: Mapping[str, str]) -> str:
+    _, lines = read_kept_scores(page.parent / given["rows"])
+    known = list_columns(choose_comparison(lines, given["against"]))
+    columns = [column for column in known if column.name not in _LEFT_OUT]
+    solved = all(line.interval == line.share for line in lines)
+    told = [column for column in columns if not (solved and column.name.startswith("solved"))]
+    free = all(line.spend.dollars == 0 for line in lines)
+    return build_table([column for column in told if not (free and column.name == "$/task")], lines).markdown
+
+
+def _format_paired(page: Path, given: Mapping[str, str]) -> str:
+    _, lines = read_kept_scores(page.parent / given["rows"])
+    against = choose_comparison(lines, given["against"])
+    others = [line for line in lines if line is not against]
+    return build_table(
+        (
+            Column[SystemSummary]("system", lambda line: line.name),
+            Column(f"difference from {against.name} [95 %]", lambda line: _differ(line, against)),
+        ),
+        others,
+    ).markdown
+
+
+def _format_scores(page: Path, given: Mapping[str, str]) -> str:
+    files = {title: file for title, file in given.items() if title not in ("against", "systems", "costs")}
+    read = {title: read_kept_scores(page.parent / file)[1] for title, file in files.items()}
+    listed = given.get("systems", "").split(",") if "systems" in given else []
+    names = listed or [line.contestant.name for line in next(iter(read.values()))]
+    columns: list[Column[str]] = [Column("system", lambda name: name)]
+    for title, lines in read.items():
+        against = choose_comparison(lines, given["against"])
+        shown = [("score [95 %]", f"{title}: score [95 %]"), ("difference [95 %]", f"from {against.name}")]
+        shown += [("calls/task", "calls/task"), ("evolution", "evolution")] if "costs" in given else []
+        by_name = {line.contestant.name: line for line in lines}
+        for column in list_columns(against):
+            columns += [
+                Column(new, partial(_format_named, column, by_name)) for old, new in shown if old == column.name
+            ]
+    return build_table(columns, names).markdown
+
+
+def _format_named(column: Column[SystemSummary], lines: Mapping[str, SystemSummary], name: str) -> str:
+    return column.format(lines[name])
+
+
+def _differ(line: SystemSummary, against: SystemSummary) -> str:
+    return format_difference(compute_difference(line, against) if line is not against else None)
+
+
+def _format_ablation(page: Path, given: Mapping[str, str]) -> str:
+    return build_study_table(*read_study(page.parent / given["rows"]))
+
+
+def _format_studies(page: Path, given: Mapping[str, str]) -> str:
+    studies = [read_study(page.parent / path) for path in given["rows"].split(",")]
+    return build_comparison(studies, given["against"], given["systems"].split(",") if "systems" in given else ())
+
+
+def _read_world(page: Path, given: Mapping[str, str]) -> tuple[World, list[WorldResult]]:
+    path = page.parent / given["rows"]
+    try:
+        rows = [WorldResult.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{path} holds no rows of a world: {error}; `selfwire ablate --world NAME --keep` writes them"
+        ) from None
+    return load_world(given["method"], given["name"]), rows
+
+
+def _format_world(page: Path, given: Mapping[str, str]) -> str:
+    world, rows = _read_world(page, given)
+    return world.format_tables(rows)
+
+
+def _format_claims(page: Path, given: Mapping[str, str]) -> str:
+    head: tuple[str, ...] = ()
+    cells: list[tuple[str, ...]] = []
+    listed = [match[3] for match in _TABLE.finditer(_drop_code(_read(page))) if match[2] == "world"]
+    worlds = [dict(part.split("=", 1) for part in options.split()) for options in listed]
+    comparisons = sum(len(load_world(shown["method"], shown["name"]).claims) for shown in worlds)
+    for options in worlds:
+        world, rows = _read_world(page, options)
+        columns: tuple[Column[Claim], ...] = list_claim_columns(rows, world.scale, comparisons)
+        head = ("world", *(column.name for column in columns))
+        name = f"{options['method']}, {options['name']}"
+        cells += [(name, *(column.format(claim) for column in columns)) for claim in world.claims]
+    kept = [at for at in range(len(head)) if any(row[at] != "-" for row in cells)]
+    rows_text = [" | ".join(row[at] for at in kept) for row in (head, ("---",) * len(head), *cells)]
+    return "\n".join(f"| {row} |" for row in rows_text)
+
+
+def _format_cells(page: Path, given: Mapping[str, str]) -> str:
+    path = page.parent / given["rows"]
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = [[*lines[0]], ["---"] * len(lines[0]), *([line[name] for name in lines[0]] for line in lines)]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise ConfigError(f"{path} holds no table: {error!r}; `make bench` with --keep writes such files") from None
+
+
+TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
+    "systems": _format_systems,
+    "paired": _format_paired,
+    "scores": _format_scores,
+    "ablation": _format_ablation,
+    "studies": _format_studies,
+    "world": _format_world,
+    "claims": _format_claims,
+    "cells": _format_cells,
+}

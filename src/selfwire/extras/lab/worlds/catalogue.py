@@ -1,0 +1,63 @@
+"""Worlds: each gives a mechanism of a method something to gain, says how much that is, and runs the method's own code.
+
+A method's worlds are modules of the package of its name beside this file, each with its `WORLD`; the package names them
+in `WORLDS`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenModel
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains
+
+
+@dataclass(frozen=True)
+class World:
+    """A world.
+
+    Attributes:
+        parameters: everything that its results depend on beside the seed.
+        run_seed: all systems in the world of one seed.
+        scale: on which its systems are compared.
+        claims: what its mechanisms are worth, by which systems.
+        tables: results as Markdown, where it has tables of its own.
+    """
+
+    parameters: FrozenModel
+    run_seed: Callable[[int], WorldResult]
+    scale: Scale
+    claims: tuple[Claim, ...]
+    tables: Callable[[Sequence[WorldResult]], str] | None = None
+
+    def format_tables(self, results: Sequence[WorldResult]) -> str:
+        """Results of at least two seeds as Markdown."""
+        return self.tables(results) if self.tables else format_gains(results, self.scale, self.claims)
+
+
+def list_worlds() -> dict[str, tuple[str, ...]]:
+    """The names of all worlds, by method."""
+    folder = Path(__file__).parent
+    return {path.name: _find_names(path.name) for path in sorted(folder.iterdir()) if (path / "__init__.py").exists()}
+
+
+def load_world(method: str, name: str) -> World:
+    """A method's world.
+
+    Raises:
+        ConfigError: it has no such world.
+    """
+    known = _find_names(method)
+    if name not in known:
+        raise ConfigError(f"{method} has no world {name!r}; it has {', '.join(known) or 'none'}")
+    world: World = import_module(f"{__package__}.{method}.{name}").WORLD
+    return world
+
+
+def _find_names(method: str) -> tuple[str, ...]:
+    package = f"{__package__}.{method}"
+    found: tuple[str, ...] = import_module(package).WORLDS if method.isidentifier() and find_spec(package) else ()
+    return found

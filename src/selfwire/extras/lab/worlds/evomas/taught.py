@@ -1,0 +1,91 @@
+"""Measure what a router of each design can say of relays, when it learns the right agents by likelihood.
+
+No rewards, no exploration and no baseline are involved: what a design does not reach here, it cannot say, or learns
+too slowly for the rewards of `relays` to show it.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, TrainConfig
+from selfwire.extras.lab.worlds.catalogue import World
+from selfwire.extras.lab.worlds.errand_runs import make_head_chooser, run_errand
+from selfwire.extras.lab.worlds.errands import draw_tasks
+from selfwire.extras.lab.worlds.evomas.relay_tasks import RULES, StandIns
+from selfwire.extras.lab.worlds.evomas.relays import (
+    ORACLE,
+    RANDOM,
+    RelayStudy,
+    RelayWorld,
+    RouterSystem,
+    choose_by_chance,
+    load_world,
+    make_oracle,
+    measure,
+    show,
+)
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+
+LIKELIHOOD = TrainConfig(baseline="none", entropy=0.0, skip_equal=False)
+"""With a reward of 1 for each episode REINFORCE's objective is the mean log-probability of what was drawn."""
+HEAD, ADDITIVE, LINEAR = "the head", "the head, additive", "linear"
+MASTERS, PAIRED = "masters swap: ", ", paired rows"
+DESIGNS: Mapping[str, HeadConfig] = {
+    HEAD: HeadConfig(),
+    ADDITIVE: HeadConfig(design="additive"),
+    LINEAR: HeadConfig(design="linear"),
+}
+
+
+def _list_systems(stand_ins: StandIns, before: str, after: str = "", **changes: str) -> dict[str, RouterSystem]:
+    return {
+        f"{before}{name}{after}": RouterSystem(head.replace(**changes), LIKELIHOOD, stand_ins=stand_ins)
+        for name, head in DESIGNS.items()
+    }
+
+
+SYSTEMS: Mapping[str, RouterSystem] = {
+    **_list_systems("others", ""),
+    "the paper's head": RouterSystem(PAPER_HEAD, LIKELIHOOD),
+    **_list_systems("each other", MASTERS),
+    **_list_systems("each other", MASTERS, PAIRED, state="paired"),
+}
+
+
+def run_seed(study: RelayStudy, seed: int) -> WorldResult:
+    """All designs on one seed's tasks."""
+    world = load_world(study, seed, SYSTEMS.values())
+    figures = {name: teach(world, system) for name, system in SYSTEMS.items()}
+    figures |= {RANDOM: measure(world, choose_by_chance), ORACLE: measure(world, make_oracle(world))}
+    return WorldResult(seed=seed, figures=figures)
+
+
+def teach(world: RelayWorld, system: RouterSystem) -> dict[str, float]:
+    """Raise the likelihood of the right agents on the tasks for learning, and measure the router on held-out ones."""
+    from selfwire.evolvers.router.head import RoutingHead
+    from selfwire.evolvers.router.reinforce import Learner
+
+    study, rules, tasks = world.study, world.get_rules(system), show(world.learn, system)
+    head = RoutingHead(world.embeddings.agents.shape[1], system.head.replace(seed=world.seed))
+    learner = Learner(head, system.training.replace(rate=study.rate), rules.sampling, stages=rules.stages)
+    choose = make_oracle(world, system.stand_ins)
+    for number in range(study.updates):
+        drawn, random = draw_tasks(tasks, study.batch, world.seed, number), np.random.default_rng(0)
+        _, episodes = run_errand(drawn, choose, random, rules)
+        learner.update(episodes, world.embeddings.by_agent, world.embeddings.texts)
+    return measure(world, make_head_chooser(head, world.embeddings, RULES), system)
+
+
+STUDY = RelayStudy(routers="taught")
+SCALE = Scale("solved", RANDOM, ORACLE, HEAD)
+WORLD = World(
+    STUDY,
+    partial(run_seed, STUDY),
+    scale=SCALE,
+    claims=(
+        Claim("attention, where its router is told the right agents", LINEAR),
+        Claim("the same, masters swap, paired rows", f"{MASTERS}{LINEAR}{PAIRED}", f"{MASTERS}{HEAD}{PAIRED}"),
+    ),
+)

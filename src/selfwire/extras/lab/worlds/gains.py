@@ -1,0 +1,158 @@
+"""Gains in a world: the largest possible one, the gain of each system, and the share of a mechanism in it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from selfwire.core.values import FrozenModel
+from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_student_interval
+from selfwire.evals.table import Column, build_table, format_difference
+
+
+class SeedOutcome(FrozenModel):
+    """A result of one seed."""
+
+    seed: int
+
+
+class WorldResult(SeedOutcome):
+    """Figures of a seed.
+
+    Args:
+        figures: numbers by name, of each system; which ones is the world's matter. `made` and `free` are decisions.
+    """
+
+    figures: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The scale on which a world's systems are compared.
+
+    Attributes:
+        figure: the figure that counts; more is better.
+        least: the system that gets nothing of the possible gain, such as chance or the team as it starts.
+        most: the system that gets all of it: an upper bound, computed where it can be.
+        main: the method as it is.
+        tasks: what the figure is divided by to be a score per task.
+        digits: of differences behind the decimal point.
+    """
+
+    figure: str
+    least: str
+    most: str
+    main: str
+    tasks: int = 1
+    digits: int = 2
+
+    def score(self, result: WorldResult, name: str) -> float:
+        """A system's score per task with one seed."""
+        return result.figures[name][self.figure] / self.tasks
+
+    def estimate(self, results: Sequence[WorldResult], name: str) -> IntervalEstimate:
+        """A system's score, over seeds."""
+        return compute_student_interval([self.score(result, name) for result in results])
+
+    def compare(
+        self, results: Sequence[WorldResult], name: str, other: str, confidence: float = 0.95
+    ) -> IntervalEstimate:
+        """How much more one system scores than another, paired by seed."""
+        differences = [self.score(result, name) - self.score(result, other) for result in results]
+        return compute_student_interval(differences, confidence)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Worth of a mechanism: a system that has it less one that lacks only it.
+
+    Attributes:
+        mechanism: what is switched.
+        control: the system without it.
+        main: the system with it; the scale's if empty.
+        scale: where it is measured otherwise than the world as a whole.
+    """
+
+    mechanism: str
+    control: str
+    main: str = ""
+    scale: Scale | None = None
+
+
+def format_gains(results: Sequence[WorldResult], scale: Scale, claims: Sequence[Claim] = ()) -> str:
+    """Markdown: the possible gain, each system's part of it, best first, and what each mechanism is worth."""
+    names = sorted(results[0].figures, key=lambda name: -scale.estimate(results, name).value)
+    gain = scale.compare(results, scale.most, scale.least)
+    least, most = (scale.estimate(results, name).value for name in (scale.least, scale.most))
+    text = f"{len(results)} seeds. {scale.least} scores {least:.2f}, {scale.most} {most:.2f}; possible gain {gain}."
+    shown = [text, build_table(_list_columns(results, scale, gain.value), names).markdown]
+    if claims:
+        shown.append(build_table(list_claim_columns(results, scale), claims).markdown)
+    return "\n\n".join(shown)
+
+
+def list_claim_columns(results: Sequence[WorldResult], scale: Scale, comparisons: int = 1) -> tuple[Column[Claim], ...]:
+    """The columns of a table of claims; one says what is left of each as one of several comparisons (Bonferroni)."""
+
+    def find_scale(claim: Claim) -> Scale:
+        return claim.scale or scale
+
+    def compute_possible(claim: Claim) -> float:
+        of = find_scale(claim)
+        return of.compare(results, of.most, claim.control).value
+
+    def compute_gain(claim: Claim) -> IntervalEstimate:
+        of = find_scale(claim)
+        return of.compare(results, claim.main or of.main, claim.control)
+
+    def compare_width(claim: Claim) -> str:
+        gain, possible = compute_gain(claim), compute_possible(claim)
+        return f"{(gain.high - gain.low) / 2 / possible:.2f}" if possible > 0 else "-"
+
+    def stands(claim: Claim) -> str:
+        of = find_scale(claim)
+        gain = of.compare(results, claim.main or of.main, claim.control, 1 - 0.05 / comparisons)
+        return "yes" if gain.low > 0 or gain.high < 0 else "no"
+
+    return (
+        Column("mechanism", lambda claim: claim.mechanism),
+        Column("best possible gain on the control", lambda claim: f"{compute_possible(claim):.2f}"),
+        Column(
+            "measured gain, paired [95 %]",
+            lambda claim: format_difference(compute_gain(claim), find_scale(claim).digits),
+        ),
+        Column(f"not 0 over all {comparisons}", stands if comparisons > 1 else lambda claim: "-", "-"),
+        Column("half the interval, of the possible gain", compare_width),
+        Column("with", lambda claim: claim.main or find_scale(claim).main),
+        Column("control", lambda claim: claim.control),
+        Column("free decisions", lambda claim: format_decisions(results, claim.main or find_scale(claim).main), "-"),
+    )
+
+
+def format_decisions(results: Sequence[WorldResult], name: str) -> str:
+    """The free decisions of a system among all that it made; a dash where it makes none."""
+    made, free = (sum(int(result.figures[name].get(figure, 0)) for result in results) for figure in ("made", "free"))
+    return f"{free:,} of {made:,}" if made else "-"
+
+
+def _list_columns(results: Sequence[WorldResult], scale: Scale, gain: float) -> tuple[Column[str], ...]:
+    def share(name: str) -> str:
+        return f"{scale.compare(results, name, scale.least).value / gain:.2f}" if gain else "-"
+
+    def compare(name: str) -> str:
+        return format_difference(scale.compare(results, scale.main, name) if name != scale.main else None, scale.digits)
+
+    def mean(figure: str, form: str) -> Callable[[str], str]:
+        def cell(name: str) -> str:
+            found = [result.figures[name][figure] for result in results if figure in result.figures[name]]
+            return f"{compute_mean(found):{form}}" if found else "-"
+
+        return cell
+
+    return (
+        Column("system", lambda name: name),
+        Column("score [95 %]", lambda name: str(scale.estimate(results, name))),
+        Column("share of the possible gain", share),
+        Column(f"{scale.main} − this, paired", compare),
+        Column("calls", mean("calls", ",.0f"), "-"),
+        Column("tokens", mean("tokens", ",.0f"), "-"),
+        Column("free decisions", lambda name: format_decisions(results, name), "-"),
+    )

@@ -1,0 +1,259 @@
+"""Does KABB choose well? The bandit of HiVA's graph beside simple bandits and an oracle, in a team that branches.
+
+Everybody chooses two of five successors at a node, sees the same rewards of agents, and learns from
+ten tasks at a time. Luck is shared: an agent that two systems choose for a task does equally well for both.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf, log, sqrt
+from typing import Protocol
+
+import numpy as np
+
+from selfwire.core.protocols import Embedder, Router, RouterInput
+from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import DecisionCount, Routing, sum_decisions
+from selfwire.core.values import FrozenModel
+from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
+from selfwire.evolvers.hiva.forward import match_task
+from selfwire.evolvers.hiva.gradients import Loss
+from selfwire.evolvers.hiva.kabb import TaskMatch, count_decisions, make_router
+from selfwire.evolvers.hiva.memory import TrajectoryLesson
+from selfwire.evolvers.hiva.updates import learn_lessons, make_lesson
+from selfwire.extras.lab.worlds.catalogue import World
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+from selfwire.extras.lab.worlds.hiva.branching import (
+    SINK,
+    BranchingParameters,
+    BranchingWorld,
+    Floats,
+    K,
+    get_concepts,
+    make_world,
+    run_task,
+)
+from selfwire.extras.lab.worlds.hiva.regret import CHECKPOINTS, FIRST, FIXED, LAST, MAIN, ORACLE, UNIFORM, format_tables
+from selfwire.models.embeddings import HashingEmbedder
+
+NO_DISTANCE = {"distance_weight": 0.0, "mismatch_limit": 1.0}
+KABB: Mapping[str, KabbConfig] = {
+    MAIN: KabbConfig(k=K),
+    "KABB w/o knowledge distance": KabbConfig(k=K, **NO_DISTANCE),
+    "KABB w/o synergy": KabbConfig(k=K, synergy_weight=0.0),
+    "KABB, eta = 2": KabbConfig(k=K, synergy_weight=2.0),
+    "KABB, eta = 5": KabbConfig(k=K, synergy_weight=5.0),
+    "KABB w/o decay": KabbConfig(k=K, decay=1.0),
+    "KABB w/o both": KabbConfig(k=K, synergy_weight=0.0, **NO_DISTANCE),
+    "KABB w/o both and decay": KabbConfig(k=K, synergy_weight=0.0, decay=1.0, **NO_DISTANCE),
+}
+"""The bandit as it is by default, with parts switched off, and with other weights of synergy."""
+
+
+class Chooser(Protocol):
+    """A system in the world."""
+
+    async def prepare(self, kind: int) -> Router:
+        """The router for a task of a kind, by what has been learned."""
+
+    def match(self, kind: int) -> TaskMatch | None:
+        """How tasks of a kind meet the agents; None for a system that does not look."""
+
+    def learn(self, lessons: Sequence[TrajectoryLesson], kinds: Sequence[int]) -> None:
+        """Learn from a batch."""
+
+
+@dataclass
+class KabbChooser:
+    """HiVA's bandit: its router, its match of tasks with agents and its memory, as its graph calls them."""
+
+    workflow: Workflow
+    config: KabbConfig
+    embedder: Embedder
+    matches: dict[int, TaskMatch] = field(default_factory=dict)
+
+    async def prepare(self, kind: int) -> Router:
+        """KABB over what the team has learned."""
+        if kind not in self.matches:
+            self.matches[kind] = await match_task(get_concepts(kind), self.workflow, self.embedder)
+        return make_router(self.workflow, self.matches[kind], HivaConfig(routing=self.config))
+
+    def match(self, kind: int) -> TaskMatch | None:
+        """How tasks of a kind meet the agents, as the router has it."""
+        return self.matches[kind]
+
+    def learn(self, lessons: Sequence[TrajectoryLesson], kinds: Sequence[int]) -> None:
+        """Update beliefs, edges, synergy, concepts and history."""
+        self.workflow = learn_lessons(self.workflow, lessons, config=self.config)
+        self.matches.clear()
+
+
+Index = Callable[[int, int, int, np.random.Generator], float]
+"""Index of an arm, by its successes, its runs, all runs, and chance."""
+
+
+@dataclass
+class IndexChooser:
+    """A bandit that takes the arms of the greatest index, from counts of agents' rewards.
+
+    Args:
+        by_kind: whether it counts each kind of task for itself.
+    """
+
+    index: Index
+    by_kind: bool = False
+    wins: dict[tuple[int, str], int] = field(default_factory=dict)
+    runs: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    async def prepare(self, kind: int) -> Router:
+        """The router by the counts so far."""
+        of = kind if self.by_kind else 0
+        total = sum(count for (there, _), count in self.runs.items() if there == of)
+
+        def route(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
+            arms, random = [node for node in successors if node != SINK], known.scope.random("index")
+            worth = {
+                arm: (self.index(self.wins.get((of, arm), 0), self.runs.get((of, arm), 0), total, random), tie)
+                for arm, tie in zip(arms, random.random(len(arms)), strict=True)
+            }
+            best = sorted(arms, key=lambda arm: worth[arm], reverse=True)[:K]
+            return Routing(chosen=tuple(s for s in successors if s in best or s == SINK), free=len(arms) > K)
+
+        return route
+
+    def match(self, kind: int) -> TaskMatch | None:
+        """Ignore the kind of the task."""
+        return None
+
+    def learn(self, lessons: Sequence[TrajectoryLesson], kinds: Sequence[int]) -> None:
+        """Count."""
+        for lesson, kind in zip(lessons, kinds, strict=True):
+            for agent, reward in lesson.rewards.items():
+                key = (kind if self.by_kind else 0, agent)
+                self.wins[key] = self.wins.get(key, 0) + reward
+                self.runs[key] = self.runs.get(key, 0) + 1
+
+
+def draw_uniform(wins: int, runs: int, total: int, random: np.random.Generator) -> float:
+    """Nothing is learned."""
+    return 0.0
+
+
+def compute_mean(wins: int, runs: int, total: int, random: np.random.Generator) -> float:
+    """The empirical mean; a half for an arm that was never tried."""
+    return wins / runs if runs else 0.5
+
+
+def compute_bound(wins: int, runs: int, total: int, random: np.random.Generator) -> float:
+    """The upper bound of UCB1; arms that were never tried come first."""
+    return wins / runs + sqrt(2 * log(total) / runs) if runs else inf
+
+
+def draw_belief(wins: int, runs: int, total: int, random: np.random.Generator) -> float:
+    """Thompson sampling from a uniform prior, without decay."""
+    return float(random.beta(1 + wins, 1 + runs - wins))
+
+
+INDEXES: Mapping[str, Callable[[], IndexChooser]] = {
+    UNIFORM: partial(IndexChooser, draw_uniform),
+    "greedy": partial(IndexChooser, compute_mean),
+    "UCB1": partial(IndexChooser, compute_bound),
+    "Thompson": partial(IndexChooser, draw_belief),
+    "greedy per kind": partial(IndexChooser, compute_mean, by_kind=True),
+    "UCB1 per kind": partial(IndexChooser, compute_bound, by_kind=True),
+    "Thompson per kind": partial(IndexChooser, draw_belief, by_kind=True),
+}
+"""Simple bandits: over agents as KABB's beliefs are, and for each kind of task by itself."""
+
+
+MISLED = ", claims by chance"
+
+
+class KabbStudy(FrozenModel):
+    """The worlds of a seed: with the agents' own claims, and with claims by chance."""
+
+    world: BranchingParameters = BranchingParameters()
+
+    @property
+    def worlds(self) -> dict[str, BranchingParameters]:
+        """Parameters by the ending of a system's name."""
+        return {"": self.world, MISLED: self.world.replace(claims=False)}
+
+
+def run_seed(study: KabbStudy, seed: int) -> WorldResult:
+    """All systems in a seed's world; those that read claims also where these are by chance."""
+    return asyncio.run(_run_seed(study, seed))
+
+
+async def _run_seed(study: KabbStudy, seed: int) -> WorldResult:
+    figures: dict[str, dict[str, float]] = {}
+    for ending, given in study.worlds.items():
+        world, embedder = make_world(given, seed), HashingEmbedder()
+        systems: dict[str, Chooser] = {
+            f"{name}{ending}": KabbChooser(world.workflow, config, embedder)
+            for name, config in KABB.items()
+            if not ending or name == MAIN
+        }
+        if not ending:
+            systems |= {name: make() for name, make in INDEXES.items()}
+            figures |= {name: _summarise(values, given) for name, values in compute_bounds(world, given).items()}
+        for name, system in systems.items():
+            scores, decided = await play(system, world, given, seed)
+            figures[name] = {**_summarise(scores, given), "made": decided.made, "free": decided.free}
+    return WorldResult(seed=seed, figures=figures)
+
+
+def compute_bounds(world: BranchingWorld, given: BranchingParameters) -> dict[str, Floats]:
+    """Exact scores per task: by chance, of the best choice for all kinds alike, and of the best for each kind."""
+    values = world.values.reshape(len(world.values), -1)[world.kinds]  # (tasks, choices)
+    phases = np.split(values, [given.known])
+    alike = np.concatenate([phase[:, phase.mean(axis=0).argmax()] for phase in phases if len(phase)])
+    return {UNIFORM: values.mean(axis=1), FIXED: alike, ORACLE: values.max(axis=1)}
+
+
+async def play(
+    system: Chooser, world: BranchingWorld, given: BranchingParameters, seed: int
+) -> tuple[Floats, DecisionCount]:
+    """A system on all tasks: its decisions' probability of solving each, and how many decisions were free."""
+    scores, decided = [], []
+    for batch, start in enumerate(range(0, given.tasks, given.batch)):
+        numbers = range(start, min(start + given.batch, given.tasks))
+        kinds = [int(world.kinds[number]) for number in numbers]
+        lessons = []
+        for number, kind in zip(numbers, kinds, strict=True):
+            scope = Scope(seed=seed, iteration=batch, phase="rollout")
+            done = run_task(world, await system.prepare(kind), number, given.ceiling, scope)
+            scores.append(done.value)
+            decided.append(count_decisions(done.trajectory.steps))
+            solved = done.trajectory.feedback is not None and done.trajectory.feedback.solved
+            lessons.append(make_lesson(done.trajectory, Loss(solved=solved), done.passed, system.match(kind)))
+        system.learn([lesson for lesson in lessons if lesson is not None], kinds)
+    return np.array(scores), sum_decisions(decided) or DecisionCount()
+
+
+def _summarise(scores: Floats, given: BranchingParameters) -> dict[str, float]:
+    """Sums up to the checkpoints, and means of the last known and of the first new tasks."""
+    known, new = np.split(scores, [given.known])
+    sums = {f"sum {count}": float(known[:count].sum()) for count in CHECKPOINTS}
+    return {**sums, "last": float(known[-LAST:].mean()), **{f"new {n}": float(new[:n].mean()) for n in FIRST}}
+
+
+STUDY = KabbStudy()
+OF_NEW_KINDS = Scale(f"new {FIRST[0]}", UNIFORM, ORACLE, MAIN)
+WORLD = World(
+    STUDY,
+    partial(run_seed, STUDY),
+    scale=Scale(f"sum {CHECKPOINTS[-1]}", UNIFORM, ORACLE, MAIN, CHECKPOINTS[-1]),
+    claims=(
+        Claim("KABB", UNIFORM),
+        Claim("knowledge distance", "KABB w/o knowledge distance"),
+        Claim("knowledge distance, first tasks of new kinds", "KABB w/o knowledge distance", scale=OF_NEW_KINDS),
+        Claim("synergy", "KABB w/o synergy"),
+        Claim("decay of beliefs", "KABB w/o decay"),
+        Claim("a bandit that reads claims", "greedy per kind"),
+    ),
+    tables=format_tables,
+)

@@ -1,0 +1,102 @@
+"""Critics, judges and evolvers, chosen by the kind of reply that is asked for.
+
+They see what the prompt shows them in sections such as <trace>...</trace>, run no worker skill, and go wrong at
+the model's `critic_error_rate`. Fields that no critic fills get neutral values, and a warning names them.
+"""
+
+import difflib
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import compress, product
+from random import Random
+from typing import Any
+
+from selfwire.extras.offline import dytopo as rounds
+from selfwire.extras.offline import evomas as stages
+from selfwire.extras.offline import hera as orchestration
+from selfwire.extras.offline import hiva as gradients
+from selfwire.extras.offline import proposals, rubric, tool_repair
+from selfwire.extras.offline import tacomas as coevolution
+from selfwire.extras.offline.critic_input import Critic, CriticInput
+from selfwire.extras.offline.instructions import Voice
+from selfwire.extras.offline.neutral import neutral
+from selfwire.extras.offline.worker import PlainMessage
+
+_EXTRAS = ("WithAnswer", "WithVerdict", "WithCalls")
+
+CRITICS: Mapping[str, Critic] = {
+    "Instruction": gradients.instruction,
+    "TaskProfile": gradients.task_profile,
+    "GlobalGradient": gradients.global_gradient,
+    "AgentGradient": gradients.agent_gradient,
+    "PromptRewrite": gradients.prompt_rewrite,
+    "TopologyDecision": gradients.topology_decision,
+    "ToolDecision": tool_repair.tool_decision,
+    "ToolSource": tool_repair.tool_source,
+    "SelfCriticism": gradients.self_criticism,
+    "Checklist": coevolution.checklist,
+    "Verdict": coevolution.verdict,
+    "Contributions": coevolution.contributions,
+    "Refinement": coevolution.refinement,
+    "SlowUpdate": coevolution.slow_update,
+    **{"".join(["Turn", *compress(_EXTRAS, some)]): rounds.member for some in product((False, True), repeat=3)},
+    "Halting": rounds.manager,
+    "RubricScore": rubric.rubric_score,
+    "QueryProfile": orchestration.profile,
+    "TopologyPlan": orchestration.plan,
+    "Reflection": orchestration.reflection,
+    "LibraryOperations": orchestration.operations,
+    "FailedAgent": orchestration.blame,
+    "Mutation": orchestration.mutation,
+    "PromptVariant": orchestration.prompt_variant,
+    "Contrast": orchestration.contrast,
+    "PromptDiff": orchestration.prompt_diff,
+    "Plan": stages.planner,
+    "Assessed": stages.evaluator,
+    "TeamEdit": proposals.team_edit,
+    "Choice": stages.ensemble,
+    "LastAnswer": stages.synthesis,
+}
+"""Who fills an object, by the kind of reply: the title of its JSON schema (`core.chat`)."""
+
+
+def reply(
+    kind: str,
+    schema: Mapping[str, Any],
+    messages: Sequence[PlainMessage],
+    random: Callable[[str], Random],
+    error_rate: float,
+    slip_rate: float = 0.0,
+    voice: Voice = "all",
+) -> dict[str, Any]:
+    """Fill the object that is asked for; the rates are shares of wrong judgements and of wrong steps of work."""
+    fields, filled = schema.get("properties", {}), dict[str, Any]()
+    if critic := CRITICS.get(kind):
+        system = "\n".join(message.text for message in messages if message.role == "system")
+        given = critic(CriticInput(sections(messages), random, error_rate, system, slip_rate, voice))
+        filled = {name: value for name, value in given.items() if name in fields}
+    if unfilled := tuple(name for name in fields if name not in filled):
+        warn_once(kind, unfilled)
+        filled |= {name: value for name, value in neutral(schema).items() if name in unfilled}
+    return filled
+
+
+@cache
+def warn_once(kind: str, unfilled: tuple[str, ...]) -> None:
+    """Warn that fields of a kind of reply get neutral values; once per process."""
+    if kind in CRITICS:
+        reason = f"the critic of {kind!r} does not fill them"
+    else:
+        nearest = difflib.get_close_matches(kind, CRITICS, n=1, cutoff=0)[0]
+        reason = f"no critic is of kind {kind!r}; the nearest known kind is {nearest!r}, declared by title={nearest!r}"
+    warnings.warn(f"the offline model gives {', '.join(unfilled)} neutral values: {reason}", stacklevel=3)
+
+
+def sections(messages: Sequence[PlainMessage]) -> dict[str, str]:
+    """The tagged sections of the users' messages; what stands between the first and the last tag of a name."""
+    text = "\n".join(message.text for message in messages if message.role == "user")
+    names = dict.fromkeys(re.findall(r"<([a-z_]+)>", text))
+    found = {name: re.search(rf"<{name}>(.*)</{name}>", text, re.DOTALL) for name in names}
+    return {name: match[1].strip() for name, match in found.items() if match}

@@ -1,0 +1,117 @@
+"""Reads an evaluation: several systems on the same tasks."""
+
+from collections.abc import Iterable
+
+from selfwire.core.errors import JournalError
+from selfwire.core.values import format_count
+from selfwire.evals.table import TaskRow, compute_difference, name_system
+from selfwire.extras.pages.data import Outcome, Place, SpendLine, SystemLine
+from selfwire.extras.pages.evolution import add_dollars, make_system_line, to_summary
+from selfwire.extras.pages.stored import StoredTrajectory
+from selfwire.extras.pages.verdicts import format_gain
+from selfwire.graphs.methods import find_method
+from selfwire.runs.record import ROWS
+from selfwire.runs.systems import WORKFLOWS, LoadedWorkflow
+from selfwire.store.journal_file import JournalReader
+
+
+def read_systems_on_tasks(journal: JournalReader, split: str) -> tuple[Place, ...]:
+    """The rows of each system, in the order of the names, with the trajectories that were kept."""
+    rows: dict[str, list[TaskRow]] = {}
+    for name, note in journal.notes(f"{ROWS}/").items():
+        rows.setdefault(name.split("/", 2)[1], []).append(TaskRow.model_validate(note))
+    methods = _read_methods(journal)
+    return tuple(_make_place(journal, name, split, found, methods.get(name, "")) for name, found in rows.items())
+
+
+def _read_methods(journal: JournalReader) -> dict[str, str]:
+    """Method by system, of those that are teams."""
+    digests = journal.notes(WORKFLOWS).get(WORKFLOWS, {})
+    bodies = journal.bodies([*digests.values()])
+    found = {name: bodies[digest] for name, digest in digests.items() if digest in bodies}
+    return {name: LoadedWorkflow.model_validate_json(body).workflow.method for name, body in found.items()}
+
+
+def _make_place(journal: JournalReader, name: str, split: str, rows: list[TaskRow], method: str) -> Place:
+    bodies = journal.bodies([row.trajectory for row in rows if row.trajectory])
+    trails = []
+    for row in rows:
+        if row.trajectory not in bodies:
+            raise JournalError(f"run {journal.run!r} has no trajectory of task {row.task!r}; it was damaged")
+        trails.append(StoredTrajectory.model_validate_json(bodies[row.trajectory]))
+    return Place(
+        key=name,
+        title=f"{name_system(name)}, on {split} tasks",
+        row=name_system(name),
+        split=split,
+        iteration=0,
+        side=name,
+        outcomes=tuple(map(_make_outcome, rows)),
+        trails=tuple(trails),
+        method=method,
+    )
+
+
+def _make_outcome(row: TaskRow) -> Outcome:
+    return Outcome(
+        task=row.task,
+        state="error" if row.score is None else "right" if row.solved else "wrong",
+        score=row.score,
+        calls=row.calls,
+        tokens=row.input_tokens + row.output_tokens,
+        dollars=row.dollars,
+    )
+
+
+def compare_systems(places: Iterable[Place], order: Iterable[str], against: str) -> tuple[SystemLine, ...]:
+    """A line per system, with its difference from one of them."""
+    by_name = {place.side: place for place in places}
+    base = by_name.get(against)
+    names = [*(name for name in by_name if name not in order), *(name for name in order if name in by_name)]
+    lines = []
+    for name in names:
+        line = make_system_line(name_system(name), by_name[name])
+        gain = (
+            None if base is None or name == against else compute_difference(to_summary(by_name[name]), to_summary(base))
+        )
+        lines.append(line.replace(gain=gain))
+    return tuple(lines)
+
+
+def describe_comparison(lines: Iterable[SystemLine], names: Iterable[str], against: str, status: str) -> str:
+    """The best of the systems that were asked for, and whether it differs from the one to compare with."""
+    asked = [line for line in lines if line.name in names and line.score is not None]
+    if not asked:
+        return f"No result yet: this evaluation is {status}."
+    best = max(asked, key=lambda line: line.score.value if line.score else 0.0)
+    tasks = format_count(best.tasks, "task")
+    if len(asked) == 1:
+        return f"{best.name}: mean score {best.score} on {tasks}, at {best.calls:.1f} calls each."
+    if best.gain is None:
+        return f"No system has a higher mean score than {against}: {best.score} on {tasks}."
+    sure = "did best" if best.gain.low > 0 else "has the highest mean score, but no effect is shown"
+    return f"{best.name} {sure}: {best.score} on {tasks}, {format_gain(best.gain)} from {against}."
+
+
+def sum_spend(places: Iterable[Place]) -> tuple[SpendLine, ...]:
+    """Sum the cost of each system on its tasks."""
+    return tuple(
+        SpendLine(
+            role="agents",
+            what=place.side,
+            calls=sum(outcome.calls for outcome in place.outcomes),
+            tokens=sum(outcome.tokens for outcome in place.outcomes),
+            dollars=add_dollars(outcome.dollars for outcome in place.outcomes),
+        )
+        for place in places
+    )
+
+
+def format_notes(method: str, notes: object) -> tuple[str, ...]:
+    """Notes of a method on its run, as it formats them; empty for notes that it cannot read."""
+    if not method or not isinstance(notes, dict):
+        return ()
+    try:
+        return tuple(find_method(method).format_notes(notes))
+    except (ValueError, TypeError, KeyError):
+        return ()

@@ -1,0 +1,277 @@
+"""Reads an evolution from its journal and the versions that it has saved."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from selfwire.core.task import Feedback
+from selfwire.core.team import Workflow
+from selfwire.core.values import format_value, to_plain_json
+from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
+from selfwire.evals.table import SystemInfo, SystemSummary, compute_difference
+from selfwire.evolvers.gate import name_outcome
+from selfwire.evolvers.hera.library import get_library, rank_insights
+from selfwire.extras.pages.data import (
+    AgentCard,
+    LearnedInsight,
+    Link,
+    Outcome,
+    Place,
+    SystemLine,
+    TeamVersion,
+)
+from selfwire.extras.pages.edit_texts import describe_edits
+from selfwire.extras.pages.pictures import draw_learning
+from selfwire.extras.pages.stored import StoredTrajectory
+from selfwire.graphs.methods import find_method
+from selfwire.graphs.rollouts import TRAJECTORIES
+from selfwire.store.journal_file import JournalReader
+from selfwire.store.library import Version
+
+_SPLITS = {"rollout": "train", "gate": "gate", "test": "test", "baseline": "baseline"}
+_SYSTEMS = {"test/before": "seed team", "test/after": "evolved team", "baseline/single": "single agent with votes"}
+_RULE = "trivial baseline"
+
+
+class Saved(NamedTuple):
+    """A saved version and its workflow."""
+
+    version: Version
+    workflow: Workflow
+
+
+def read_places(journal: JournalReader, saved: Mapping[int, Saved], method: str) -> tuple[Place, ...]:
+    """All phases in which a team ran on tasks, in the order of time."""
+    places = []
+    for iteration, phase, side, found in load_phases(journal):
+        place = _make_place(iteration, phase, side, found, saved)
+        places.append(place if place.split == "baseline" else place.replace(method=method))
+    return tuple(sorted(places, key=_sort_key))
+
+
+def load_phases(journal: JournalReader) -> Iterator[tuple[int, str, str, list[StoredTrajectory]]]:
+    """Iteration, phase, side and trajectories of all that ran."""
+    notes = journal.notes(TRAJECTORIES)
+    bodies = journal.bodies([digest for note in notes.values() for digest in note.values()])
+    for name, note in notes.items():
+        iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
+        found = [StoredTrajectory.model_validate_json(bodies[digest]) for digest in note.values() if digest in bodies]
+        yield int(iteration), phase, side, found
+
+
+def _make_place(
+    iteration: int, phase: str, side: str, found: list[StoredTrajectory], saved: Mapping[int, Saved]
+) -> Place:
+    key = "/".join(filter(None, (str(iteration), phase, side)))
+    split = _SPLITS.get(phase, phase)
+    of_run = split in ("test", "baseline")
+    named = _SYSTEMS.get(f"{phase}/{side}", side)
+    row = named if of_run else f"{iteration + 1}{f' {side}' if side else ''}"
+    title = named if of_run else f"iteration {iteration + 1}{f', {side}' if side else ''}"
+    place = make_place(key, row, "test" if of_run else split, iteration, found, side)
+    version = _find_version(iteration, split, side, saved)
+    return place.replace(title=f"{title}, on {place.split} tasks", split=split, version=version)
+
+
+def make_place(
+    key: str, row: str, split: str, iteration: int, found: Sequence[StoredTrajectory], side: str = ""
+) -> Place:
+    """A phase of a run in which a team, or a router, had tasks of a split."""
+    return Place(
+        key=key,
+        title=f"{row}, on {split} tasks",
+        row=row,
+        split=split,
+        iteration=iteration,
+        side=side,
+        outcomes=tuple(map(make_outcome, found)),
+        trails=tuple(found),
+    )
+
+
+def _find_version(iteration: int, split: str, side: str, saved: Mapping[int, Saved]) -> int | None:
+    """The number of the version that ran."""
+    if split == "baseline":
+        return None
+    if split == "test":
+        return 0 if side == "before" else max(saved, default=0)
+    if side in ("", "incumbent"):
+        return iteration
+    after = saved.get(iteration + 1)
+    gate = after.version.facts.get("gate") if after else None
+    pruned = bool(after and "tried" in (after.version.facts.get("notes") or {}))
+    return iteration + 1 if gate and gate["accepted"] and (side == "pruned") == pruned else None
+
+
+def _sort_key(place: Place) -> tuple[bool, int, int, str]:
+    order = {"train": 0, "gate": 1, "test": 2}.get(place.split, 3)
+    side = "" if place.side in ("before", "incumbent") else place.side
+    return place.split in ("test", "baseline"), place.iteration, order, side
+
+
+def make_outcome(done: StoredTrajectory) -> Outcome:
+    """How a team did, without how it got there."""
+    if done.error is not None:
+        state, score = "error", None
+    elif done.feedback is None:
+        state, score = "open", None
+    else:
+        state, score = "right" if done.feedback.solved else "wrong", done.feedback.score
+    usages = [*(step.usage for step in done.steps), done.overhead]
+    return Outcome(
+        task=done.question.id,
+        sample=done.sample,
+        state=state,
+        score=score,
+        calls=sum(usage.calls for usage in usages),
+        tokens=sum(usage.tokens for usage in usages),
+        dollars=add_dollars(usage.dollars for usage in usages),
+    )
+
+
+def add_dollars(parts: Iterable[float | None]) -> float | None:
+    """The sum of prices; None if one is unknown."""
+    found = [*parts]
+    return None if None in found else sum(known for known in found if known is not None)
+
+
+def read_versions(saved: Mapping[int, Saved], places: Iterable[Place]) -> tuple[TeamVersion, ...]:
+    """The team after each iteration, with what its runs cost."""
+    places = tuple(places)
+    return tuple(_make_version(number, saved, places) for number in sorted(saved))
+
+
+def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, ...]) -> TeamVersion:
+    version, workflow = saved[number]
+    facts, gate = version.facts, version.facts.get("gate") or {}
+    trails = [done for place in places if place.version == number for done in place.trails]
+    parent = saved[number - 1].workflow if number - 1 in saved else workflow
+    learned = _read_memory(workflow)
+    topology = workflow.topology
+    used = {node: workflow.agent_at(node) for node in topology.agents}
+    return TeamVersion(
+        number=number,
+        label=f"Version {number}" if number else "Version 0: the initial team",
+        ref=version.ref,
+        accepted=gate.get("accepted"),
+        outcome=name_outcome(gate) if gate else "",
+        why=str(facts.get("why", "")) if number else "The team that the run started with.",
+        difference=compare_gate(places, number - 1),
+        score=facts.get("score"),
+        nodes=topology.agents,
+        links=_count_traffic(workflow, trails),
+        entry=topology.entry,
+        sink=topology.sink,
+        agents=tuple(
+            AgentCard(
+                **agent.model_dump(include={"id", "role", "kind", "prompt", "tools", "memory"}),
+                learned=learned.get(agent.id, {}),
+                runs=len(trails),
+                **_mean_cost(agent.id, trails),
+            )
+            for _, agent in sorted({agent.id: agent for agent in used.values()}.items())
+        ),
+        edits=describe_edits(parent, facts.get("applied", ()), facts.get("refused", ())),
+        panels=draw_learning(parent, workflow, to_plain_json(facts.get("notes") or {})) if number else (),
+    )
+
+
+def _mean_cost(agent: str, trails: list[StoredTrajectory]) -> dict[str, float]:
+    usages = [step.usage for done in trails for step in done.steps if step.agent == agent]
+    many = max(len(trails), 1)
+    calls, tokens = sum(usage.calls for usage in usages), sum(usage.tokens for usage in usages)
+    return {"calls": calls / many, "tokens": tokens / many}
+
+
+def _count_traffic(workflow: Workflow, trails: list[StoredTrajectory]) -> tuple[Link, ...]:
+    carried: dict[tuple[str, str], int] = {}
+    for done in trails:
+        for step in done.steps:
+            for message in step.sent:
+                way = (message.source, message.target)
+                carried[way] = carried.get(way, 0) + 1
+    many = max(len(trails), 1)
+    return tuple(
+        Link(source=edge.source, target=edge.target, traffic=carried.get((edge.source, edge.target), 0) / many)
+        for edge in workflow.topology.edges
+    )
+
+
+def _read_memory(workflow: Workflow) -> dict[str, dict[str, str]]:
+    """The method's memory by agent, as short texts."""
+    found: dict[str, dict[str, str]] = {}
+    for entry in workflow.memory.values():
+        for name, values in entry.items() if isinstance(entry, Mapping) else ():
+            for agent, value in values.items() if isinstance(values, Mapping) else ():
+                if agent in workflow.agents_by_id:
+                    found.setdefault(agent, {})[str(name)] = _format(value)
+    return found
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, Mapping) and all(isinstance(part, int | float | str) for part in value.values()):
+        return ", ".join(f"{name} {format_value(part)}" for name, part in value.items())
+    return format_value(value)
+
+
+def read_insights(workflow: Workflow) -> tuple[LearnedInsight, ...]:
+    """Insights of a team, the best first; empty for methods without insights."""
+    if not find_method(workflow.method).learns_insights:
+        return ()
+    return tuple(
+        LearnedInsight(
+            kind=insight.profile.type,
+            text=insight.text,
+            utility=insight.utility,
+            uses=insight.uses,
+            sources=", ".join(map(str, insight.sources[:3])),
+        )
+        for insight in rank_insights(get_library(workflow))
+    )
+
+
+def compare_gate(places: Iterable[Place], iteration: int) -> IntervalEstimate | None:
+    """The candidate's gain on the gate's tasks of an iteration, paired; None where nothing was compared."""
+    sides = {place.side: place for place in places if place.split == "gate" and place.iteration == iteration}
+    after = sides.get("candidate")
+    if after is None or "incumbent" not in sides:
+        return None
+    return compute_difference(to_summary(after), to_summary(sides["incumbent"]))
+
+
+def to_summary(place: Place) -> SystemSummary:
+    """The scores of a place, to compare with others."""
+    info = SystemInfo(name=place.title, target=place.title, method="", workflow="")
+    return SystemSummary(info, scores=place.scores)
+
+
+def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[SystemLine, ...]:
+    """Baselines, seed and evolved team on the test tasks."""
+    lines = [
+        make_system_line(_SYSTEMS[name], place).replace(main=name == "test/after")
+        for name in _SYSTEMS
+        for place in places
+        if place.key.endswith(name)
+    ]
+    graded = journal.replies("environment", "baseline", f"{journal.run}/trivial")
+    scores = [Feedback.model_validate(reply).score for reply in graded.values()]
+    if scores:
+        interval = compute_score_interval(scores)
+        lines.append(SystemLine(name=_RULE, score=interval, calls=0, tokens=0, tasks=len(scores)))
+    order = [_RULE, "single agent with votes", "seed team", "evolved team"]
+    return tuple(sorted(lines, key=lambda line: order.index(line.name)))
+
+
+def make_system_line(name: str, place: Place) -> SystemLine:
+    """A system's mean score and cost on the tasks of a place."""
+    graded = [score for score in place.scores.values() if score is not None]
+    many = max(len(place.outcomes), 1)
+    dollars = add_dollars(outcome.dollars for outcome in place.outcomes)
+    return SystemLine(
+        name=name,
+        score=compute_score_interval(graded) if graded else None,
+        calls=sum(outcome.calls for outcome in place.outcomes) / many,
+        tokens=sum(outcome.tokens for outcome in place.outcomes) / many,
+        dollars=None if dollars is None else dollars / many,
+        tasks=len(place.outcomes),
+        errors=sum(outcome.state == "error" for outcome in place.outcomes),
+    )

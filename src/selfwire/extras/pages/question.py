@@ -1,0 +1,110 @@
+"""A page of one question: who worked in every round or stage, and what was said."""
+
+from pathlib import Path
+from textwrap import shorten
+
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import Trajectory
+from selfwire.evolvers.figures import Picture
+from selfwire.extras.pages.data import AgentCard, Link, Place, RunReport, SpendLine, TeamVersion
+from selfwire.extras.pages.evaluation import format_notes
+from selfwire.extras.pages.evolution import make_outcome
+from selfwire.extras.pages.page import save_page
+from selfwire.extras.pages.pictures import draw_run, make_card, make_round
+from selfwire.extras.pages.stored import StoredStep, StoredTrajectory
+from selfwire.runs.spec import STAMP
+
+LONGEST = 140
+"""Most characters of an answer as a heading; the whole one stands in the trail."""
+
+
+def write_question_page(team: Workflow, done: Trajectory, file: Path, *, offline: bool) -> None:
+    """Write the page of one question.
+
+    Raises:
+        ConfigError: the extra is missing, or the file cannot be written.
+    """
+    save_page(describe_question(team, done, offline=offline), file)
+
+
+def describe_question(team: Workflow, done: Trajectory, *, offline: bool) -> RunReport:
+    """Build the page of a question."""
+    stored = StoredTrajectory.model_validate(done.model_dump(mode="json"))
+    outcome = make_outcome(stored)
+    place = Place(
+        key="run",
+        title="this question",
+        row="this question",
+        split="asked",
+        iteration=0,
+        outcomes=(outcome,),
+        trails=(stored,),
+        method=team.method,
+    )
+    picture = draw_run(team.method, stored.notes)
+    rounds = _list_rounds(team, stored, picture)
+    cost = SpendLine(role="agents", what="all", calls=outcome.calls, tokens=outcome.tokens, dollars=done.usage.dollars)
+    return RunReport(
+        run=stored.question.id,
+        title=f"{team.method} on one question",
+        verdict=_make_heading(stored),
+        standfirst=stored.question.input,
+        facts=(("method", team.method), ("team", team.fingerprint)),
+        warning=STAMP if offline else "",
+        versions=rounds,
+        panels=picture.panels,
+        places=(place,),
+        spend=(cost,),
+    )
+
+
+def _make_heading(done: StoredTrajectory) -> str:
+    """The last line of the answer, where most answers give their result."""
+    lines = (done.answer or f"No answer: {done.error}").strip().splitlines()
+    return shorten(lines[-1] if lines else "An empty answer", LONGEST, placeholder=" …")
+
+
+def _list_rounds(team: Workflow, done: StoredTrajectory, picture: Picture) -> tuple[TeamVersion, ...]:
+    """The graph of each round: as the method draws it, else the agents that worked and the messages between them."""
+    steps = {visit: [step for step in done.steps if step.visit == visit] for visit in range(len(picture.frames))}
+    steps |= {step.visit: [other for other in done.steps if other.visit == step.visit] for step in done.steps}
+    told = format_notes(team.method, done.notes)
+    rounds = []
+    for visit, own in sorted(steps.items()):
+        frame = picture.frames[visit] if visit < len(picture.frames) else None
+        if frame and (frame.graph or not own):
+            known = [_make_card(team, name, own) for name in sorted({step.agent for step in own})]
+            rounds.append(make_round(frame, visit + 1, team, known))
+        else:
+            found = _make_round(team, visit, own, told[visit : visit + 1])
+            rounds.append(found.replace(panels=frame.panels, label=frame.label) if frame else found)
+    return tuple(rounds)
+
+
+def _make_round(team: Workflow, visit: int, steps: list[StoredStep], told: tuple[str, ...]) -> TeamVersion:
+    nodes = {step.node: step.agent for step in steps}
+    read = [(message.source, step.node) for step in steps for message in step.inbox]
+    links = sorted({pair for pair in read if pair[0] in nodes and pair[0] != pair[1]})
+    ends = team.topology
+    return TeamVersion(
+        number=visit + 1,
+        label=f"Round {visit + 1}",
+        ref="",
+        accepted=None,
+        why=told[0] if told else f"{len(nodes)} agents worked.",
+        nodes=nodes,
+        links=tuple(Link(source=a, target=b, traffic=read.count((a, b))) for a, b in links),
+        entry=ends.entry if ends.entry in nodes else steps[0].node,
+        sink=ends.sink if ends.sink in nodes else steps[-1].node,
+        agents=tuple(_make_card(team, name, steps) for name in sorted(set(nodes.values()))),
+    )
+
+
+def _make_card(team: Workflow, name: str, steps: list[StoredStep]) -> AgentCard:
+    own = [step for step in steps if step.agent == name]
+    return make_card(team, name, unknown="(as the steps below show)").replace(
+        learned={"says": own[-1].output[:600]},
+        runs=1,
+        calls=sum(step.usage.calls for step in own),
+        tokens=sum(step.usage.tokens for step in own),
+    )

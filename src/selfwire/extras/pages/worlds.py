@@ -1,0 +1,189 @@
+"""Reads studies without a language model: a method's world, and the learning test of a router."""
+
+from collections.abc import Sequence
+
+from selfwire.core.values import format_count
+from selfwire.evals.statistics import compute_mean, compute_student_interval
+from selfwire.extras.lab.ablation.subjects import LearningTest, WorldStudy
+from selfwire.extras.lab.worlds.catalogue import load_world
+from selfwire.extras.lab.worlds.errands import SeedResult
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_decisions
+from selfwire.extras.pages.data import MechanismLine, RouterLearning, RunReport, SystemLine, UpdateLine
+from selfwire.extras.pages.verdicts import describe_gain, estimate_scores, format_gain, name_gains
+
+_POINTS = 40
+"""Most updates that are drawn apart; of more, neighbours are drawn as one."""
+_TRAINED, _START = "trained", "untrained"
+
+
+def describe_world(about: WorldStudy, results: Sequence[WorldResult], name: str) -> RunReport:
+    """Build the page of a world."""
+    world = load_world(about.method, about.world)
+    lines = _list_systems(results, world.scale) if results else ()
+    mechanisms = tuple(_make_mechanism(claim, results, world.scale) for claim in world.claims) if results else ()
+    return RunReport(
+        run=name,
+        title=f"{about.method} in the world {about.world}",
+        verdict=_describe_mechanisms(mechanisms, about),
+        standfirst=_describe_possible(results, world.scale),
+        facts=(
+            ("method", about.method),
+            ("world", about.world),
+            ("seeds", str(len(results))),
+            ("model", "none: agents are simulated"),
+        ),
+        mechanisms=mechanisms,
+        systems=lines,
+        systems_title="The systems",
+        counted="seeds",
+    )
+
+
+def _make_mechanism(claim: Claim, results: Sequence[WorldResult], scale: Scale) -> MechanismLine:
+    of = claim.scale or scale
+    main = claim.main or of.main
+    samples = [of.score(result, main) - of.score(result, claim.control) for result in results]
+    decisions = format_decisions(results, main)
+    return MechanismLine(
+        name=claim.mechanism,
+        main=main,
+        control=claim.control,
+        possible=compute_mean([of.score(result, of.most) - of.score(result, claim.control) for result in results]),
+        gain=compute_student_interval(samples) if len(samples) > 1 else None,
+        samples=tuple(samples),
+        decisions="" if decisions == "-" else decisions,
+    )
+
+
+def _list_systems(results: Sequence[WorldResult], scale: Scale) -> tuple[SystemLine, ...]:
+    """A line per system, the best first, with its difference from the full method."""
+    possible = compute_mean([scale.score(result, scale.most) - scale.score(result, scale.least) for result in results])
+    lines = []
+    for name, figures in results[0].figures.items():
+        samples = [scale.score(result, name) for result in results]
+        above = compute_mean([scale.score(result, name) - scale.score(result, scale.least) for result in results])
+        decisions = format_decisions(results, name)
+        lines.append(
+            SystemLine(
+                name=name,
+                score=estimate_scores(samples),
+                calls=_mean_figure(results, name, "calls"),
+                tokens=_mean_figure(results, name, "tokens") if "tokens" in figures else None,
+                tasks=len(results),
+                gain=scale.compare(results, name, scale.main) if name != scale.main and len(results) > 1 else None,
+                main=name == scale.main,
+                samples=tuple(samples),
+                details={
+                    **({"share of the possible gain": f"{above / possible:.2f}"} if possible else {}),
+                    **({"free decisions": decisions} if decisions != "-" else {}),
+                },
+            )
+        )
+    return tuple(sorted(lines, key=lambda line: -line.score.value if line.score else 0.0))
+
+
+def _mean_figure(results: Sequence[WorldResult], name: str, figure: str) -> float:
+    return compute_mean([result.figures[name].get(figure, 0.0) for result in results])
+
+
+def _describe_mechanisms(lines: Sequence[MechanismLine], about: WorldStudy) -> str:
+    compared = [line for line in lines if line.gain]
+    if not compared:
+        return f"Nothing to compare yet: the mechanisms of {about.method} need two seeds."
+    worth = sorted((line for line in compared if line.gain and line.gain.low > 0), key=_get_gain, reverse=True)
+    many = format_count(len(compared), "mechanism")
+    if not worth:
+        return f"No effect shown: none of {many} of {about.method} gains anything for sure in the world {about.world}."
+    verb = "gains" if len(worth) == 1 else "gain"
+    return f"{len(worth)} of {many} of {about.method} {verb} in the world {about.world}: {name_gains(worth)}."
+
+
+def _get_gain(line: MechanismLine) -> float:
+    return line.gain.value if line.gain else 0.0
+
+
+def _describe_possible(results: Sequence[WorldResult], scale: Scale) -> str:
+    if not results:
+        return "No seed is done yet."
+    least, most = (compute_mean([scale.score(seed, name) for seed in results]) for name in (scale.least, scale.most))
+    return (
+        f"{format_count(len(results), 'seed')}. “{scale.least}” scores {least:.2f} and “{scale.most}” {most:.2f}: the "
+        f"possible gain is {most - least:.2f}. Differences are from “{scale.main}”, paired by seed, with 95 % interval."
+    )
+
+
+def describe_learning_test(about: LearningTest, results: Sequence[SeedResult], name: str) -> RunReport:
+    """Build the page of a router's learning test."""
+    study = about.errands
+    lines = tuple(_make_way(way, results) for way in results[0].solved) if results else ()
+    positive = f"{compute_mean([result.positive for result in results]):.1%}" if results else "unknown"
+    return RunReport(
+        run=name,
+        title=f"learning test of {about.method}'s router",
+        verdict=_describe_learning(results),
+        standfirst=f"{format_count(study.tasks, 'held-out errand')} per seed, worded as no errand for learning is, "
+        f"{format_count(len(results), 'seed')}. Differences are from the trained router, paired by seed, "
+        "with 95 % interval.",
+        facts=(
+            ("method", about.method),
+            ("embedder", study.embedder),
+            ("training", f"{study.updates} updates of {study.batch} episodes"),
+            ("an errand", format_count(study.length, "situation")),
+            ("rewarded by chance", f"{positive} of runs"),
+            ("model", "none: agents are simulated"),
+        ),
+        learning=_average_curves(results, study.batch),
+        systems=lines,
+        systems_title="Ways to route on held-out errands",
+        counted="seeds",
+    )
+
+
+def _make_way(way: str, results: Sequence[SeedResult]) -> SystemLine:
+    samples = [result.solved[way] for result in results]
+    differences = [result.solved[way] - result.solved[_TRAINED] for result in results]
+    return SystemLine(
+        name=way,
+        score=estimate_scores(samples),
+        calls=0,
+        tokens=None,
+        tasks=len(results),
+        gain=compute_student_interval(differences).clip(-1, 1) if way != _TRAINED and len(results) > 1 else None,
+        main=way == _TRAINED,
+        samples=tuple(samples),
+    )
+
+
+def _describe_learning(results: Sequence[SeedResult]) -> str:
+    if len(results) < 2:
+        return "No result yet: the learning test needs two seeds."
+    before, after = ([result.solved[way] for result in results] for way in (_START, _TRAINED))
+    gain = compute_student_interval([b - a for a, b in zip(before, after, strict=True)]).clip(-1, 1)
+    scores = f"{compute_mean(before):.2f} → {compute_mean(after):.2f} of held-out errands solved"
+    return f"{describe_gain('The router', gain)}: {scores}, {format_gain(gain)}."
+
+
+def _average_curves(results: Sequence[SeedResult], batch: int) -> RouterLearning | None:
+    """The course of the trainings, averaged over seeds, and over neighbouring updates where there are many."""
+    updates = min((len(result.curve.reward) for result in results), default=0)
+    if not updates:
+        return None
+    size = -(-updates // _POINTS)
+    starts = range(0, updates, size)
+    return RouterLearning(
+        updates=tuple(_average(results, at, size, batch) for at in starts), shares=(), span=1, chance=0
+    )
+
+
+def _average(results: Sequence[SeedResult], at: int, size: int, batch: int) -> UpdateLine:
+    rewards = [compute_mean(result.curve.reward[at : at + size]) for result in results]
+    entropies = [compute_mean(result.curve.entropy[at : at + size]) for result in results]
+    return UpdateLine(
+        number=min(at + size, len(results[0].curve.reward)),
+        score=estimate_scores(rewards),
+        entropy=compute_mean(entropies),
+        episodes=batch * size * len(results),
+        errors=0,
+        skipped=False,
+        shares={},
+    )

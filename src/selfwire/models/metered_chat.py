@@ -1,0 +1,750 @@
+"""A chat model whose requests are budgeted, journalled and limited.
+
+The steps are equal for `invoke`, `ainvoke`, `stream` and `astream`, with bound tools or structured output. A call that
+is settled in the journal is replayed. Otherwise the highest cost is reserved, the call waits for a place at the
+provider, is sent, and sent again after a transient error; then the real cost is settled.
+"""
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_chunk_to_message
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnableParallel,
+    RunnableSequence,
+)
+from langchain_core.runnables.config import ensure_config
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.errors import CallError, ConfigError, ModelError, OutageError, RefusedError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import fingerprint, format_count, replace_surrogates, to_canonical_json
+from selfwire.models.budget import Ledger
+from selfwire.models.limits import CallSettings, Throttle, get_throttle
+from selfwire.models.openai_chat import TRACER_OPTIONS
+from selfwire.models.prices import Prices
+from selfwire.models.providers import (
+    MAX_TOKENS,
+    ErrorCatcher,
+    Identity,
+    find_model_error,
+    format_provider_error,
+    get_identity,
+    get_retry_after,
+    is_refusal,
+    is_transient,
+    is_unsent,
+    is_wrong_option,
+)
+from selfwire.models.structured import (
+    MODE_NOTE,
+    Bound,
+    Mode,
+    ModeSearch,
+    bind_schema,
+    cut_reply,
+    describe_message,
+    get_known_mode,
+    list_faults,
+    mask_reply,
+    measure_reply,
+    names_form,
+    salvage_calls,
+    schema_fingerprint,
+    to_langchain,
+    to_reply,
+)
+from selfwire.models.sync import is_called_synchronously, run_in_thread, run_sync
+from selfwire.models.tracing import get_scope, make_trace_config, mask_traces
+from selfwire.store.journal import Journal, Recorder, make_key
+from selfwire.store.journal_file import CallResult
+
+
+@dataclass(eq=False)
+class LangChainCall:
+    """A call of `ainvoke` or `astream`: messages and options, sent unchanged, and the queue for a stream's chunks.
+
+    Attributes:
+        attempt: number of earlier equal calls at the same place, each of which is another sample.
+        streamed: whether a chunk has been passed on, so that the call cannot be sent again.
+        loop: of the caller who waits for chunks.
+    """
+
+    messages: Sequence[BaseMessage]
+    options: Mapping[str, Any]
+    config: RunnableConfig | None
+    chunks: asyncio.Queue[AIMessageChunk | None] | None = None
+    attempt: int = 0
+    streamed: bool = False
+    loop: asyncio.AbstractEventLoop | None = None
+
+
+class ModelRequest(NamedTuple):
+    """A request to a chat model.
+
+    Attributes:
+        again: whether this is the second request for an object, after an invalid reply.
+        call: a call by LangChain's methods, whose messages and options are sent; `messages` then serve for estimates.
+    """
+
+    role: str
+    scope: Scope
+    messages: Sequence[ChatMessage]
+    tools: tuple[ToolSpec, ...]
+    schema: type[BaseModel] | None
+    temperature: float | None
+    max_tokens: int | None = None
+    again: bool = False
+    call: LangChainCall | None = None
+
+    @property
+    def where(self) -> str:
+        """The place in the run, for errors."""
+        return "/".join(part for part in (self.scope.phase, self.scope.task, self.scope.node) if part) or "the run"
+
+
+def make_request_key(identity: Identity, request: ModelRequest) -> dict[str, Any]:
+    """Collect everything that determines a reply, the scope apart, for the journal."""
+    asked = {"model": identity.name, "role": request.role}  # roles may play the same model with other options
+    if request.call is not None:
+        options = {name: value for name, value in request.call.options.items() if name not in TRACER_OPTIONS}
+        messages = [_to_plain(message) for message in request.call.messages]
+        return {**asked, "messages": messages, "options": json.loads(json.dumps(options, default=_describe))}
+    return {
+        **asked,
+        "messages": [
+            [
+                message.role,
+                message.content,
+                [call.model_dump(mode="json") for call in message.tool_calls],
+                message.tool_call_id,
+            ]
+            for message in request.messages
+        ],
+        "tools": [tool.model_dump(mode="json") for tool in request.tools],
+        "schema": request.schema and schema_fingerprint(request.schema),
+        "temperature": request.temperature,
+    }
+
+
+def _to_plain(message: BaseMessage) -> Any:
+    """Convert a message to JSON, without fields that are never sent: ids, costs and notes on an earlier reply."""
+    notes = {"id", "response_metadata", "usage_metadata"}
+    return message.model_dump(mode="json", exclude=notes, exclude_defaults=True, fallback=repr) | {"type": message.type}
+
+
+def _describe(value: object) -> object:
+    return schema_fingerprint(value) if isinstance(value, type) and issubclass(value, BaseModel) else repr(value)
+
+
+def advise_on_refusal(error: BaseException, request: ModelRequest, search: ModeSearch | None) -> str:
+    """Advise the user if an error means that the server refuses this form of request; "" for other errors."""
+    if search and search.is_refused(error):
+        return f"it takes no requests in mode {search.mode!r}: let the mode be found out by --structured auto"
+    if request.tools and names_form(error, tools=True):
+        return "it takes no tools: start the server with tools, use another model, or agents without tools"
+    return ""
+
+
+BYTES_PER_TOKEN = 3
+"""Below the usual 4, so that estimates are rather too high."""
+CHARACTERS_PER_TOKEN = 8
+"""Above what replies have on average; a provider that counts fewer tokens for a reply counts wrongly."""
+MESSAGE_TOKENS = 8
+NEVER_CUT = 400
+"""Characters of a message that are never cut."""
+
+
+class Truncation(NamedTuple):
+    """Number of characters cut from a message, which is given by its index."""
+
+    message: int
+    role: str
+    characters: int
+
+
+def estimate_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> int:
+    """Estimate the tokens of a request by its bytes, rather too high than too low."""
+    texts = sum(_estimate_size(message) + MESSAGE_TOKENS for message in messages)
+    return texts + sum(len(to_canonical_json(tool).encode()) // BYTES_PER_TOKEN + MESSAGE_TOKENS for tool in tools)
+
+
+def truncate_messages(
+    messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], limit: int | None
+) -> tuple[list[ChatMessage], list[Truncation]]:
+    """Cut the middle out of messages until the request has at most `limit` tokens by estimate.
+
+    Tool results and the assistant's texts are cut first, oldest first; then user texts, longest first. System messages
+    describe the agent and are never cut.
+
+    Raises:
+        ModelError: the request is too long even after all cuts.
+    """
+    fitting, cuts = list(messages), list[Truncation]()
+    if limit is None:
+        return fitting, cuts
+    for place in _order_cuts(messages):
+        excess = estimate_tokens(fitting, tools) - limit
+        if excess <= 0:
+            break
+        shorter = _shorten(fitting[place], excess * BYTES_PER_TOKEN)
+        lost = len(fitting[place].content) - len(shorter.content)
+        if lost > 0:
+            cuts.append(Truncation(place, shorter.role, lost))
+            fitting[place] = shorter
+    if (size := estimate_tokens(fitting, tools)) > limit:
+        raise ModelError(
+            f"a request of about {size:,} tokens does not fit into {limit:,} even after cutting "
+            f"{len(cuts)} messages; raise max_input_tokens or shorten the agent's prompt and tools"
+        )
+    return fitting, cuts
+
+
+def _order_cuts(messages: Sequence[ChatMessage]) -> list[int]:
+    replies = [i for i, message in enumerate(messages) if message.role in ("tool", "assistant")]
+    questions = [i for i, message in enumerate(messages) if message.role == "user"]
+    return replies + sorted(questions, key=lambda i: -len(messages[i].content))
+
+
+def _shorten(message: ChatMessage, excess: int) -> ChatMessage:
+    text = message.content
+    mark = "\n[... left out to fit the context ...]\n"
+    keep = max(NEVER_CUT, len(text) - excess - len(mark))
+    if keep + len(mark) >= len(text):
+        return message
+    return message.replace(content=text[: keep - keep // 2] + mark + text[len(text) - keep // 2 :])
+
+
+def _estimate_size(message: ChatMessage) -> int:
+    calls = sum(len(to_canonical_json(call).encode()) for call in message.tool_calls)
+    return (len(message.content.encode()) + calls) // BYTES_PER_TOKEN
+
+
+ASKED = "asked"
+"""Key in a reply's metadata for structured requests; the value says whether it was the second request."""
+INVALID_NOTE = "invalid reply "
+"""Prefix of journal notes on the faults of a reply; "once" or "again" and a hash follow."""
+
+
+class ObjectCounts(NamedTuple):
+    """Numbers of structured requests in a run, by outcome.
+
+    Attributes:
+        at_once: the first reply was valid.
+        again: the second reply was valid.
+        invalid: the second reply was invalid too; a fallback or an error replaced it.
+        unanswered: the second reply never arrived.
+    """
+
+    at_once: int = 0
+    again: int = 0
+    invalid: int = 0
+    unanswered: int = 0
+
+    def __add__(self, other: object) -> "ObjectCounts":
+        """Add the counts of another run."""
+        return ObjectCounts(*map(sum, zip(self, other, strict=True))) if isinstance(other, ObjectCounts) else self
+
+
+async def note_invalid(journal: Recorder, request: ModelRequest, error: ValueError) -> None:
+    """Note the faults of an invalid reply."""
+    ask = fingerprint([request.scope.key, *(message.content for message in request.messages)])
+    name = f"{INVALID_NOTE}{'again' if request.again else 'once'} {ask}"
+    await journal.put_note(name, f"{request.where}: {list_faults(error)}")
+
+
+async def count_invalid_replies(journal: Journal) -> int:
+    """Count the structured requests of a run whose second reply was invalid too."""
+    return len(await journal.list_note_names(f"{INVALID_NOTE}again"))
+
+
+async def count_objects(journal: Journal) -> ObjectCounts:
+    """Count the structured requests of a run by outcome."""
+    asked = [row.reply["metadata"].get(ASKED) for row in await journal.rows(kind="model", state="settled")]
+    first, again = ([note for note in asked if note and note["again"] is kind] for kind in (False, True))
+    doubted = len(await journal.list_note_names(f"{INVALID_NOTE}once"))
+    invalid = await count_invalid_replies(journal)
+    return ObjectCounts(len(first) - doubted, len(again) - invalid, invalid, doubted - len(again))
+
+
+_log = logging.getLogger(__name__)
+
+IMPOSSIBLE_TOKENS = 10**9
+"""A count of tokens that no call reaches; a provider's count is ignored if it is higher or negative."""
+PROBE = ChatMessage.user("Reply with the one word: ready")
+SEED_STRIDE = 7919
+"""Distance between the seeds of two samples, for models that take a seed but no sample number."""
+MESSAGE = "message"
+"""Key in a reply's metadata of the whole message as JSON text, for callers of LangChain's methods."""
+
+
+class MeteredChat(BaseChatModel):
+    """A wrapper of a chat model that meters every call.
+
+    LangChain's methods read the place of a call (node, task, iteration) from the metadata of the run around it. Equal
+    calls at the same place are further samples, except at temperature 0.
+
+    Args:
+        inner: any chat model.
+        journal: records and replays calls; a memory journal by default; `NullRecorder` records nothing.
+        ledger: budget that pays for calls; without limits by default.
+        policy: timeouts, retries and limits.
+        prices: dollars per token; the shipped list by default.
+        labels: tags of the run for tracing, such as method and workflow fingerprint.
+        role: role of calls by LangChain's methods: agent, meta or judge.
+        scope: the place of calls outside a run.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    inner: SkipValidation[BaseChatModel]
+    journal: SkipValidation[Recorder] = Field(default_factory=Journal.memory, repr=False)
+    ledger: SkipValidation[Ledger] = Field(default_factory=Ledger, repr=False)
+    policy: CallSettings = CallSettings()
+    prices: Prices = Field(default_factory=Prices.load, repr=False)
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    role: str = "agent"
+    scope: Scope = Scope()
+    bounds: dict[Any, Bound] = Field(default_factory=dict, repr=False)
+    """Cache of the inner model bound to tools or a schema."""
+    repeats: dict[str, int] = Field(default_factory=dict, repr=False)
+    """Number of equal calls at the same place, by their key."""
+
+    is_bound_to_loop: bool = False
+    """Whether the inner model has an asynchronous client of the user's, so that synchronous calls use the other one."""
+
+    def __init__(self, inner: BaseChatModel, **settings: Any) -> None:
+        if any(kind.__name__ == "BaseChatOpenAI" for kind in type(inner).__mro__):  # its import takes a second
+            from selfwire.models.openai_chat import has_own_clients, serve_every_loop
+
+            inner = serve_every_loop(inner)
+            settings["is_bound_to_loop"] = has_own_clients(inner)
+        mask_traces(inner)
+        super().__init__(inner=inner, **settings)
+        self.refuse_unpriced()
+
+    def refuse_unpriced(self) -> None:
+        """Raise ConfigError if there is a budget in dollars and the model's price is not known."""
+        if self.ledger.counts_dollars:
+            self.prices.require(self.identity.name)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Provider, name and server of the inner model."""
+        return get_identity(self.inner)
+
+    @cached_property
+    def max_reply_tokens(self) -> int:
+        """The most tokens that a reply may have."""
+        return getattr(self.inner, "max_tokens", None) or MAX_TOKENS
+
+    @property
+    def _llm_type(self) -> str:
+        return f"metered-{self.inner._llm_type}"
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        return self.inner._get_ls_params(stop=stop, **kwargs)
+
+    # LangChain's methods: the inner model opens the run that traces show, so these open none
+
+    async def ainvoke(
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> AIMessage:
+        """Send a call; raises ModelError if it failed after its retries, and BudgetError if a budget forbids it."""
+        return await self._answer(self._read_call(input, config, stop, kwargs))
+
+    def invoke(
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> AIMessage:
+        """Send a call as `ainvoke` does, and wait for the answer."""
+        return run_sync(self.ainvoke(input, config, stop=stop, **kwargs))
+
+    async def astream(
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[AIMessageChunk]:
+        """Send a call as `ainvoke` does, and yield the inner model's chunks; a replayed reply is a single chunk."""
+        request, chunks = self._read_call(input, config, stop, kwargs), asyncio.Queue[AIMessageChunk | None]()
+        assert request.call is not None
+        request.call.chunks, request.call.loop = chunks, asyncio.get_running_loop()
+        answer = asyncio.create_task(self._answer(request))
+        answer.add_done_callback(lambda _: chunks.put_nowait(None))
+        try:
+            while (chunk := await chunks.get()) is not None:
+                yield chunk
+            message = await answer
+            if not request.call.streamed:
+                fields = message.model_dump(exclude={"type", "tool_calls", "invalid_tool_calls"})
+                calls = [
+                    {**call, "args": json.dumps(call["args"]), "index": index, "type": "tool_call_chunk"}
+                    for index, call in enumerate(message.tool_calls)
+                ]
+                yield AIMessageChunk(**fields, tool_call_chunks=calls, chunk_position="last")
+        finally:
+            answer.cancel()
+            await asyncio.gather(answer, return_exceptions=True)
+
+    def stream(
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> Iterator[AIMessageChunk]:
+        """Send a call as `astream` does, and wait for each chunk."""
+        chunks: Any = self.astream(input, config, stop=stop, **kwargs)
+
+        async def step() -> AIMessageChunk | None:
+            chunk: AIMessageChunk | None = await anext(chunks, None)
+            return chunk
+
+        async def close() -> None:
+            await chunks.aclose()
+
+        try:
+            while (chunk := run_sync(step())) is not None:
+                yield chunk
+        finally:
+            run_sync(close())
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[LanguageModelInput, AIMessage]:
+        """Bind tools like the inner model does; calls are metered."""
+        bound: Runnable[LanguageModelInput, AIMessage] = self._stand_in(self.inner.bind_tools(tools, **kwargs))
+        return bound
+
+    def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[LanguageModelInput, Any]:
+        """Bind an output schema like the inner model does; calls are metered."""
+        asking: Runnable[LanguageModelInput, Any]
+        asking = self._stand_in(self.inner.with_structured_output(schema, **kwargs))
+        return asking
+
+    def _stand_in(self, runnable: Runnable[Any, Any]) -> Any:
+        """Rebuild a chain that begins with the inner model, so that it begins with this model."""
+        if runnable is self.inner:
+            return self
+        if isinstance(runnable, RunnableBinding):
+            return runnable.model_copy(update={"bound": self._stand_in(runnable.bound)})
+        if isinstance(runnable, RunnableSequence):
+            first, *others = runnable.steps
+            return RunnableSequence(self._stand_in(first), *others)
+        if isinstance(runnable, RunnableParallel):
+            return RunnableParallel({name: self._stand_in(step) for name, step in runnable.steps__.items()})
+        kind = type(self.inner).__name__
+        raise ConfigError(
+            f"{kind} makes a {type(runnable).__name__} of itself, which cannot be metered; bind it before"
+        )
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        return run_sync(self._agenerate(messages, *args, **kwargs))
+
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        """Answer `agenerate`, which opens a run in traces itself."""
+        message = await self.ainvoke(messages, {"callbacks": []}, stop=stop, **kwargs)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _read_call(
+        self, input: LanguageModelInput, config: RunnableConfig | None, stop: list[str] | None, options: dict[str, Any]
+    ) -> ModelRequest:
+        if stop is not None:
+            options = {**options, "stop": stop}
+        call = LangChainCall(self.inner._convert_input(input).to_messages(), options, config)
+        size = [ChatMessage.user(describe_message(message)) for message in call.messages]
+        if "tools" in options:
+            size.append(ChatMessage.system(replace_surrogates(json.dumps(options["tools"], default=repr))))
+        limit, scope = options.get("max_tokens") or options.get("max_completion_tokens"), get_scope(config, self.scope)
+        request = ModelRequest(self.role, scope, size, (), None, options.get("temperature"), limit, call=call)
+        if not self.is_deterministic(request):
+            key, _ = make_key("model", scope, make_request_key(self.identity, request))
+            call.attempt = self.repeats.get(key, 0)
+            self.repeats[key] = call.attempt + 1
+        return request
+
+    async def _answer(self, request: ModelRequest) -> AIMessage:
+        return AIMessage.model_validate_json((await self.complete(request)).metadata[MESSAGE])
+
+    # a single call, made by selfwire or by a caller of LangChain's methods
+
+    async def complete(self, request: ModelRequest) -> Reply:
+        """Send a request, or take its reply from the journal.
+
+        Raises:
+            ModelError: the call failed after its retries.
+            BudgetError: it would exceed a budget.
+        """
+        limit = None if request.call else self.policy.max_input_tokens
+        messages, cuts = truncate_messages(request.messages, request.tools, limit)
+        at_most = self._estimate_most(messages, request)
+        made: list[Reply] = []
+        ledger = self.ledger.get_task_ledger(request.scope)
+
+        async def send() -> CallResult:
+            billed: list[Usage] = []
+            with await tracked.reserve(at_most, request.where) as reservation:
+                try:
+                    extend = partial(reservation.extend, at_most, request.where)
+                    sent = request._replace(messages=messages)
+                    answer = await self._send_with_retries(sent, at_most.tokens, billed, extend)
+                except CallError as error:
+                    error.cost = sum_usages(billed)
+                    raise
+                finally:
+                    reservation.settle(sum_usages(billed))
+            notes: dict[str, Any] = {}
+            if cuts:
+                notes["trimmed"] = [cut._asdict() for cut in cuts]
+            if request.schema:
+                notes[ASKED] = {"again": request.again}
+            if request.call:
+                notes[MESSAGE] = replace_surrogates(json.dumps(answer.model_dump(mode="json", fallback=repr)))
+            reply = to_reply(answer, sum_usages(billed), notes)
+            made.append(reply)
+            return CallResult(reply.model_dump_json(), reply.usage)
+
+        asked, attempt = make_request_key(self.identity, request), request.call.attempt if request.call else 0
+        with ledger.track_call() as tracked:
+            result = await self.journal.call_once(
+                "model", request.scope, asked, send, at_most, attempt=attempt, share=self.is_deterministic(request)
+            )
+        return made[0] if made else result.parse(Reply.model_validate_json)
+
+    def is_deterministic(self, request: ModelRequest) -> bool:
+        """Whether the request has temperature 0, so that a run may reuse the reply for every equal request."""
+        own = getattr(self.inner, "temperature", None)
+        return (own if request.temperature is None else request.temperature) == 0
+
+    async def retry_call(self, request: ModelRequest) -> bool:
+        """Forget the recorded reply to a request if failed calls may be retried; return whether it was forgotten."""
+        key, share = make_request_key(self.identity, request), self.is_deterministic(request)
+        return await self.journal.retry_call("model", request.scope, key, share=share)
+
+    async def _send_with_retries(
+        self, request: ModelRequest, tokens: int, billed: list[Usage], extend: Callable[[], bool]
+    ) -> AIMessage:
+        """Try until an attempt succeeds or another attempt makes no sense; an OutageError needs `policy.probe`.
+
+        Args:
+            tokens: the most tokens of request and reply.
+            billed: list to which the cost of each billed attempt is appended.
+            extend: reserves the budget of another call, after a billed attempt; False if the budget forbids it.
+        """
+        throttle = get_throttle(f"{self.identity.provider} {self.identity.server}", self.policy, self.ledger.pool)
+        since, search = time.monotonic(), self.search_mode(request)
+        attempt, empty, refusals_only = 0, 0, True
+        while True:
+            async with throttle.take_place(tokens) as start:
+                sent = time.monotonic()
+                answer = await self._send_once(request, search.mode if search else "native")
+            if isinstance(answer, AIMessage):
+                throttle.answered = max(throttle.answered, sent)
+                is_reply = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
+                took = time.monotonic() - since if is_reply else 0.0
+                billed.append(self._usage(request, answer, took))
+                throttle.correct(billed[-1].tokens - tokens, start)
+                if is_reply:
+                    await self._note_mode(request, search, answer)
+                    return mask_reply(cut_reply(answer))
+                empty += 1
+                fault, can_retry, wait = "an empty reply", empty == 1 and extend(), None
+            else:
+                if is_refusal(answer) or is_unsent(answer):
+                    throttle.correct(-tokens, start)
+                else:
+                    refusals_only = False
+                if search and search.step_down(answer, is_last=attempt == self.policy.retries):
+                    continue
+                fault = format_provider_error(answer, self.inner)
+                can_retry = is_transient(answer) and not advise_on_refusal(answer, request, search)
+                can_retry = can_retry and not (request.call and request.call.streamed)
+                wait = get_retry_after(answer)
+            if not can_retry or attempt == self.policy.retries or (wait or 0) > self.policy.patience:
+                break
+            if wait is not None:
+                throttle.pause(wait)  # pauses all workers, including this one
+            else:
+                await asyncio.sleep(self.policy.backoff * 2**attempt * random.uniform(0.5, 1.0))
+            attempt += 1
+        asked = f", which asks to wait {wait:,.0f} s" if wait else ""
+        attempts = format_count(attempt + 1, "attempt")
+        what = f"{fault}{asked} ({self.identity.label} failed at {request.where} after {attempts})"
+        way_out = "check the address, the key, the model's name and the provider's state, then resume"
+        refused = "" if isinstance(answer, AIMessage) else advise_on_refusal(answer, request, search)
+        failed: CallError = ModelError(f"{what}; {refused or way_out}")
+        doubted = self.policy.probe and not refused and not isinstance(answer, AIMessage)
+        if doubted and extend() and not await self._probe(request, throttle, billed):
+            is_wrong = not isinstance(answer, AIMessage) and is_wrong_option(answer)
+            outage = RefusedError if is_wrong else OutageError
+            failed = outage(f"{what}; it does not answer anything else either: {way_out}")
+        failed.is_cost_known = refusals_only
+        raise failed
+
+    def search_mode(self, request: ModelRequest) -> ModeSearch | None:
+        """Start the search for the mode of a structured request; None for a request without a schema."""
+        if request.schema is None:
+            return None
+        wanted = "native" if self.identity.provider == "offline" else self.policy.structured
+        return ModeSearch(get_known_mode(self.identity.label), schema_fingerprint(request.schema), wanted)
+
+    async def _note_mode(self, request: ModelRequest, search: ModeSearch | None, answer: AIMessage) -> None:
+        """Remember the mode of an answered request, and tell the user about a change."""
+        if search and search.end(answer, in_words=request.again):
+            _log.warning(
+                "%s is asked for objects in mode %r from now on, as it does not take others; "
+                "--structured %s (in Python CallSettings(structured=%r)) does so from the start",
+                self.identity.label, search.mode, search.mode, search.mode,
+            )  # fmt: skip
+            await self.journal.put_note(f"{MODE_NOTE}{self.identity.label}", search.mode)
+
+    async def _probe(self, request: ModelRequest, throttle: Throttle, billed: list[Usage]) -> bool:
+        """Whether the provider answers at all, either a probe or another worker's request in the meantime."""
+        since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None, call=None)
+        tokens = self._estimate_most(probe.messages, probe).tokens
+        for pause in (self.policy.backoff, 0.0):
+            async with throttle.take_place(tokens) as start:
+                answer = await self._send_once(probe)
+            if isinstance(answer, AIMessage):
+                billed.append(self._usage(probe, answer))
+                throttle.correct(billed[-1].tokens - tokens, start)
+                return True
+            if is_refusal(answer) or is_unsent(answer):
+                throttle.correct(-tokens, start)
+            await asyncio.sleep(pause)
+        return throttle.answered >= since
+
+    async def _send_once(self, request: ModelRequest, mode: Mode = "native") -> AIMessage | BaseException:
+        """Send a request once; an error of the provider is returned, whatever its type."""
+        options, call = self._make_options(request), request.call
+        runnable: Runnable[Any, AIMessage] = self.inner
+        if call:
+            chat, options = [*call.messages], {**options, **call.options}
+        else:
+            bound = self._bind(request, mode)
+            runnable, chat = bound.runnable, to_langchain(bound.add_schema(request.messages, again=request.again))
+        with ErrorCatcher() as caught:
+            async with asyncio.timeout(self.policy.timeout):
+                config = self._make_config(request)
+                if self.is_bound_to_loop and is_called_synchronously():
+                    return await run_in_thread(_call_synchronously, runnable, chat, config, options, call)
+                if call and call.chunks:
+                    return await _stream(runnable.astream(chat, config, **options), call)
+                return await runnable.ainvoke(chat, config, **options)
+        error = caught.error or TimeoutError()
+        return salvage_calls(error) or find_model_error(error) or error
+
+    def _bind(self, request: ModelRequest, mode: Mode) -> Bound:
+        """Bind the inner model to a request's tools or schema."""
+        key = (request.tools, request.schema, mode)
+        if key not in self.bounds:
+            self.bounds[key] = bind_schema(self.inner, request.tools, request.schema, mode)
+        return self.bounds[key]
+
+    def _make_options(self, request: ModelRequest) -> dict[str, Any]:
+        """Collect the options of a call that the inner model knows."""
+        scope, fields = request.scope, type(self.inner).model_fields
+        options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
+        if request.max_tokens and "max_tokens" in fields:
+            options["max_tokens"] = min(request.max_tokens, self.max_reply_tokens)
+        if "request_timeout" in fields:
+            options["timeout"] = self.policy.timeout  # the client may have been made with a shorter one
+        if self.identity.provider == "offline":
+            options |= {"seed": scope.seed, "sample": scope.sample}
+        elif "seed" in fields and not getattr(self.inner, "use_responses_api", None):
+            options["seed"] = (scope.seed + SEED_STRIDE * scope.sample) % 2**31
+        return options
+
+    def _make_config(self, request: ModelRequest) -> RunnableConfig:
+        current = ensure_config(request.call.config if request.call else None)
+        around = current.get("metadata") or {}
+        here = make_trace_config(request.scope, {**self.labels, "role": request.role}, around=around)
+        return {
+            **current,
+            "tags": [*(current.get("tags") or ()), *here["tags"]],
+            "metadata": {**around, **here["metadata"]},
+        }
+
+    def _usage(self, request: ModelRequest, answer: AIMessage, seconds: float = 0.0) -> Usage:
+        """Compute the cost of an answer by the provider's count of tokens, or by an estimate without a count.
+
+        A count of the reply that its length contradicts is raised.
+        """
+        counted = answer.usage_metadata
+        if counted and all(0 <= counted[name] < IMPOSSIBLE_TOKENS for name in ("input_tokens", "output_tokens")):
+            sent, received = counted["input_tokens"], counted["output_tokens"]
+        else:
+            sent = estimate_tokens(request.messages, request.tools)
+            received = estimate_tokens([ChatMessage(role="assistant", content=replace_surrogates(answer.text))])
+        received = max(received, measure_reply(answer) // CHARACTERS_PER_TOKEN)
+        dollars = self.prices.cost(self.identity.name, sent, received)
+        return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
+
+    def _estimate_most(self, messages: Sequence[ChatMessage], request: ModelRequest) -> Usage:
+        longest = min(request.max_tokens or self.max_reply_tokens, self.max_reply_tokens)
+        sent = estimate_tokens(messages, request.tools)
+        dollars = self.prices.cost(self.identity.name, sent, longest)
+        return Usage(calls=1, input_tokens=sent, output_tokens=longest, dollars=dollars)
+
+
+async def _stream(chunks: AsyncIterator[Any], call: LangChainCall) -> AIMessage:
+    """Pass chunks on as they arrive, and return the whole message."""
+    whole: AIMessageChunk | None = None
+    async for chunk in chunks:
+        whole = chunk if whole is None else whole + chunk
+        if call.chunks:
+            call.streamed = True
+            call.chunks.put_nowait(chunk)
+    return _to_message(whole)
+
+
+def _call_synchronously(
+    runnable: Runnable[Any, Any],
+    chat: Sequence[BaseMessage],
+    config: RunnableConfig,
+    options: dict[str, Any],
+    call: LangChainCall | None,
+) -> AIMessage:
+    """Send a call by the model's synchronous client, and pass chunks on to the loop that waits for them."""
+    if not (call and call.chunks and call.loop):
+        answer: AIMessage = runnable.invoke(chat, config, **options)
+        return answer
+    whole: AIMessageChunk | None = None
+    for chunk in runnable.stream(chat, config, **options):
+        whole = chunk if whole is None else whole + chunk
+        call.streamed = True
+        call.loop.call_soon_threadsafe(call.chunks.put_nowait, chunk)
+    return _to_message(whole)
+
+
+def _to_message(whole: AIMessageChunk | None) -> AIMessage:
+    message = message_chunk_to_message(whole or AIMessageChunk(content=""))
+    assert isinstance(message, AIMessage)
+    return message

@@ -1,0 +1,229 @@
+"""Async code called from sync code: one background event loop, and threads that end with it.
+
+Foreign code gets the caller's context variables, so that untraced code stays untraced.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+T = TypeVar("T")
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the background event loop of this process and wait for it.
+
+    The coroutine gets the caller's context variables, with LangGraph's callbacks, tags and stream writers. All calls
+    share a loop, as HTTP clients are bound to the loop of their first use. Ctrl-C cancels the coroutine and waits for
+    its clean-up.
+
+    Raises:
+        RuntimeError: the caller runs on the background loop, which would wait for itself.
+    """
+    loop = _get_background_loop()
+    if _get_running_loop() is loop:
+        coroutine.close()
+        raise RuntimeError("run_sync was called on the background event loop; await the coroutine instead")
+    result: Future[T] = Future()
+    tasks: list[asyncio.Task[None]] = []
+
+    def start() -> None:
+        tasks.append(loop.create_task(_deliver(coroutine, result)))
+
+    loop.call_soon_threadsafe(start, context=contextvars.copy_context())
+    try:
+        return result.result()
+    except KeyboardInterrupt:
+        loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+        result.exception()  # waits
+        raise
+
+
+def is_called_synchronously() -> bool:
+    """Whether the running code was called by `run_sync`, directly or not."""
+    return _get_running_loop() is _get_background_loop()
+
+
+async def _deliver(coroutine: Coroutine[Any, Any, T], result: "Future[T]") -> None:
+    try:
+        value = await coroutine
+    except BaseException as error:
+        result.set_exception(CancelledError() if isinstance(error, asyncio.CancelledError) else error)
+        if isinstance(error, asyncio.CancelledError):
+            raise
+    else:
+        result.set_result(value)
+
+
+def _get_running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+@functools.cache
+def _get_background_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=_serve_forever, args=(loop,), name="selfwire-loop", daemon=True).start()
+    return loop
+
+
+def _serve_forever(loop: asyncio.AbstractEventLoop) -> NoReturn:
+    """Run a loop for ever; code that calls `sys.exit` on it ends only its own caller's wait."""
+    while True:
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
+            loop.run_forever()
+
+
+P = ParamSpec("P")
+
+
+async def run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function in a daemon thread and wait for it; a cancelled caller leaves the thread running.
+
+    Errors pass through, except that an error that would end the process, such as SystemExit, becomes a RuntimeError.
+    """
+    done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        with _Delivery(done) as delivery:
+            value = context.run(partial(call, *args, **kwargs))
+            delivery.call_on_loop(lambda: done.set_result(value))
+
+    threading.Thread(target=run, name="foreign", daemon=True).start()
+    return await done
+
+
+class CallTimeoutError(Exception):
+    """A call took too long."""
+
+
+class LoopBlockedError(Exception):
+    """A call took too long because another call blocked its loop."""
+
+
+async def run_on_foreign_loop(
+    loop: asyncio.AbstractEventLoop, seconds: float | None, call: Callable[P, Awaitable[T]], *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:  # fmt: skip
+    """Await a call on a loop for foreign code; a call that never yields does not block the loop of the caller.
+
+    Args:
+        loop: `get_shared_loop()`, or the loop of `get_own_loop()`.
+        seconds: seconds after which the call is cancelled; None for no limit.
+
+    Raises:
+        CallTimeoutError: the call took too long. If it still blocks a shared loop, later calls get a new loop.
+        LoopBlockedError: another call blocked the loop, so that the duration of this call is not known.
+        RuntimeError: the call raised an error that would end the process; other errors pass through.
+    """
+    done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    tasks: list[asyncio.Task[None]] = []
+    begun: list[float] = []
+
+    async def run() -> None:
+        begun.append(time.monotonic())
+        with _Delivery(done) as delivery:
+            value = await call(*args, **kwargs)
+            delivery.call_on_loop(lambda: done.set_result(value))
+
+    loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(run())), context=contextvars.copy_context())
+    try:
+        await asyncio.wait({done}, timeout=seconds)
+        if begun and seconds is not None:  # time counts from the start, which other calls may have delayed
+            await asyncio.wait({done}, timeout=max(0.0, begun[0] + seconds - time.monotonic()))
+        if done.done():
+            return done.result()
+        busy_with = asyncio.current_task(loop)
+        stuck = await _is_stuck(loop)
+        if done.done():
+            return done.result()
+    finally:
+        if not done.done():
+            done.cancel()
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+    others = busy_with not in tasks and (busy_with is not None or stuck)
+    raise LoopBlockedError if others or not begun else CallTimeoutError
+
+
+_LOOPS: list[asyncio.AbstractEventLoop] = []
+"""The shared loop for foreign code, if there is one; a blocked loop is removed and lives until the process ends."""
+_CHANGE = threading.Lock()
+_PATIENCE = 0.5
+"""Seconds within which an unblocked loop answers."""
+
+
+def get_shared_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop that all foreign code shares, as clients are bound to the loop of their first use."""
+    with _CHANGE:
+        if not _LOOPS:
+            _LOOPS.append(_start_loop())
+        return _LOOPS[-1]
+
+
+@contextlib.contextmanager
+def get_own_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """Start a loop for a single call, which no other call can block."""
+    loop = _start_loop()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+
+
+def _start_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+
+    def run() -> None:
+        loop.run_forever()
+        loop.run_until_complete(_finish_tasks())
+        loop.close()
+
+    threading.Thread(target=run, name="foreign loop", daemon=True).start()
+    return loop
+
+
+async def _finish_tasks() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _is_stuck(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop does not answer; a blocked loop is no longer shared."""
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    loop.call_soon_threadsafe(_Delivery(answer).call_on_loop, lambda: answer.set_result(None))
+    if (await asyncio.wait({answer}, timeout=_PATIENCE))[0]:
+        return False
+    answer.cancel()
+    with _CHANGE, contextlib.suppress(ValueError):
+        _LOOPS.remove(loop)
+    return True
+
+
+class _Delivery:
+    def __init__(self, done: "asyncio.Future[T]") -> None:
+        self._done = done
+        self._loop = done.get_loop()
+
+    def call_on_loop(self, finish: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(lambda: None if self._done.done() else finish())
+
+    def __enter__(self) -> "_Delivery":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if error is not None:
+            fault = error if isinstance(error, Exception) else RuntimeError(repr(error))  # or a SystemExit
+            self.call_on_loop(lambda: self._done.set_exception(fault))
+        return True

@@ -1,0 +1,128 @@
+"""Tags and metadata of traces, and calls that are never traced."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from langchain_core.callbacks import AsyncCallbackManager
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import ensure_config, merge_configs, set_config_context, var_child_runnable_config
+from langsmith import tracing_context
+from langsmith.run_trees import get_cached_client
+from langsmith.utils import tracing_is_enabled
+from pydantic import SecretStr
+
+from selfwire.core.scope import Scope
+from selfwire.core.text import mask_address, mask_json, register_secret
+from selfwire.core.values import FrozenMap
+
+T = TypeVar("T")
+
+TAGGED = tuple((name, f"selfwire_{name}") for name in ("method", "workflow", "iteration", "phase", "agent"))
+"""Labels that become both tags and metadata, with their names in the metadata."""
+COORDINATES = tuple((name, f"selfwire_{name}") for name in Scope.__pydantic_fields__)
+"""Fields of a scope, with their names in the metadata."""
+
+
+def make_trace_config(
+    scope: Scope, labels: Mapping[str, str] = FrozenMap(), *, around: Mapping[str, Any] = FrozenMap()
+) -> RunnableConfig:
+    """Make the tags and metadata of a scope and further labels, which all runs below inherit.
+
+    Labels and agent in the metadata of the run `around` have priority: a team knows its workflow, and a node its agent.
+    The label `agent` is the node without turn and call (`solve` for `solve#1.0`).
+    """
+    all_labels = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}
+    metadata = {key: value for name, key in COORDINATES if (value := getattr(scope, name)) != ""}
+    for name, value in all_labels.items():
+        if value != "" and (key := f"selfwire_{name}") not in around:
+            metadata[key] = value
+    return {"tags": [f"{name}:{metadata[key]}" for name, key in TAGGED if key in metadata], "metadata": metadata}
+
+
+def mask_traces(model: BaseChatModel) -> None:
+    """Mask a model's keys and the secrets of its address in all texts, and in what LangSmith shows.
+
+    A user's own client of LangSmith with an anonymizer stays unchanged.
+    """
+    for name in type(model).model_fields:
+        value = getattr(model, name, None)
+        if isinstance(value, SecretStr):
+            register_secret(value.get_secret_value())
+    for name in ("openai_api_base", "base_url"):
+        mask_address(str(getattr(model, name, None) or ""))
+    if tracing_is_enabled():
+        vars(model)["_serialized"] = mask_json(model._serialized)  # a cached property
+        client = get_cached_client(anonymizer=mask_json)
+        if getattr(client, "_anonymizer", mask_json) is None:
+            client._anonymizer = mask_json
+
+
+def get_scope(config: RunnableConfig | None, default: Scope) -> Scope:
+    """Read the scope in the metadata of the run around the call; missing coordinates are those of the default."""
+    metadata = ensure_config(config).get("metadata") or {}
+    return default.at(**{name: metadata[key] for name, key in COORDINATES if key in metadata})
+
+
+def has_listeners(config: RunnableConfig | None = None) -> bool:
+    """Whether a callback, a tracer or a graph that streams messages would observe a call from here."""
+    around, own = var_child_runnable_config.get() or {}, (config or {}).get("callbacks")
+    callbacks = around.get("callbacks")
+    if getattr(callbacks, "handlers", callbacks):
+        return True
+    return bool(AsyncCallbackManager.configure(None, own).handlers)  # a manager without handlers would be copied
+
+
+async def trace_step(
+    name: str,
+    step: Callable[[], Awaitable[T]],
+    config: RunnableConfig,
+    *,
+    given: Callable[[], Any],
+    summarize: Callable[[T], Any],
+) -> T:
+    """Run a step as a run of its own in traces, with input `given()` and output `summarize(result)`.
+
+    The run is a root even inside a node of a graph, so that a graph below is no subgraph. If nothing listens, only tags
+    and metadata are passed down.
+    """
+    around = _leave_graph()
+    if not has_listeners(config):
+        with _set_config(merge_configs(around, config)):
+            return await step()
+    found: list[T] = []
+
+    async def shown(_: Any) -> Any:
+        found.append(await step())
+        return summarize(found[0])
+
+    with _set_config(around):
+        await RunnableLambda(shown, name=name).ainvoke(given(), config)
+    return found[0]
+
+
+def _leave_graph() -> RunnableConfig:
+    """Copy the current config without the graph around it, so that a graph below is no subgraph."""
+    around = (var_child_runnable_config.get() or RunnableConfig()).copy()
+    around.pop("configurable", None)
+    return around
+
+
+@contextmanager
+def _set_config(config: RunnableConfig) -> Iterator[None]:
+    before = var_child_runnable_config.set(config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(before)
+
+
+async def run_untraced(call: Coroutine[Any, Any, T]) -> T:
+    """Await a call that no trace may show, such as a grader, which reads references.
+
+    The call gets no callbacks, tags or parents of the running graph, and LangSmith records nothing below it.
+    """
+    with tracing_context(enabled=False, parent=False), set_config_context(RunnableConfig()) as context:
+        return await asyncio.create_task(call, context=context)

@@ -1,0 +1,1 @@
+"""The life of a run: request, estimate, start, resume, record and result."""

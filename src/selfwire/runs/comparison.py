@@ -1,0 +1,182 @@
+"""Comparisons of teams on the same tasks, and the table of an evaluation with its notes."""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from textwrap import shorten
+from typing import Any
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import format_count, is_id
+from selfwire.evals.benchmarks.benchmark import TrivialRule
+from selfwire.evals.table import (
+    SOLVED,
+    ResultTable,
+    SystemSummary,
+    build_table,
+    choose_comparison,
+    list_columns,
+)
+from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import Event, OpenEvaluation, fit_evaluation, start_or_resume
+from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike, open_in_thread
+from selfwire.runs.record import make_run_name, shorten_name
+from selfwire.runs.results import Comparison, Evaluation
+from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec
+
+USUAL = {"eval": 100, "compare": 60}
+"""Tasks by command, where their number is not given."""
+FAULT = 160
+"""Most characters of an error below the table; `selfwire show RUN` and the results have the whole error."""
+
+
+async def evaluate_team(
+    team: Teamlike,
+    tasks: TaskSets,
+    setting: CallOptions,
+    config: Mapping[str, Any],
+    run: str | None,
+    on_event: Callable[[Event], None] | None,
+) -> Evaluation:
+    """Measure a team on tasks, once or several times; see `selfwire.evaluate`.
+
+    Args:
+        config: fields of `EvaluateSpec`, and `repeats`.
+    """
+    found = await asyncio.to_thread(setting.find_team, team)
+    name = found.name if is_id(found.name) else shorten_name(found.name)
+    fields = {**config, "command": "eval"}
+    names = [name, *(f"{name}-{number}" for number in range(2, fields.pop("repeats") + 1))]
+    manager = await asyncio.to_thread(open_evaluation, dict.fromkeys(names, found), tasks, setting, fields, run)
+    async with open_in_thread(manager) as opened:
+        lines = await opened.execute(on_event or (lambda event: None))
+        return Evaluation(
+            run=opened.run,
+            folder=opened.folder,
+            cost=opened.spent,
+            notices=opened.notices,
+            table=build_results_table(opened, lines),
+            name=name,
+            rows=tuple([row async for row in opened.rows() if row.target in names]),
+        )
+
+
+async def compare_teams(
+    teams: Mapping[str, Teamlike] | Sequence[Teamlike],
+    tasks: TaskSets,
+    setting: CallOptions,
+    config: Mapping[str, Any],
+    run: str | None,
+    on_event: Callable[[Event], None] | None,
+) -> Comparison:
+    """Measure several teams on the same tasks; see `selfwire.compare`.
+
+    Args:
+        config: fields of `EvaluateSpec`.
+    """
+    named = teams.items() if isinstance(teams, Mapping) else ((None, team) for team in teams)
+    found = [(name, await asyncio.to_thread(setting.find_team, team)) for name, team in named]
+    by_name = {name or (team.name if is_id(team.name) else shorten_name(team.name)): team for name, team in found}
+    if len(by_name) < len(found):
+        raise ConfigError("two teams are called alike; give a mapping with a name for each")
+    if unusable := [name for name in by_name if not is_id(name)]:
+        raise ConfigError(f"a team is called by up to 64 letters, digits, _ and -, not {unusable[0]!r}")
+    fields = {**config, "command": "compare"}
+    manager = await asyncio.to_thread(open_evaluation, by_name, tasks, setting, fields, run)
+    async with open_in_thread(manager) as opened:
+        lines = await opened.execute(on_event or (lambda event: None))
+        return Comparison(
+            run=opened.run,
+            folder=opened.folder,
+            cost=opened.spent,
+            notices=opened.notices,
+            table=build_results_table(opened, lines),
+            systems={line.contestant.name: line for line in lines},
+            against=choose_comparison(lines, opened.request.against).contestant.name,
+        )
+
+
+def open_evaluation(
+    teams: Mapping[str, FoundTeam], tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any], run: str | None
+) -> AbstractContextManager[OpenEvaluation]:
+    """Start the evaluation of some teams, or resume the run of this name; blocks.
+
+    Args:
+        config: fields of `EvaluateSpec`.
+        run: by default a new one.
+    """
+    data, evolved_with = tasks.find(setting.tools), {team.model for team in teams.values()}
+    names, models = setting.find_models(evolved_with.pop() if len(evolved_with) == 1 else "")
+    objects = {found.name: found.team for found in teams.values() if found.team and found.is_object}
+    given, command = Given(data.benchmark, models, objects), str(config["command"])
+    request = EvaluateSpec.model_validate(
+        {
+            **config,
+            "entries": [SystemSpec(name=name, target=found.name, config=found.config) for name, found in teams.items()],
+            "tasks": min(data.sizes.get("test", USUAL[command]), tasks.limit or math.inf),
+            "models": names,
+            "budget": setting.limits,
+            **data.fields,
+        }
+    )
+    request, note = fit_evaluation(request, {"--tasks": None}, given)
+    name = run or make_run_name(command, benchmark=request.benchmark)
+    return start_or_resume(request, setting.folder, name, given, notices=(note,) if note else ())
+
+
+def build_results_table(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> ResultTable:
+    """Make the table of an evaluation, without columns that say nothing here, such as the price of offline calls."""
+    against = choose_comparison(lines, run.request.against)
+    columns = list_columns(against)
+    if run.request.models.calls_no_server:
+        columns = tuple(column for column in columns if column.name not in ("$/task", "s/task"))
+    if all({*line.graded} <= {0, 1} and line.solved == sum(line.graded) for line in lines):
+        columns = tuple(column for column in columns if column is not SOLVED)
+    return build_table(columns, lines, (_conditions(run, lines, against), *_remarks(run, lines)))
+
+
+def describe_trivial_baseline(rule: TrivialRule) -> str:
+    """Write the note below a table that explains the trivial baseline of a benchmark."""
+    return f"trivial baseline: {rule.name}, without a model"
+
+
+def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: SystemSummary) -> str:
+    request = run.request
+    cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
+    evolved = "; calls per task are those of answering, evolution has its own column" if request.evolving else ""
+    efficiency = "; S = 100 P / ($ per task + 0.01)" if any(line.spend.dollars != 0 for line in lines) else ""
+    tasks = format_count(len(run.tasks), "task")
+    return (
+        f"{run.benchmark.name}, {request.split} split, {tasks}, model {request.models.agent}, seed {request.seed}, "
+        f"{cap}; errors are counted apart;"
+        f" differences are paired by task, from {against.contestant.name}{evolved}{efficiency}"
+    )
+
+
+def _remarks(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> Iterator[str]:
+    yield describe_trivial_baseline(run.benchmark.baseline)
+    for line in lines:
+        if line.errors:
+            yield f"{line.contestant.name}: {format_count(line.errors, 'error')}, such as {shorten(line.fault, FAULT)}"
+        if line.capped:
+            yield f"{line.contestant.name}: {format_count(line.capped, 'task')} over the cap of calls, scored 0"
+    for line in lines:
+        means = line.figures
+        if figures := [f"{name} {means[name]:.3f}" for name in run.benchmark.figures if name in means]:
+            yield f"{line.name}: {', '.join(figures)}"
+        if line.judged:
+            yield f"{line.name}: its own judge was right on {line.agreed} of {line.judged}"
+        yield from _describe_runs(line)
+    if run.benchmark.aside is not None:
+        yield from run_sync(run.benchmark.aside())
+    if run.request.models.is_offline:
+        yield STAMP
+
+
+def _describe_runs(line: SystemSummary) -> Iterator[str]:
+    """Describe a method's runs by its own measures, and why they ended."""
+    if measures := [f"{name} {mean:.3f} (s.e. {error:.3f})" for name, (mean, error) in line.measures.items()]:
+        yield f"{line.name}: {', '.join(measures)}"
+    if line.ends:
+        yield f"{line.name}: runs ended by {', '.join(f'{why} {count}' for why, count in line.ends.most_common())}"

@@ -1,0 +1,275 @@
+"""Estimates of costs before a run: calls by sizes, config fields and rates that were measured offline."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from pathlib import Path
+from typing import Any, TypeVar
+
+from selfwire.core.errors import ConfigError, format_error
+from selfwire.core.team import Workflow
+from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.evals.baselines import SingleAgent, make_baseline
+from selfwire.evals.benchmarks.benchmark import NeedsModel
+from selfwire.evolvers.router.config import TrainConfig
+from selfwire.extras.lab.ablation.plan import Study
+from selfwire.graphs.method import LOOP, CallEstimate, Calls, parse_config, scale_calls, sum_calls
+from selfwire.graphs.method_names import method_names
+from selfwire.graphs.methods import find_method
+from selfwire.models.providers import refuse_unknown_model
+from selfwire.runs.evaluation import validate_request as validate_evaluation
+from selfwire.runs.evolution import EvolutionPlan
+from selfwire.runs.evolution import validate_request as validate_evolution
+from selfwire.runs.open import load_prices, refuse_useless_address
+from selfwire.runs.pre_evolution import make_evolutions
+from selfwire.runs.record import get_runs_folder
+from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec
+
+AnyRequest = TypeVar("AnyRequest", EvolveSpec, EvaluateSpec)
+
+FACTOR = 2.5
+"""The calls of a method lie between the estimate divided by this and the estimate times this."""
+TOKEN_FACTOR = 3
+"""The factor for tokens, which also depend on the wording of prompts and replies."""
+BASELINE_TOKENS = 300
+"""Tokens of a call of a baseline, beside the text of the question."""
+JUDGE_TOKENS = 600
+"""Tokens of a call that grades an answer, beside the text of the question."""
+WAYS = 3
+"""Number of runs of the test tasks after a training: trained, untrained, by chance."""
+LETTERS = 4
+"""Letters of a question per token."""
+RECEIVED = 0.15
+"""Share of the tokens that are received."""
+WITHIN = f"calls within a factor of {FACTOR:g} either way and tokens within {TOKEN_FACTOR}"
+BINDING = "--budget-calls, --budget-tokens or --budget-usd to bind it"
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """A range of costs.
+
+    Attributes:
+        low, likely, high: usages with few calls and short prompts, as offline, and with many calls and long prompts.
+        assumes: what the estimate assumes, and how to lower the cost.
+        notices: what the run itself would say before it starts, such as guessed fields of tasks.
+    """
+
+    low: Usage = ZERO_USAGE
+    likely: Usage = ZERO_USAGE
+    high: Usage = ZERO_USAGE
+    title: str = ""
+    assumes: str = ""
+    notices: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The estimate as a text."""
+        low, likely, high = self.low, self.likely, self.high
+        known = f"about ${likely.dollars or 0:,.2f} (${low.dollars or 0:,.2f} to ${high.dollars or 0:,.2f})"
+        return (
+            f"{self.title}: nothing was sent\n"
+            f"calls:   about {likely.calls:,} ({low.calls:,} to {high.calls:,})\n"
+            f"tokens:  about {likely.tokens:,} ({low.tokens:,} to {high.tokens:,})\n"
+            f"dollars: {'unknown (no list price)' if high.dollars is None else known}\n"
+            f"assumes {self.assumes}"
+        )
+
+    def __add__(self, other: "CostEstimate") -> "CostEstimate":
+        """Add two estimates, without their titles."""
+        return CostEstimate(self.low + other.low, self.likely + other.likely, self.high + other.high)
+
+    def explain(self, title: str, assumes: str, notices: tuple[str, ...] = ()) -> "CostEstimate":
+        """Add the title, the assumptions and the notices of the run."""
+        return replace(self, title=title, assumes=assumes, notices=notices)
+
+
+def estimate_evolution(request: EvolveSpec, home: Path | None) -> CostEstimate:
+    """Estimate calls, tokens and dollars; nothing is sent or written, and no key is needed.
+
+    Raises:
+        ConfigError, LibraryError: the request cannot be used.
+    """
+    plan = validate_evolution(_without_key(request, home), home)
+    found = _estimate_evolution(request, home, plan)
+    title = f"dry run of {request.method} on {request.benchmark}"
+    return found.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}", plan.notices)
+
+
+def estimate_training(request: EvolveSpec, train: TrainConfig, home: Path | None) -> CostEstimate:
+    """Estimate the training of a router, as `estimate_evolution`.
+
+    Args:
+        train: how it is trained.
+
+    Raises:
+        ConfigError, LibraryError: the request cannot be used.
+    """
+    plan = validate_evolution(_without_key(request, home), home)
+    found = _estimate_method(request.method, request.config, plan.seed)
+    runs = train.updates * train.batch + WAYS * request.sizes.test
+    cost = _price_range(scale_calls(found.question, runs), found.tokens + _count_tokens(plan), request.models, home)
+    title = f"dry run of training {request.method} on {request.benchmark}"
+    return cost.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}", plan.notices)
+
+
+def estimate_evaluation(request: EvaluateSpec, home: Path | None) -> CostEstimate:
+    """Estimate the systems, the judge of their answers, and evolutions before, as `estimate_evolution`.
+
+    Raises:
+        ConfigError, LibraryError: the request cannot be used.
+    """
+    keyless, models = _without_key(request, home), request.models
+    plan, found = validate_evaluation(keyless, home), CostEstimate()
+    asked = sum(len(task.input) for task in plan.tasks) / len(plan.tasks) / LETTERS
+    for entry in request.entries:
+        low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
+        few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
+        found += _price(few, many, tokens + asked, models, home)
+    if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline is judged too
+        judged = {"judge": len(plan.tasks) * (len(request.entries) + 1)}
+        found += _price(judged, judged, JUDGE_TOKENS + asked, models, home)
+    for evolution in make_evolutions(keyless, get_runs_folder(home) / "none", home):
+        asked_for = evolution.evolve_request.replace(models=models)
+        found += _estimate_evolution(asked_for, home, validate_evolution(evolution.evolve_request, home))
+    title = f"dry run of {', '.join(request.targets)} on {request.benchmark}"
+    assumes = (
+        f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, of baselines 1 to {2 * LOOP:g} calls "
+        f"per agent with tools; set --calls-per-task, {BINDING}"
+    )
+    return found.explain(title, assumes, plan.notices)
+
+
+def estimate_ablation(study: Study) -> CostEstimate:
+    """Estimate all runs of a study together, as `estimate_evolution`.
+
+    Raises:
+        ConfigError: the study cannot be used.
+    """
+    runs = [
+        estimate_evolution(study.request(name, 0).replace(baselines=False), None)
+        if study.evolves
+        else estimate_evaluation(study.evaluation(name, 0), None)
+        for name in study.chosen
+    ]
+    title = f"dry run of {len(runs)} variants of {study.method} on {study.benchmark}, {study.seeds} seeds each"
+    assumes = f"what they take offline, {WITHIN}; fewer --variants or --seeds, or smaller sizes, cost less"
+    return sum(runs * study.seeds, CostEstimate()).explain(title, assumes)
+
+
+def estimate_evolution_calls(request: EvolveSpec, team: Workflow) -> Calls:
+    """Estimate the calls of an evolution: its runs on train and gate tasks, its learning, and its tests."""
+    settings, sizes = request.evolution, request.sizes
+    batch, iterations = min(settings.batch, sizes.train), settings.iterations
+    begins, during, after = (
+        _estimate_method(request.method, request.config, team, batch, added_agents)
+        for added_agents in (0.0, iterations / 2, float(iterations))  # about an agent per iteration, where teams grow
+    )
+    gate = 2 * min(settings.gate_tasks, sizes.gate) if settings.gate == "paired" else 0
+    runs = iterations * (batch * during.samples + during.gate_share * gate)
+    tests = sizes.test if request.tested else 0
+    return sum_calls(
+        scale_calls(during.question, runs),
+        scale_calls(during.learning, iterations),
+        scale_calls(begins.question, tests),
+        scale_calls(after.question, tests),
+        # the single agent spends as much as the evolved team
+        {"agent": sum(after.question.values()) * tests * request.baselines},
+    )
+
+
+def estimate_question_calls(method: str, config: Mapping[str, Any], team: Workflow) -> float:
+    """Estimate how many calls a method makes for a question.
+
+    Raises:
+        ConfigError: the method's estimate fails.
+    """
+    return sum(_estimate_method(method, config, team).question.values())
+
+
+def _estimate_evolution(request: EvolveSpec, home: Path | None, plan: EvolutionPlan) -> CostEstimate:
+    calls = estimate_evolution_calls(request, plan.seed)
+    tokens = _estimate_method(request.method, request.config, plan.seed).tokens + _count_tokens(plan)
+    return _price_range(calls, tokens, request.models, home)
+
+
+def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:
+    """Replace the models of a request by the offline model, so that it can be validated without a key.
+
+    Raises:
+        ConfigError: a model's name or address cannot be used, or a dollar budget meets a model without a price.
+    """
+    for name in sorted(set(request.models.roles.values())):
+        refuse_unknown_model(name)
+        if request.budget.dollars is not None:
+            load_prices(request.models, home).require(name)
+    refuse_useless_address(request.models)
+    return request.replace(models=Models(), budget=request.budget.replace(dollars=None))
+
+
+def _count_tokens(plan: EvolutionPlan) -> float:
+    """Count the tokens of a train question."""
+    tasks = plan.corpus.train
+    return sum(len(task.input) for task in tasks) / len(tasks) / LETTERS
+
+
+def _estimate_system(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[Calls, Calls, float]:
+    """The fewest and the most calls for a question, and the tokens of a call."""
+    if workflow.method in method_names():
+        found = _estimate_method(workflow.method, entry.config, workflow)
+        low, high, tokens = scale_calls(found.question, 1 / FACTOR), scale_calls(found.question, FACTOR), found.tokens
+    else:
+        low, high = ({"agent": end} for end in _estimate_baseline(entry, workflow, cap))
+        tokens = BASELINE_TOKENS
+    return _cap(low, cap), _cap(high, cap), tokens
+
+
+def _cap(calls: Calls, cap: int | None) -> Calls:
+    whole = sum(calls.values())
+    return scale_calls(calls, cap / whole) if cap and whole > cap else calls
+
+
+def _estimate_method(
+    name: str, config: Mapping[str, Any], team: Workflow, batch: int = 0, added_agents: float = 0.0
+) -> CallEstimate:
+    method = find_method(name)
+    parsed = parse_config(name, method.config_type, config)
+    try:
+        return method.estimate_calls(parsed, team, batch, added_agents)
+    except Exception as error:  # an outside package may raise anything
+        raise ConfigError(
+            f"the calls of method {name} cannot be estimated: its estimate_calls raised {format_error(error)}; "
+            "mend it, or run without --dry-run"
+        ) from error
+
+
+def _estimate_baseline(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[float, float]:
+    """Estimate the fewest and most calls: every node once, or with a tool loop; a vote spends its whole cap."""
+    most = sum(2 * LOOP if workflow.agents_by_id[agent].tools else 1 for agent in workflow.topology.agents.values())
+    baseline = make_baseline(workflow.method, entry.config)
+    if not isinstance(baseline, SingleAgent):
+        return len(workflow.topology.nodes), most
+    samples = baseline.config.samples
+    if cap and not samples:
+        return cap, cap
+    return samples or 1, (samples or 1) * most
+
+
+def _price_range(calls: Calls, tokens: float, models: Models, home: Path | None) -> CostEstimate:
+    return _price(scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR), tokens, models, home)
+
+
+def _price(low: Calls, high: Calls, tokens: float, models: Models, home: Path | None) -> CostEstimate:
+    prices = load_prices(models, home)
+    likely = {role: sqrt(few * high[role]) for role, few in low.items()}
+
+    def price(calls: Calls, factor: float) -> Usage:
+        found = list[Usage]()
+        for role, count in calls.items():
+            both = likely[role] * tokens * factor
+            sent, received = round(both * (1 - RECEIVED)), round(both * RECEIVED)
+            dollars = prices.cost(models.roles[role], sent, received)
+            found.append(Usage(calls=round(count), input_tokens=sent, output_tokens=received, dollars=dollars))
+        return sum_usages(found)
+
+    return CostEstimate(price(low, 1 / TOKEN_FACTOR), price(likely, 1), price(high, TOKEN_FACTOR))

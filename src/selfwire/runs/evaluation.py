@@ -1,0 +1,684 @@
+"""Evaluations: systems on the tasks of a benchmark; validated, started, resumed and executed."""
+
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from selfwire.core.errors import ConfigError, SelfwireError, format_error
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.evals.baselines import CUT
+from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
+from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.evals.graders import GradedEnvironment
+from selfwire.evals.table import TRIVIAL, Header, ResultsFile, SystemSummary, TaskRow, make_task_row
+from selfwire.extras.cluster.evaluation_shards import SystemShard
+from selfwire.extras.cluster.shards import merge_leftover_shards
+from selfwire.extras.cluster.shared_ledger import open_ledger
+from selfwire.graphs.evolve import ELAPSED
+from selfwire.graphs.rollouts import JUDGE_NODE, RolloutContext, RolloutRunner, freeze_gc, run_together, stream_rollouts
+from selfwire.models.budget import Ledger
+from selfwire.models.sync import run_sync
+from selfwire.runs.open import Given, describe_clashes, load_models
+from selfwire.runs.pre_evolution import PreEvolution, compute_left, make_evolutions
+from selfwire.runs.record import (
+    JOURNAL,
+    OUT,
+    ROWS,
+    ContaminatedTasks,
+    ResumeChanges,
+    RunPlan,
+    compute_code_hash,
+    find_contaminated_tasks,
+    get_run_folder,
+    get_runs_folder,
+    get_version,
+    list_run_names,
+    load_request,
+    make_run_name,
+    note_status,
+    raise_if_unanswered,
+    refuse_foreign_run,
+    to_stop_status,
+    track_status,
+    with_changes,
+)
+from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, Slice, fit_sizes
+from selfwire.runs.systems import (
+    LoadedWorkflow,
+    MeasuredSystem,
+    SystemParts,
+    describe_origin,
+    load_noted_workflows,
+    load_system_workflow,
+    make_system,
+    make_trivial_system,
+    note_workflows,
+)
+from selfwire.runs.training import UNTRAINED, is_untrained
+from selfwire.store.journal import Journal, hash_body
+from selfwire.store.library import open_library
+from selfwire.tools.own import JournalledTools
+
+PHASE = "eval"
+DEFAULT_SHARE = 60
+"""Calls that are set aside for a task under a budget of calls, where there is no cap."""
+BESIDE = 4
+"""Most tasks of the trivial baseline that run at once, beside the tasks of a system."""
+READ_AT_ONCE = 100
+"""Number of rows that are in memory at a time."""
+NOTED_EVERY = 5.0
+"""Seconds between two notes of the elapsed time."""
+TOLD_EVERY = 0.1
+"""Least seconds between two events of progress, as each adds up the spend; the last event has no delay."""
+
+Event = dict[str, Any]
+"""Progress: target, number, targets, done, total, score, errors, spend."""
+
+
+class UploadedDataset(NamedTuple):
+    """A run's tasks in LangSmith: the id of the dataset and their number."""
+
+    id: str
+    tasks: int
+
+
+@dataclass
+class OpenEvaluation:
+    """An evaluation that can be run now.
+
+    Attributes:
+        workflows: of the systems, by name; `evolve` replaces those that evolve.
+        parts: that systems are made with.
+        evolutions: of systems that are evolved first.
+        judge: pays for the calls of a model that grades; None if none does.
+        notices: what the user should know.
+        retry_failed: whether replies on record that were of no use are asked for again.
+        measures_rule: whether the benchmark's own rule is measured too.
+        get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
+        dataset: in LangSmith, to which workers report too; None if nothing is uploaded.
+    """
+
+    request: EvaluateSpec
+    benchmark: Benchmark
+    workflows: dict[str, LoadedWorkflow]
+    parts: SystemParts
+    evolutions: Sequence[PreEvolution]
+    tasks: Sequence[Task]
+    journal: Journal
+    ledger: Ledger
+    embedder: str
+    folder: Path
+    out: Path
+    judge: Ledger | None = None
+    notices: tuple[str, ...] = ()
+    retry_failed: bool = False
+    measures_rule: bool = True
+    get_rollout_runner: Callable[[MeasuredSystem], RolloutRunner] = lambda system: stream_rollouts
+    dataset: UploadedDataset | None = None
+    _noted: float = field(default=-math.inf, init=False)
+
+    @property
+    def run(self) -> str:
+        """Name of the run."""
+        return self.journal.run
+
+    @property
+    def command(self) -> str:
+        """The command that starts such runs."""
+        return self.request.command
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The names of the systems, for lists of runs."""
+        return {"method": ", ".join(self.request.targets)}
+
+    @property
+    def spent(self) -> Usage:
+        """The cost so far, that of evolutions included."""
+        return self.ledger.spent
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """A line per system with the origin of its workflow."""
+        evolved = {evolution.entry.name for evolution in self.evolutions}
+        return tuple(
+            describe_origin(entry, self.workflows[entry.name], self.request.models.agent, evolves=entry.name in evolved)
+            for entry in self.request.entries
+        )
+
+    @property
+    def systems(self) -> list[MeasuredSystem]:
+        """The trivial baseline, then the contestants."""
+        entries = self.request.entries
+        return [
+            make_trivial_system(self.benchmark.baseline, self.parts),
+            *(make_system(entry, self.workflows[entry.name], self.parts) for entry in entries),
+        ]
+
+    @property
+    def rollout_context(self) -> RolloutContext:
+        """Environment, journal and limits of the rollouts."""
+        request, environment = self.request, self.benchmark.environment
+        if isinstance(environment, GradedEnvironment):
+            environment = environment.with_timeout(request.grading_timeout)
+        return RolloutContext(
+            environment=environment,
+            journal=self.journal,
+            ledger=self.ledger,
+            concurrency=request.concurrency,
+            calls_per_task=request.calls_per_task or DEFAULT_SHARE,
+            keep_errors_below=1.0,
+            capped=request.calls_per_task is not None,
+            replays_grades=False,
+            judge=self.judge,
+        )
+
+    def evolve(self, on_event: Callable[[PreEvolution, Event], None] = lambda evolution, event: None) -> None:
+        """Evolve the systems that are to be evolved first, one after another; blocks.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped early and can be resumed.
+        """
+        for evolution in self.evolutions:
+            run_sync(note_status(self, f"evolving {evolution.entry.name}"))
+            try:
+                if not evolution.is_finished:
+                    left = compute_left(self.request.budget, self.ledger.spent, evolution.spent)
+                    evolution.run(left, self.ledger, partial(on_event, evolution), retry_failed=self.retry_failed)
+            except BaseException as error:
+                run_sync(note_status(self, to_stop_status(error)))
+                raise_if_unanswered(self, error)
+                raise
+            self.workflows[evolution.entry.name] = evolution.result(self.run)
+        run_sync(note_workflows(self.journal, self.workflows))
+
+    async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[SystemSummary, ...]:
+        """Run tasks without a row or with an error; write the file of results; return the table's lines.
+
+        Raises:
+            BudgetError, OutageError: it stopped early and can be resumed; the rows so far are written.
+        """
+        with self.journal.on_this_loop():
+            await self.measure(on_event)
+            return await self.finish()
+
+    async def measure(self, on_event: Callable[[Event], None] = lambda event: None) -> None:
+        """Run tasks without a row or with an error; raises as `execute`."""
+        async with track_status(self):
+            await self._run_all(on_event)
+
+    async def finish(self) -> tuple[SystemSummary, ...]:
+        """Write the file of results, and note that the run is finished; return the table's lines."""
+        lines = await self.write_results(complete=True)
+        await note_status(self, "finished", score=lines[-1].score if len(lines) == 2 else None)
+        return lines
+
+    async def measure_rule(self) -> None:
+        """Run the benchmark's own rule on tasks without a row."""
+        await self._run(self.systems[0], 0, self._rule_context, lambda event: None)
+
+    async def note_error(self, name: str, task: Task, error: SelfwireError) -> None:
+        """Keep a row of a system's task that ended as an error on a worker."""
+        done = Trajectory(question=task.question, workflow=self.workflows[name].workflow.fingerprint)
+        scope = Scope(run=f"{self.run}/{name}", seed=self.request.seed, phase=PHASE)
+        await self._save_row(name, task, done.as_failed(format_error(error)), scope)
+
+    async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
+        """Write the rows so far to the file of results; return the table's lines."""
+        lines = tuple(SystemSummary(system.contestant) for system in self.systems)
+        file, oracle = ResultsFile(self.out), False
+        for line in lines:
+            async for texts, rows in self._read([_note(line.contestant.name, task.id) for task in self.tasks]):
+                file.add(texts)
+                for row in rows:
+                    line.add(row)
+                    oracle = oracle or row.oracle
+        file.finish(self._header(oracle, complete=complete))
+        return lines
+
+    async def rows(self) -> AsyncIterator[TaskRow]:
+        """Read all rows so far, system by system in the order of the tasks."""
+        for system in self.systems:
+            async for _, rows in self._read([_note(system.name, task.id) for task in self.tasks]):
+                for row in rows:
+                    yield row
+
+    async def get_rows(self, name: str, tasks: Sequence[Task]) -> list[TaskRow]:
+        """Read the rows so far of a system on some tasks."""
+        return [row async for _, rows in self._read([_note(name, task.id) for task in tasks]) for row in rows]
+
+    async def _read(self, names: Sequence[str]) -> AsyncIterator[tuple[list[str], list[TaskRow]]]:
+        """Read notes of rows, some at a time: their texts in the journal, and the rows."""
+        for start in range(0, len(names), READ_AT_ONCE):
+            some = names[start : start + READ_AT_ONCE]
+            found = await self.journal.get_notes(some)
+            texts = [found[name] for name in some if name in found]
+            yield texts, [TaskRow.model_validate_json(text) for text in texts]
+
+    async def _run_all(self, on_event: Callable[[Event], None]) -> None:
+        """Run the systems one after another, and the benchmark's rule at the same time; it finishes even if they stop.
+
+        It goes first where a model grades, whose calls may be refused, and where `concurrency` is 1, as there the
+        grader may bear no more.
+        """
+        rule, *contestants = self.systems
+        stopped: list[SelfwireError] = []
+
+        async def one_after_another() -> None:
+            try:
+                for number, system in enumerate(contestants, 1):
+                    await self._run(system, number, self.rollout_context, on_event)
+            except SelfwireError as error:
+                stopped.append(error)
+
+        with freeze_gc():
+            ruled = self._run(rule, 0, self._rule_context, on_event) if self.measures_rule else _do_nothing()
+            if self.judge or self.request.concurrency == 1:
+                await ruled
+                await one_after_another()
+            else:
+                await run_together([one_after_another(), ruled])
+        if stopped:
+            raise stopped[0]
+
+    @property
+    def _rule_context(self) -> RolloutContext:
+        """The rollout context of the benchmark's own rule; calls of its grader count for no task."""
+        if self.judge:
+            return replace(self.rollout_context, capped=True, calls_per_task=0)
+        at_once = min(self.request.concurrency, BESIDE)
+        return replace(self.rollout_context, ledger=Ledger(), capped=False, concurrency=at_once)
+
+    async def _run(
+        self, system: MeasuredSystem, number: int, context: RolloutContext, on_event: Callable[[Event], None]
+    ) -> None:
+        scope = Scope(run=f"{self.run}/{system.name}", seed=self.request.seed, phase=PHASE)
+        ctx, targets, count = system.ctx.where(scope), len(self.request.entries), SystemSummary(system.contestant)
+        async for _, rows in self._read(await self.journal.list_note_names(_note(system.name))):
+            for row in rows:
+                if row.score is not None:
+                    count.add(row)
+        todo = [task for task in self.tasks if task.id not in count.scores]
+        last, pending = -math.inf, False
+
+        def tell() -> None:
+            nonlocal last, pending
+            last, pending = time.monotonic(), False
+            on_event(
+                {
+                    "target": system.name, "number": number, "targets": targets, "done": count.tasks,
+                    "total": len(self.tasks), "score": count.score, "errors": count.errors, "spend": self.ledger.spent,
+                }
+            )  # fmt: skip
+
+        async def keep(task: Task, found: Sequence[Trajectory]) -> None:
+            nonlocal pending
+            count.add(await self._save_row(system.name, task, found[0], scope))
+            pending, now = True, time.monotonic()
+            await self._note_time(now)
+            if count.tasks == len(self.tasks) or now - last >= TOLD_EVERY:
+                tell()
+
+        try:
+            await self.get_rollout_runner(system)(context, system.rollout_fn, system.workflow, todo, ctx, keep)
+        finally:
+            if pending:  # it was stopped
+                tell()
+
+    async def _save_row(self, name: str, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
+        spent = done.usage
+        if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
+            here: dict[str, str | int] = {"run": scope.run, "iteration": 0, "phase": PHASE, "task": task.id}
+            judged = await self.journal.spend_at(**here, node=JUDGE_NODE)
+            spent = (await self.journal.spend_at(**here)).subtract(judged)
+        body = done.model_dump_json(exclude_defaults=True)
+        row = make_task_row(name, task.question, done, spent, hash_body(body))
+        await self.journal.put_note_and_body(_note(name, task.id), row.model_dump_json(), row.trajectory, body)
+        return row
+
+    async def _note_time(self, now: float) -> None:
+        if now - self._noted > NOTED_EVERY:
+            self._noted = now
+            await self.journal.put_note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
+
+    def _header(self, oracle: bool, *, complete: bool) -> Header:
+        request = self.request
+        return Header(
+            selfwire=get_version(),
+            code=compute_code_hash(),
+            run=self.run,
+            benchmark=request.benchmark,
+            grader=self.benchmark.environment.name,
+            split=request.split,
+            seed=request.seed,
+            tasks=len(self.tasks),
+            models=request.models.roles,
+            embedder=self.embedder,
+            calls_per_task=request.calls_per_task,
+            contestants=tuple(system.contestant for system in self.systems),
+            oracle=oracle,
+            stand_in=request.models.is_offline,
+            complete=complete,
+        )
+
+
+async def _do_nothing() -> None:
+    pass
+
+
+def _note(name: str, task: str = "") -> str:
+    return f"{ROWS}/{name}/{task}"
+
+
+SLICE = "slice"
+"""Name of a shard's note with its slice of the run."""
+RESULTS = "results.jsonl"
+"""Name of the file of results in a run's folder."""
+
+
+@dataclass(frozen=True)
+class EvaluationPlan(RunPlan[OpenEvaluation]):
+    """An evaluation that can be started or resumed.
+
+    Attributes:
+        known: the tasks that these have learned from.
+        out: file of results; one in the run's folder if None.
+        retry_failed: whether a resumed run asks again for replies that were of no use.
+        budget_address: where the processes of the run share its budget; None if one process has it.
+        parent: the ledger of what this run is a part of, if it has a budget of its own.
+        part: what it is of a run if it is a shard.
+        given: objects behind names of the request.
+    """
+
+    request: EvaluateSpec
+    benchmark: Benchmark
+    tasks: tuple[Task, ...]
+    workflows: Mapping[str, LoadedWorkflow]
+    known: ContaminatedTasks
+    out: Path | None = None
+    retry_failed: bool = False
+    budget_address: str | None = None
+    parent: Ledger | None = None
+    part: Slice | None = None
+    given: Given = field(default_factory=Given)
+
+    @property
+    def command(self) -> str:
+        """The command of the request."""
+        return self.request.command
+
+    @property
+    def corpus(self) -> list[object]:
+        """The tasks, as JSON."""
+        return [task.model_dump(mode="json") for task in self.tasks]
+
+    async def note_start(self, journal: Journal) -> None:
+        """Note the file of results, the workflows of the start and the tasks that they have learned from."""
+        await journal.put_note(OUT, None if self.out is None else str(self.out))
+        await self.known.note(journal)
+        await note_workflows(journal, self.workflows)
+        if self.part:
+            await journal.put_note(SLICE, self.part.model_dump(mode="json"))
+
+    @contextmanager
+    def open(self, journal: Journal) -> Iterator[OpenEvaluation]:
+        """Open the run on its journal."""
+        request, folder = self.request, get_runs_folder(self.home) / journal.run
+        evolutions = () if self.part else make_evolutions(request, folder, self.home)
+        before = sum((evolution.spent for evolution in evolutions), journal.spend())
+        elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
+        if self.parent:
+            ledger = Ledger(request.budget, self.parent, before, elapsed=elapsed)
+        else:
+            ledger = open_ledger(self.budget_address, request.budget, before, elapsed=elapsed)
+        model = self.models.meter(journal, ledger, at_once=request.concurrency, probe=True)
+        judge = Ledger(parent=ledger) if isinstance(self.benchmark.environment, NeedsModel) else None
+        bench = self.benchmark.with_model(model.with_ledger(judge)) if judge else self.benchmark
+        toolbox = JournalledTools(bench.toolbox, journal)
+
+        out = run_sync(journal.get_note(OUT))
+        try:
+            yield OpenEvaluation(
+                request=request,
+                benchmark=bench,
+                workflows=dict(self.workflows),
+                parts=SystemParts(model, toolbox, self.models.embedder, request.calls_per_task),
+                evolutions=evolutions,
+                tasks=self.tasks,
+                journal=journal,
+                ledger=ledger,
+                judge=judge,
+                embedder=self.models.embedder.name,
+                folder=folder,
+                out=Path(out) if out else folder / RESULTS,
+                notices=self.notices,
+                retry_failed=self.retry_failed,
+                measures_rule=self.part is None or self.part.with_rule,
+            )
+        finally:
+            run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
+            ledger.close()
+
+
+def start_evaluation(
+    request: EvaluateSpec,
+    home: Path | None = None,
+    *,
+    run: str | None = None,
+    out: Path | None = None,
+    parent: Ledger | None = None,
+) -> AbstractContextManager[OpenEvaluation]:
+    """Start a new run; nothing is written unless every part of the request can be used.
+
+    Args:
+        out: file of results; one in the run's folder if None.
+        parent: the ledger of what this run is a part of.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used, or no results can be written to `out`.
+    """
+    plan = replace(validate_request(request, home), parent=parent)
+    if out is not None:
+        ResultsFile(out).discard()
+        plan = replace(plan, out=out.resolve())
+    return plan.start(run or make_run_name(request.command, benchmark=request.benchmark))
+
+
+def resume_evaluation(
+    run: str, home: Path | None = None, changes: ResumeChanges = ResumeChanges()
+) -> AbstractContextManager[OpenEvaluation]:
+    """Resume a run that stopped early; answered calls are not paid for again, tasks with errors are repeated.
+
+    Raises:
+        ConfigError: there is no such run, or a limit cannot be used.
+            Or the run is another user's, and takes what this user has not agreed to.
+        JournalError: it is not an evaluation, another process holds it, or config, code or corpus have changed.
+    """
+    path = get_run_folder(home, run) / JOURNAL
+    refuse_foreign_run(path, load_request(path, EvaluateSpec), changes)
+    plan = replace(_load_plan(path, home, changes), retry_failed=changes.retry_failed)
+    merge_leftover_shards(run, home, SystemShard)  # another command's run has been refused by now
+    return plan.resume(path, retry_failed=changes.retry_failed)
+
+
+def start_or_resume(
+    request: EvaluateSpec, home: Path | None, run: str, given: Given, notices: tuple[str, ...] = ()
+) -> AbstractContextManager[OpenEvaluation]:
+    """Start a run, or resume the run of this name with the limits of this request; raises as `resume_evaluation`.
+
+    Args:
+        notices: for the user, before those of the run.
+    """
+    if run not in list_run_names(home):
+        plan = validate_request(request, home, given)
+        return replace(plan, notices=(*notices, *plan.notices)).start(run)
+    path = get_run_folder(home, run) / JOURNAL
+    load_request(path, EvaluateSpec)
+    refuse_foreign_run(path, request, names=["out"])
+    plan = make_plan(request, path, home, partial(load_request_tasks, given=given), given)
+    merge_leftover_shards(run, home, SystemShard)
+    return plan.resume(path)
+
+
+def load_plan(run: str, home: Path | None) -> EvaluationPlan:
+    """Load the plan of a run that has started; nothing is written.
+
+    Raises:
+        JournalError: it is not an evaluation.
+    """
+    return _load_plan(get_run_folder(home, run) / JOURNAL, home)
+
+
+def _load_plan(path: Path, home: Path | None, changes: ResumeChanges = ResumeChanges()) -> EvaluationPlan:
+    return make_plan(with_changes(load_request(path, EvaluateSpec), changes), path, home)
+
+
+def make_plan(
+    request: EvaluateSpec,
+    path: Path,
+    home: Path | None,
+    load: Callable[[EvaluateSpec, ContaminatedTasks], tuple[Benchmark, tuple[Task, ...]]] | None = None,
+    given: Given = Given(),
+) -> EvaluationPlan:
+    """Load all that a spec names, and the workflows of the start from the journal.
+
+    Args:
+        load: in place of `load_request_tasks`.
+        given: objects behind names of the request.
+    """
+    workflows, known = get_start_notes(path)
+    models, tasks = load_models(request.models, home, given.models), (load or load_request_tasks)(request, known)
+    return EvaluationPlan(request, home, models, models.notices, *tasks, workflows, known, given=given)
+
+
+def validate_request(request: EvaluateSpec, home: Path | None, given: Given = Given()) -> EvaluationPlan:
+    """Try every part of a request without writing anything.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used.
+    """
+    if any(entry.name == TRIVIAL for entry in request.entries):
+        raise ConfigError(f"{TRIVIAL!r} is the name of the trivial baseline, which is always measured; choose another")
+    for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):
+        evolution.validate()
+    with closing(Journal.memory()) as journal:
+        models = load_models(request.models, home, given.models)
+        model = models.meter(journal, Ledger(request.budget))
+        bench, _ = load_request_tasks(request, ContaminatedTasks(), given)
+        parts = SystemParts(model, bench.toolbox, models.embedder, request.calls_per_task)
+        with open_library(home, create=False) as library:
+            workflows = {
+                entry.name: run_sync(load_system_workflow(entry, parts, bench, library, given.teams))
+                for entry in request.entries
+            }
+            clashes = describe_clashes((entry.target for entry in request.entries), run_sync(library.names()))
+        untrained = [
+            entry.name
+            for entry in request.entries
+            for team in [workflows[entry.name].workflow]
+            if not (request.evolving and entry.name in request.evolving.names)
+            and is_untrained(parts.open(team.method, entry.config)[0], team)
+        ]
+    known = find_contaminated_tasks((team.run for team in workflows.values() if team.learned and team.run), home)
+    bench, tasks = load_request_tasks(request, known, given)
+    notices = (
+        *bench.notes,
+        *models.notices,
+        *clashes,
+        *(f"{name}: {UNTRAINED}" for name in untrained),
+        *_cautions(request, tasks, known),
+    )
+    return EvaluationPlan(request, home, models, notices, bench, tasks, workflows, known, given=given)
+
+
+def _cautions(request: EvaluateSpec, tasks: Sequence[Task], known: ContaminatedTasks) -> Iterator[str]:
+    if len(tasks) < request.tasks:
+        yield (
+            f"{request.tasks - len(tasks)} of {request.tasks} tasks are left out: a system has learned from them, "
+            f"and there are no others"
+        )
+    for run in known.unknown:
+        yield f"run {run} is gone, so nobody knows whether these tasks are among those that it has learned from"
+
+
+def load_request_tasks(
+    request: EvaluateSpec, known: ContaminatedTasks, given: Given = Given()
+) -> tuple[Benchmark, tuple[Task, ...]]:
+    """Load the benchmark, and the tasks of the split that no system has learned from, in their order.
+
+    Raises:
+        ConfigError: there are not enough tasks.
+    """
+    with suppress(ConfigError):
+        return _tasks(request, known, known.tasks, given)
+    return _tasks(request, known, 0, given)
+
+
+def _tasks(
+    request: EvaluateSpec, known: ContaminatedTasks, more: int, given: Given
+) -> tuple[Benchmark, tuple[Task, ...]]:
+    evolving = request.evolving
+    others = {"train": evolving.train, "gate": evolving.gate} if evolving else {"train": 0, "gate": 0}
+    sizes = {**others, "test": 0, request.split: request.tasks + more}
+    wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
+    bench = given.benchmark or load_benchmark(
+        request.benchmark,
+        seed=request.seed,
+        size=wanted,
+        grader=request.grader,
+        rubric=request.rubric,
+        tools=request.tools,
+        own_data=request.own_data,
+    )
+    tasks: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
+    fresh = [task for task in tasks if not known.has_task(task, request.benchmark)]
+    if not fresh:
+        raise ConfigError(f"a system has learned from all {len(tasks)} tasks; choose another --seed or --split")
+    return bench, tuple(fresh[: request.tasks])
+
+
+def get_start_notes(path: Path) -> tuple[dict[str, LoadedWorkflow], ContaminatedTasks]:
+    """Read the workflows of the start and the tasks that they have learned from; the library may have lost them.
+
+    Raises:
+        JournalError: there are none.
+    """
+    with closing(Journal.open_read_only(path)) as journal:
+        workflows = run_sync(load_noted_workflows(journal))
+        return workflows, run_sync(ContaminatedTasks.load(journal))
+
+
+def fit_evaluation(request: EvaluateSpec, given: GivenSizes, objects: Given = Given()) -> tuple[EvaluateSpec, str]:
+    """Fit the sizes of an evaluation to its tasks; see `fit_evolution`.
+
+    Args:
+        given: of --train, --gate-size and --tasks; only of --tasks where nothing is evolved first.
+    """
+    evolving = request.evolving
+
+    def resize(sizes: Mapping[str, int]) -> EvaluateSpec:
+        tasks = request.replace(tasks=sizes["--tasks"])
+        if evolving is None:
+            return tasks
+        return tasks.replace(evolving=evolving.replace(train=sizes["--train"], gate=sizes["--gate-size"]))
+
+    usual = {"--tasks": request.tasks}
+    if evolving is not None:
+        usual = {"--train": evolving.train, "--gate-size": evolving.gate, **usual}
+    sizes, note = fit_sizes(
+        request.benchmark,
+        {name: given.get(name) for name in usual},
+        usual,
+        lambda found: load_request_tasks(resize(found), ContaminatedTasks(), objects),
+        least=LEAST if evolving else 1,
+        names_interval=False,  # tasks that a system has learned from may be left out yet; the table has the interval
+    )
+    return resize(sizes), note

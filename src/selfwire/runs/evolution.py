@@ -1,0 +1,610 @@
+"""Evolutions: validated, started, resumed and executed."""
+
+import asyncio
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from selfwire.core.errors import ConfigError, GradingError
+from selfwire.core.plugins import load_plugin
+from selfwire.core.scope import Scope
+from selfwire.core.task import Splits, Task
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.evals.baselines import Single
+from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.evals.instructions import paraphrases
+from selfwire.evals.table import (
+    CALLS,
+    DECISIONS,
+    DOLLARS,
+    ERRORS,
+    SOLVED,
+    TOKENS,
+    TRIVIAL,
+    Column,
+    SystemSummary,
+    build_table,
+    summarise_trajectories,
+)
+from selfwire.extras.cluster.shards import merge_leftover_shards
+from selfwire.graphs.checkpoints import sqlite_saver
+from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig, EvolutionLoop, EvolutionState, run_evolution
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import Method
+from selfwire.graphs.methods import find_method, installed_methods, make_method
+from selfwire.graphs.rollouts import (
+    RolloutRunner,
+    collect_rollouts,
+    get_trajectories_note,
+    grade_answer,
+    stream_rollouts,
+)
+from selfwire.models.budget import Ledger
+from selfwire.models.sync import run_sync
+from selfwire.runs.open import (
+    CallOptions,
+    Given,
+    TaskSets,
+    Teamlike,
+    describe_clashes,
+    load_models,
+    make_seed,
+    open_in_thread,
+    refuse_missing_tools,
+    refuse_other_method,
+    refuse_unreadable_memory,
+    require_saved,
+)
+from selfwire.runs.record import (
+    CHECKPOINTS,
+    JOURNAL,
+    ContaminatedTasks,
+    ResumeChanges,
+    RunPlan,
+    get_run_folder,
+    get_runs_folder,
+    list_run_names,
+    load_request,
+    make_run_name,
+    note_status,
+    refuse_foreign_run,
+    refuse_other_part,
+    shorten_name,
+    track_status,
+    with_changes,
+)
+from selfwire.runs.results import EVOLVED, SEED_TEAM, SINGLE, Evolution
+from selfwire.runs.spec import EvolveSpec, GivenSizes, Sizes, fit_sizes, list_sizes, make_sizes
+from selfwire.store.journal import Journal
+from selfwire.store.library import Version, WorkflowLibrary, open_library
+from selfwire.tools.own import JournalledTools, add_own_tools
+from selfwire.tools.ready import BENCHMARK
+
+TEST_COLUMNS = (
+    Column[SystemSummary]("held-out tasks", lambda line: line.name),
+    SOLVED,
+    Column[SystemSummary]("mean score", lambda line: "-" if line.score is None else f"{line.score:.2f}"),
+    CALLS,
+    TOKENS,
+    DOLLARS,
+    DECISIONS,
+    ERRORS,
+)
+Check = Callable[[Method[Any], Workflow], object]
+SEED = "seed"
+"""Name of the journal's note that holds the body of the initial workflow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenEvolution(EvolutionLoop):
+    """An evolution that can be run now.
+
+    Attributes:
+        notices: for the user, such as a fallback.
+    """
+
+    request: EvolveSpec
+    benchmark: Benchmark
+    saver: BaseCheckpointSaver[Any]
+    folder: Path
+    notices: tuple[str, ...] = ()
+    command: str = "evolve"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Method, and the name that the workflow is saved under."""
+        return {"method": self.request.method, "name": self.config.name}
+
+    @property
+    def spent(self) -> Usage:
+        """The cost so far."""
+        return self.journal.spend()
+
+    async def find_evolved(self) -> Version | None:
+        """Find the newest version that this run has saved; None if it is the initial workflow or there is none.
+
+        Another run that saves under the same name may have moved the name on since.
+        """
+        if self.config.name not in await self.library.names():
+            return None
+        history = await self.library.history(self.config.name)
+        own = [version for version in history.versions if version.run == self.run]
+        newest = max(own, key=lambda version: version.age, default=None)
+        return newest if newest and newest.fingerprint != self.seed_workflow.fingerprint else None
+
+    async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
+        """Run the evolution, or continue it; see `run_evolution`.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped early and can be resumed.
+        """
+        async with track_status(self):
+            final = await run_evolution(self, self.saver, on_event)
+        await self.note_end(final)
+        return final
+
+    async def note_end(self, final: EvolutionState) -> None:
+        """Note that the run is finished, with its score on the test tasks."""
+        await note_status(self, "finished", iteration=final["iteration"], score=_score(final))
+
+
+class TaskPlace:
+    """A place where an evolution runs its tasks; this one is the evolution's own process."""
+
+    async def load_seed(self, seed: Workflow, journal: Journal, library: WorkflowLibrary) -> None:
+        """Load the bytes of the initial workflow, and keep them, as the file that they came from may be deleted."""
+        await library.store_blobs(await library.load_blobs(seed))
+
+    def open_ledger(self, plan: "EvolutionPlan", journal: Journal, elapsed: float) -> Ledger:
+        """Open the ledger of the run."""
+        return Ledger(plan.request.budget, plan.parent, journal.spend(), elapsed=elapsed)
+
+    def open_runner(
+        self, plan: "EvolutionPlan", method: Method[Any], journal: Journal, ledger: Ledger
+    ) -> AbstractContextManager[RolloutRunner]:
+        """Open the runner of tasks."""
+        return nullcontext(stream_rollouts)
+
+
+HERE = TaskPlace()
+
+
+@dataclass(frozen=True)
+class EvolutionPlan(RunPlan[OpenEvolution]):
+    """An evolution that can be started or resumed.
+
+    Attributes:
+        tasks: of all splits.
+        seed: the initial workflow; of a resumed run the one in its journal, as a name may mean another team by now.
+        command: the command that starts and resumes it.
+        parent: the ledger of the run that this one is a part of.
+        place: where its tasks are run.
+        given: objects behind names of the request.
+    """
+
+    request: EvolveSpec
+    benchmark: Benchmark
+    tasks: Splits
+    seed: Workflow
+    command: str = field(default="evolve", kw_only=True)
+    parent: Ledger | None = field(default=None, kw_only=True)
+    place: TaskPlace = field(default=HERE, kw_only=True)
+    given: Given = field(default_factory=Given, kw_only=True)
+
+    @property
+    def corpus(self) -> Splits:
+        """The tasks of all splits."""
+        return self.tasks
+
+    async def note_start(self, journal: Journal) -> None:
+        """Note the initial workflow, and marks of the tasks that it learns from."""
+        await self.note_seed(journal)
+        learned = (*self.tasks.train, *self.tasks.gate)
+        await ContaminatedTasks.of(learned, self.request.benchmark).note(journal)
+
+    async def note_seed(self, journal: Journal) -> None:
+        """Note the initial workflow."""
+        await journal.put_note(SEED, await journal.put_body(self.seed.model_dump(mode="json")))
+
+    @contextmanager
+    def open(self, journal: Journal) -> Iterator[OpenEvolution]:
+        """Open the run on its journal."""
+        request, elapsed = self.request, run_sync(journal.get_note(ELAPSED)) or 0.0
+        with closing(self.place.open_ledger(self, journal, elapsed)) as ledger, open_library(self.home) as library:
+            at_once, tasks = request.evolution.concurrency, self.tasks
+            model = self.models.meter(journal, ledger, at_once=at_once, probe=True).with_labels(method=request.method)
+            bench = self.benchmark.with_model(model)
+            toolbox = JournalledTools(bench.toolbox, journal)
+            method = make_method(request.method, request.config)
+            ctx = method.make_ctx(model, toolbox, self.models.embedder)
+            if request.random_edits is not None:
+                method = with_random_edits(method, request.random_edits)
+            run_sync(self.place.load_seed(self.seed, journal, library))
+            folder = get_runs_folder(self.home) / journal.run
+            saver = sqlite_saver(folder / CHECKPOINTS)
+            try:
+                with self.place.open_runner(self, method, journal, ledger) as runner:
+                    yield OpenEvolution(
+                        run=journal.run,
+                        config=request.evolution,
+                        method=method,
+                        ctx=ctx,
+                        environment=bench.environment,
+                        splits=tasks if request.tested else tasks.replace(test=()),
+                        seed_workflow=self.seed,
+                        library=library,
+                        journal=journal,
+                        ledger=ledger,
+                        runner=runner,
+                        facts=self._name_tools(bench) | {"model": request.models.agent},
+                        request=request,
+                        benchmark=bench,
+                        saver=saver,
+                        folder=folder,
+                        notices=self.notices,
+                        command=self.command,
+                    )
+            finally:
+                run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
+                saver.close()
+
+    def _name_tools(self, bench: Benchmark) -> dict[str, str]:
+        """Name the tools as `load_tools` finds them again; empty without tools, or if they have no name."""
+        if self.request.tools or self.given.benchmark or not bench.toolbox:
+            return {"tools": self.request.tools} if self.request.tools else {}
+        return {"tools": f"{BENCHMARK}:{self.request.benchmark}"}
+
+
+def with_random_edits(method: Method[Any], operations: Sequence[Sequence[str]]) -> Method[Any]:
+    """Make the control for a method, whose edits are random; a method must gain more than its control.
+
+    Every instruction of the offline model's vocabulary may be drawn.
+
+    Args:
+        operations: kinds of edits per iteration.
+
+    Raises:
+        ConfigError: there is no such control for the method.
+    """
+    if not method.random_edits:
+        names = " and ".join(known.name for known in installed_methods() if known.random_edits)
+        raise ConfigError(f"random edits are a control for {names}, not for {method.name}")
+    instructions = tuple(text for texts in paraphrases().values() for text in texts)
+    control: Method[Any] = load_plugin("selfwire.controls", method.name).of(method, operations, instructions)
+    return control
+
+
+def refuse_method_that_learns_nothing(method: str, benchmark: str = "") -> None:
+    """Refuse the evolution of a method whose team changes only within a question.
+
+    Args:
+        benchmark: for the command that measures the method instead.
+
+    Raises:
+        ConfigError: it is such a method, or there is no method of this name.
+    """
+    if not find_method(method).evolves:
+        raise ConfigError(
+            f"{method} cannot be evolved: it rewires its team while it works on a question, and learns nothing between "
+            f"questions; measure it with `selfwire eval {method} --benchmark {shlex.quote(benchmark or 'archive')}`"
+        )
+
+
+def start_evolution(
+    request: EvolveSpec,
+    home: Path | None = None,
+    *,
+    run: str | None = None,
+    parent: Ledger | None = None,
+    place: TaskPlace = HERE,
+) -> AbstractContextManager[OpenEvolution]:
+    """Start a new run; nothing is written unless every part of the request can be used.
+
+    Args:
+        parent: the ledger of the run that this one is a part of.
+        place: where tasks are run.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used.
+    """
+    plan = replace(validate_request(request, home), parent=parent, place=place)
+    return plan.start(run or make_run_name(request.method, benchmark=request.benchmark))
+
+
+def resume_evolution(
+    run: str,
+    home: Path | None = None,
+    *,
+    changes: ResumeChanges = ResumeChanges(),
+    command: str = "evolve",
+    parent: Ledger | None = None,
+    place: TaskPlace = HERE,
+    whole: EvolveSpec | None = None,
+) -> AbstractContextManager[OpenEvolution]:
+    """Resume a run that stopped early; answered calls are not paid for again.
+
+    Args:
+        parent: the ledger of the run that this one is a part of, which has counted its cost so far.
+        whole: the request that the run that it is a part of has for it, and that it must have begun with.
+        place: where tasks are run.
+
+    Raises:
+        ConfigError: there is no such run, or a limit cannot be used.
+            Or the run is another user's, and takes what this user has not agreed to.
+        JournalError: another command started it, another process holds it, or config, code or corpus have changed.
+    """
+    path = get_run_folder(home, run) / JOURNAL
+    request = load_request(path, EvolveSpec, command)
+    if whole is None:
+        refuse_foreign_run(path, request, changes)
+    else:
+        refuse_other_part(path, request, whole)
+    request = with_changes(request, changes)
+    if changes.calls_per_task is not None:
+        request = request.replace(evolution=request.evolution.replace(calls_per_task=changes.calls_per_task))
+    merge_leftover_shards(run, home)
+    plan = replace(_load_plan(request, home, path), command=command, parent=parent, place=place)
+    return plan.resume(path, retry_failed=changes.retry_failed)
+
+
+def start_or_resume(
+    request: EvolveSpec, home: Path | None, run: str, given: Given, notices: tuple[str, ...] = ()
+) -> AbstractContextManager[OpenEvolution]:
+    """Start a run, or resume the one of this name with the limits of this request.
+
+    Args:
+        notices: for the user, before those of the run.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used.
+        JournalError: another command started it, another process holds it, or request, code or corpus have changed.
+    """
+    if run not in list_run_names(home):
+        plan = validate_request(request, home, given)
+        return replace(plan, notices=(*notices, *plan.notices)).start(run)
+    path = get_run_folder(home, run) / JOURNAL
+    load_request(path, EvolveSpec, "evolve")
+    merge_leftover_shards(run, home)
+    resumed = _load_plan(request, home, path, given)
+    return replace(resumed, notices=(*notices, *resumed.notices)).resume(path)
+
+
+def _load_plan(request: EvolveSpec, home: Path | None, path: Path, given: Given = Given()) -> EvolutionPlan:
+    models = load_models(request.models, home, given.models)
+    bench, tasks = load_tasks(request, given)
+    return EvolutionPlan(request, home, models, models.notices, bench, tasks, load_seed(path), given=given)
+
+
+def load_seed(path: Path) -> Workflow:
+    """Load the initial workflow of a run from its journal."""
+    with closing(Journal.open_read_only(path)) as journal:
+        return Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
+
+
+def validate_request(
+    request: EvolveSpec, home: Path | None, given: Given = Given(), check: Check = lambda method, seed: None
+) -> EvolutionPlan:
+    """Try every part of a request without writing anything.
+
+    Args:
+        check: a further check of the method, with models that nothing records, and of the initial workflow.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used.
+    """
+    models = load_models(request.models, home, given.models)
+    bench, tasks = load_tasks(request, given)
+    with closing(Journal.memory()) as journal:
+        model = models.meter(journal, Ledger(request.budget))
+        method = make_method(request.method, request.config)
+        ctx = method.make_ctx(model, bench.toolbox, models.embedder)
+        with open_library(home, create=False) as library:
+            seed = _seed(method, ctx, request, bench, library, given)
+        check(method, seed)
+    clashes = describe_clashes([request.evolution.name], [request.evolution.name])
+    notices = (*bench.notes, *models.notices, *clashes)
+    return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
+
+
+def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, Splits]:
+    """Load the benchmark, and the tasks of an evolution for learning, for the gate and for the test.
+
+    Raises:
+        ConfigError: there are not enough, or the gate has none.
+    """
+    sizes = request.sizes
+    if request.evolution.gate == "paired" and not sizes.gate and request.evolution.iterations:
+        raise ConfigError("the paired gate needs gate tasks; give --gate-size above 0, or --gate off")
+    wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
+    benchmark = given.benchmark or load_benchmark(
+        request.benchmark,
+        seed=request.evolution.seed,
+        size=wanted,
+        grader=request.grader,
+        rubric=request.rubric,
+        tools=request.tools,
+        own_data=request.own_data,
+    )
+    return benchmark, benchmark.splits(request.evolution.seed, train=sizes.train, gate=sizes.gate, test=sizes.test)
+
+
+def _seed(
+    method: Method[Any],
+    ctx: Ctx[Any],
+    request: EvolveSpec,
+    bench: Benchmark,
+    library: WorkflowLibrary,
+    given: Given,
+) -> Workflow:
+    if request.seed_team is None:
+        return make_seed(method, ctx, bench)
+    workflow = given.teams.get(request.seed_team) or run_sync(library.load(require_saved(request.seed_team)))
+    what = f"seed team {request.seed_team!r}"
+    refuse_other_method(workflow, method.name, what)
+    workflow = method.adapt(workflow)
+    refuse_unreadable_memory(method, ctx, workflow, what)
+    refuse_missing_tools(workflow, bench.toolbox, what, f", which {bench.name} lacks; lend other tools")
+    return workflow
+
+
+def _score(final: EvolutionState) -> float | None:
+    scores = [score for score in final.get("test", {}).get("after", {}).get("scores", []) if score is not None]
+    return sum(scores) / len(scores) if scores else None
+
+
+def fit_evolution(request: EvolveSpec, given: GivenSizes, objects: Given = Given()) -> tuple[EvolveSpec, str]:
+    """Fit the sizes of a request to its tasks; return it with a note if they are smaller than usual.
+
+    Args:
+        request: with the usual sizes.
+        given: of --train, --gate-size and --test, in this order; without --gate-size there are no gate tasks.
+        objects: behind names of the request.
+
+    Raises:
+        ConfigError: there are fewer tasks than the user asks for, or than `LEAST` in a split.
+    """
+
+    def resize(sizes: Mapping[str, int]) -> EvolveSpec:
+        return request.replace(sizes=make_sizes(sizes))
+
+    sizes, note = fit_sizes(
+        request.benchmark, given, list_sizes(request.sizes, given), lambda found: load_tasks(resize(found), objects)
+    )
+    return resize(sizes), note
+
+
+async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: bool = False) -> Evolution:
+    """Read the result of a finished evolution.
+
+    Args:
+        baselines: whether baselines are run on the test tasks too, through the run's journal.
+
+    Raises:
+        BudgetError, ModelError: as an evolution; what was paid for is not lost.
+    """
+    tasks, systems, critic = run.splits.test, list[SystemSummary](), (0, 0)
+    if tasks:
+        before = summarise_trajectories(SEED_TEAM, await get_test_trajectories(run, "before", tasks))
+        after = summarise_trajectories(EVOLVED, await get_test_trajectories(run, "after", tasks))
+        systems = [before, after]
+        critic = await _count_agreement(run, before, after)
+        if baselines:
+            async with track_status(run):
+                calls = after.spend.calls / max(after.tasks, 1)
+                single = summarise_trajectories(SINGLE, await run_single_agent(run, tasks, calls))
+                systems = [await measure_trivial_baseline(run, tasks), single, before, after]
+            await run.note_end(final)
+    history = await run.library.history(run.config.name)
+    return Evolution(
+        run=run.run,
+        folder=run.folder,
+        cost=run.spent,
+        notices=run.notices,
+        table=build_table(_choose_columns(systems), systems),
+        name=run.config.name,
+        team=Workflow.model_validate(await run.journal.get_body(final["incumbent"])),
+        seed=run.seed_workflow,
+        versions=tuple(version for version in history.versions if version.run == run.run),
+        systems=tuple(systems),
+        critic=critic,
+    )
+
+
+def _choose_columns(systems: Sequence[SystemSummary]) -> tuple[Column[SystemSummary], ...]:
+    """Choose the columns of the table; free decisions only where a router had a choice."""
+    has_choice = any(line.decisions and not line.decisions.is_vacuous for line in systems)
+    return tuple(column for column in TEST_COLUMNS if has_choice or column is not DECISIONS)
+
+
+async def _count_agreement(run: OpenEvolution, *tested: SystemSummary) -> tuple[int, int]:
+    """Count how often the team's opinion of its own answers was right: (agreed, judged), over the run and its tests."""
+    history = await run.library.history(run.config.name)
+    notes = [version.facts.get("notes", {}) for version in history.versions if version.run == run.run]
+    agreed = sum(note.get("agreed", 0) for note in notes) + sum(line.agreed for line in tested)
+    return agreed, sum(note.get("judged", 0) for note in notes) + sum(line.judged for line in tested)
+
+
+async def get_test_trajectories(run: OpenEvolution, side: str, tasks: Sequence[Task]) -> list[Trajectory]:
+    """Load the test trajectories of a side, in the order of the tasks."""
+    bodies = await run.journal.get_note(get_trajectories_note(0, "test", side))
+    return [Trajectory.model_validate(await run.journal.get_body(bodies[task.id])) for task in tasks]
+
+
+async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
+    """Run a single agent with the seed team's tools that spends up to `calls` per task on samples and votes."""
+    seed = run.seed_workflow
+    tools = sorted({tool for agent in seed.agents for tool in agent.tools})
+    single = Single(calls=max(calls, 1.0))
+    scope = Scope(run=f"{run.run}/single", seed=run.config.seed, phase="baseline")
+    ctx = single.make_ctx(run.ctx.model, add_own_tools(run.ctx.tools, seed), run.ctx.embed, at=scope)
+    return await collect_rollouts(
+        replace(run.rollout_context, runner=None), single.answer, single.seed(tools), tasks, ctx
+    )
+
+
+async def measure_trivial_baseline(run: OpenEvolution, tasks: Sequence[Task]) -> SystemSummary:
+    """Measure the benchmark's trivial baseline, graded by the real environment."""
+    baseline = run.benchmark.baseline
+    scope = Scope(run=f"{run.run}/trivial", seed=run.config.seed, phase="baseline")
+
+    async def answer(task: Task) -> Trajectory:
+        done = Trajectory(question=task.question, workflow="", answer=baseline.answer(task.input))
+        with suppress(GradingError):
+            return done.with_feedback(
+                await grade_answer(run.rollout_context, task, done.answer or "", scope.at(task=task.id))
+            )
+        return done
+
+    return summarise_trajectories(TRIVIAL, await asyncio.gather(*map(answer, tasks)))
+
+
+async def evolve_team(
+    team: Teamlike,
+    tasks: TaskSets,
+    setting: CallOptions,
+    config: Mapping[str, Any],
+    run: str | None,
+    on_event: Callable[[Event], None] | None,
+) -> Evolution:
+    """Evolve a team; see `selfwire.evolve`.
+
+    Args:
+        config: fields of `EvolutionConfig`; without a name the team is saved as METHOD-TASKS.
+    """
+
+    def prepare() -> AbstractContextManager[OpenEvolution]:
+        found = setting.find_team(team)
+        refuse_method_that_learns_nothing(found.method)
+        data = tasks.find(setting.tools)
+        names, models = setting.find_models(found.model)
+        given = Given(data.benchmark, models, {found.name: found.team} if found.team and found.is_object else {})
+        name = config.get("name") or f"{found.method}-{shorten_name(data.fields['benchmark'])}"
+        usual = tasks.limit or Sizes().train
+        request = EvolveSpec(
+            method=found.method,
+            config=found.config,
+            models=names,
+            sizes=Sizes(train=usual, gate=usual, test=usual),
+            evolution=EvolutionConfig.model_validate({**config, "name": name}),
+            budget=setting.limits,
+            seed_team=None if found.team is None else found.name,
+            baselines=False,
+            **data.fields,
+        )
+        sizes = {"--train": data.sizes.get("train"), "--gate-size": data.sizes.get("gate")}
+        whole = None if not data.sizes else data.sizes.get("test", 0)
+        request, note = fit_evolution(request, {**sizes, "--test": whole}, given)
+        run_name = run or make_run_name(found.method, benchmark=request.benchmark)
+        return start_or_resume(request, setting.folder, run_name, given, notices=(note,) if note else ())
+
+    async with open_in_thread(await asyncio.to_thread(prepare)) as opened:
+        final = await opened.execute(on_event or (lambda event: None))
+        return await read_result(opened, final)

@@ -1,0 +1,560 @@
+"""The teams, models and tasks that a caller gives, by name or as objects; each name is loaded once."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from pydantic import ValidationError
+
+from selfwire.core.budget import Budget
+from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
+from selfwire.core.protocols import Embedder, Tool, Toolbox
+from selfwire.core.task import Splits, Task
+from selfwire.core.team import Workflow
+from selfwire.core.values import FrozenMap, fingerprint
+from selfwire.evals.baselines import BASELINES
+from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits
+from selfwire.evals.benchmarks.catalogue import IN_PYTHON, make_own_benchmark
+from selfwire.evals.graders import Grader
+from selfwire.evals.tasks import OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import Method
+from selfwire.graphs.method_names import method_names
+from selfwire.graphs.methods import add_method
+from selfwire.models.budget import Ledger
+from selfwire.models.client import MeteredModel
+from selfwire.models.embeddings import load_embedder
+from selfwire.models.limits import CallSettings
+from selfwire.models.prices import Prices
+from selfwire.models.providers import find_address, get_identity, is_offline, make_chat_model
+from selfwire.models.structured import recall_modes
+from selfwire.models.sync import run_sync
+from selfwire.runs.spec import Models
+from selfwire.store.journal import Journal
+from selfwire.store.library import TEAM, Version, WorkflowLibrary, home_folder, open_library
+from selfwire.tools.own import find_missing_tools, give_tools, refuse_unusable_tools
+from selfwire.tools.ready import load_tools, make_toolbox
+
+Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
+"""Mappings with `input` and `reference`, Task objects, a file (JSONL, CSV, Parquet), "hf:owner/name", a benchmark."""
+Teamlike = Workflow | Method[Any] | str | Path
+"""A team, a method or its name, the name of a saved team (name, name@version, fingerprint) or an exported file."""
+Tools = Sequence[Callable[..., Any] | BaseTool | Tool] | str
+"""Functions, LangChain tools and objects with `spec` and `run`; or names, such as "calculator,sql:sales.sqlite"."""
+ChatModel = str | BaseChatModel
+"""A name such as "openai:gpt-4o-mini" or "offline", or LangChain's chat model itself."""
+
+T = TypeVar("T")
+
+OFFLINE = "offline"
+MODEL = "SELFWIRE_MODEL"
+"""Environment variable with the model for calls without one, unless their team was evolved with another."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Objects of a caller behind names in a request; a run that is resumed needs them again.
+
+    Attributes:
+        benchmark: the caller's tasks, grader and tools; None if the request's names say it all.
+        models: chat models by name.
+        teams: teams by the name that stands for them in the request.
+    """
+
+    benchmark: Benchmark | None = None
+    models: Mapping[str, BaseChatModel] = field(default_factory=FrozenMap)
+    teams: Mapping[str, Workflow] = field(default_factory=FrozenMap)
+
+
+class FoundTeam(NamedTuple):
+    """A team by name, or the method whose first team is meant.
+
+    Attributes:
+        name: stands for the team in requests.
+        team: None for a method's first one.
+        title: the team in a line, for people.
+        model: that its agents were evolved with; "" where that is not known.
+        config: fields of the method's config that were given with it.
+    """
+
+    name: str
+    method: str
+    team: Workflow | None
+    title: str
+    model: str = ""
+    config: Mapping[str, Any] = FrozenMap()
+
+    @property
+    def is_object(self) -> bool:
+        """Whether the team was given as a value, so that its name cannot be looked up."""
+        return self.team is not None and self.name == self.team.fingerprint
+
+
+def find_team(wanted: Teamlike, home: str | Path | None, *, method: str | Method[Any] | None = None) -> FoundTeam:
+    """Find a team; blocks.
+
+    Args:
+        method: that runs and evolves it, if that is another than the team's: what it has learned is left out then.
+
+    Raises:
+        ConfigError: there is no such method, or it cannot be used.
+        LibraryError: there is no such team.
+    """
+    if isinstance(wanted, Method):
+        add_method(wanted)
+        return find_team(wanted.name, home, method=method)._replace(config=_list_options(wanted))
+    if isinstance(method, Method):
+        add_method(method)
+        return find_team(wanted, home, method=method.name)._replace(config=_list_options(method))
+    with open_library(home, create=False) as library:
+        if isinstance(wanted, str) and (kind := find_kind(wanted)):
+            if method not in (None, wanted):
+                raise ConfigError(f"{wanted!r} is a {kind} itself; leave method={method!r} out")
+            clashes = describe_clashes([wanted], run_sync(library.names()))
+            return FoundTeam(wanted, wanted, None, "; ".join([f"{kind} {wanted}, its seed team", *clashes]))
+        if isinstance(wanted, Workflow):
+            team, title = wanted, f"team {wanted.fingerprint} of method {wanted.method}"
+            name, model = wanted.fingerprint, ""
+        else:
+            team, version = run_sync(load_saved(require_saved(str(wanted)), library))
+            title = f"saved team {version.ref if version else wanted} of method {team.method} ({team.fingerprint})"
+            name, model = str(wanted), str(version.facts.get("model", "")) if version else ""
+    if method not in (None, team.method):
+        team = team.replace(method=method, memory={})
+        name, title = team.fingerprint, f"{title}, run by {method}"
+    return FoundTeam(name, team.method, team, title, model)
+
+
+def _list_options(method: Method[Any]) -> dict[str, Any]:
+    """Fields of the method's config that differ from its defaults, as a request has them."""
+    options: dict[str, Any] = method.config.model_dump(mode="json", exclude_defaults=True)
+    return options
+
+
+@asynccontextmanager
+async def open_in_thread(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """Enter and leave a context manager that blocks, without blocking the event loop."""
+    opened = await asyncio.to_thread(manager.__enter__)
+    try:
+        yield opened
+    except BaseException as error:
+        if not await asyncio.to_thread(manager.__exit__, type(error), error, error.__traceback__):
+            raise
+    else:
+        await asyncio.to_thread(manager.__exit__, None, None, None)
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """Arguments that all verbs share: models, tools, limits and the home folder; see `selfwire.run`."""
+
+    model: ChatModel | None = None
+    meta: ChatModel | None = None
+    judge: ChatModel | None = None
+    tools: Tools = ()
+    method: str | Method[Any] | None = None
+    budget: Budget | Mapping[str, float] | None = None
+    home: str | Path | None = None
+
+    @property
+    def limits(self) -> Budget:
+        """The budget as a value.
+
+        Raises:
+            ConfigError: a limit is 0, which allows no call.
+        """
+        found = self.budget if isinstance(self.budget, Budget) else Budget.model_validate(self.budget or {})
+        if nothing := found.find_zero():
+            raise ConfigError(f"a budget of 0 {nothing} allows no call; give more, or leave {nothing} out for no limit")
+        return found
+
+    @property
+    def folder(self) -> Path | None:
+        """The home as a folder; runs need a folder."""
+        return None if self.home is None else Path(self.home)
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools by name."""
+        if isinstance(self.tools, str):
+            return load_tools(self.tools) if self.tools else {}
+        return make_toolbox(self.tools)
+
+    def find_team(self, team: Teamlike) -> FoundTeam:
+        """Find a team, with the method of these options; see `find_team`."""
+        return find_team(team, self.home, method=self.method)
+
+    def find_models(self, known: str = "") -> tuple[Models, dict[str, BaseChatModel]]:
+        """Name the models of a run; return the names, and the models that were given as objects.
+
+        Args:
+            known: the model that a team was evolved with, for calls that name none.
+        """
+        given: dict[str, BaseChatModel] = {}
+
+        def name(chosen: ChatModel) -> str:
+            if isinstance(chosen, str):
+                return chosen
+            found = get_identity(chosen).name
+            given[found] = chosen
+            return found
+
+        roles = {role: chosen and name(chosen) for role, chosen in (("meta", self.meta), ("judge", self.judge))}
+        agent = name(self.model or known or os.environ.get(MODEL) or OFFLINE)
+        return Models.model_validate({"agent": agent, **roles}), given
+
+
+class Data(NamedTuple):
+    """Tasks with their grader and tools.
+
+    Attributes:
+        fields: of a request: benchmark, grader, rubric and tools.
+        benchmark: the same as objects; None where the names say it all.
+        sizes: of the splits that were given, by split; empty where they are dealt out.
+    """
+
+    fields: Mapping[str, Any]
+    benchmark: Benchmark | None
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class TaskSets:
+    """Tasks by their split, with the grader of answers.
+
+    Attributes:
+        limit: most tasks of a split that has no set of its own.
+    """
+
+    sets: Mapping[str, Tasks | None]
+    grader: str | Grader
+    rubric: str | None = None
+    limit: int | None = None
+
+    def find(self, tools: Tools) -> Data:
+        """Name the tasks; or read them if tasks, grader or tools have no name; blocks.
+
+        Raises:
+            ConfigError: tasks, a tool or the grader cannot be used.
+        """
+        given = {split: tasks for split, tasks in self.sets.items() if tasks is not None}
+        [first, *others] = given.values()
+        named = tools or None if isinstance(tools, str) or not tools else None
+        fields: dict[str, Any] = {"rubric": self.rubric, "tools": named}
+        has_names = isinstance(tools, str) or not tools
+        if has_names and not others and isinstance(self.grader, str) and isinstance(first, str | Path):
+            name = resolve_name(str(first)) if is_own_data(str(first)) else str(first)
+            return Data({**fields, "benchmark": name, "grader": self.grader}, None, {})
+        read = {split: _read(tasks, NAMES[split]) for split, tasks in given.items()}
+        whole = OwnTasks(
+            tuple(task for own in read.values() for task in own.tasks),
+            (*(note for own in read.values() for note in own.notes), *_describe_overlap(read)),
+        )
+        name = f"{IN_PYTHON}{fingerprint([task.model_dump(mode='json') for task in whole.tasks])}"
+        if not others and isinstance(first, str | Path):
+            name = resolve_name(str(first))
+        load = _make_loader({split: own.tasks for split, own in read.items()})
+        toolbox = CallOptions(tools=tools).toolbox
+        benchmark = make_own_benchmark(name, whole, load, self.grader, self.rubric, toolbox)
+        sizes = {} if [*read] == ["train"] else {split: len(own.tasks) for split, own in read.items()}
+        graded_by = self.grader if isinstance(self.grader, str) else benchmark.environment.name
+        return Data({**fields, "benchmark": name, "grader": graded_by}, benchmark, sizes)
+
+
+NAMES = {"train": "trainset", "gate": "valset", "test": "testset"}
+"""Names of the arguments by split."""
+
+
+def _read(tasks: Tasks, name: str) -> OwnTasks:
+    if not isinstance(tasks, str | Path):
+        return list_tasks(tasks, name)
+    if not is_own_data(str(tasks)):
+        raise ConfigError(
+            f"{name}: {str(tasks)!r} is no file of tasks; a benchmark has its own splits, grader and tools, so give it "
+            "alone, without them"
+        )
+    return read_tasks(tasks)
+
+
+def _describe_overlap(read: Mapping[str, OwnTasks]) -> tuple[str, ...]:
+    texts = [{task.input for task in own.tasks} for own in read.values()]
+    twice = sum(map(len, texts)) - len(set().union(*texts))
+    names = ", ".join(NAMES[split] for split in read)
+    return (f"{twice} questions are in more than one of {names}",) if twice else ()
+
+
+def _make_loader(read: Mapping[str, Sequence[Task]]) -> Callable[[int, int, int, int], Splits]:
+    """Load splits: a single set is dealt out to all, a trainset without a valset to both of these."""
+    if len(read) == 1:
+        return make_disjoint_loader(lambda: next(iter(read.values())))
+
+    def load(seed: int, train: int, gate: int, test: int) -> Splits:
+        if "train" in read and "gate" not in read:
+            dealt = make_disjoint_splits(read["train"], seed, train, gate, 0)
+        else:
+            dealt = Splits(train=_take(read, "train", train), gate=_take(read, "gate", gate))
+        return dealt.replace(test=_take(read, "test", test))
+
+    return load
+
+
+def _take(read: Mapping[str, Sequence[Task]], split: str, size: int) -> tuple[Task, ...]:
+    tasks = read.get(split, ())
+    if size > len(tasks):
+        raise TooFewTasksError(f"{NAMES[split]} has {len(tasks)} tasks, not {size}")
+    return tuple(tasks[:size])
+
+
+GROUPS = ("methods", "baselines", "all")
+"""Words of `selfwire compare` for several systems."""
+
+
+def find_kind(name: str) -> str:
+    """Find the kind of a name: "method", "baseline" or "word of `selfwire compare`"; "" if it is none of them."""
+    if name in method_names():
+        return "method"
+    if name in BASELINES:
+        return "baseline"
+    return "word of `selfwire compare`" if name in GROUPS else ""
+
+
+def to_team_reference(name: str) -> str:
+    """Write the reference to the saved team of a name, for the command line."""
+    return TEAM + name if find_kind(name) else name
+
+
+def require_saved(ref: str) -> str:
+    """Return a reference to a saved team, unless it means something else.
+
+    Raises:
+        ConfigError: it means a method, a baseline or a group of them.
+    """
+    if kind := find_kind(ref):
+        raise ConfigError(
+            f"{ref!r} is a {kind}, and a saved team is wanted here; a saved team of that name is {TEAM}{ref}"
+        )
+    return ref
+
+
+async def load_saved(ref: str, library: WorkflowLibrary) -> tuple[Workflow, Version | None]:
+    """Load a saved team, and its version unless it comes from a file.
+
+    Raises:
+        LibraryError: there is none; where nothing of its name was ever saved, the message lists methods and baselines.
+    """
+    try:
+        workflow = await library.load(ref)
+        return workflow, None if ref.endswith(".json") else await library.find(ref)
+    except LibraryError as error:
+        if ref.endswith(".json") or ref.removeprefix(TEAM).partition("@")[0] in await library.names():
+            raise
+        raise LibraryError(
+            f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
+        ) from None
+
+
+def describe_other_model(made_with: str, model: str) -> str:
+    """Write a remark on a saved team that was evolved with another model; "" if that is not known.
+
+    Args:
+        made_with: the model of its agents when it was evolved; "" where that is not known.
+        model: that answers now.
+    """
+    if made_with in ("", model):
+        return ""
+    return f"; evolved with {made_with}, and {model} answers now (--model {made_with} for the same)"
+
+
+def describe_clashes(names: Iterable[str], saved: Iterable[str]) -> tuple[str, ...]:
+    """Write a line for every name of a method or baseline that is the name of a saved team too."""
+    teams = set(saved)
+    return tuple(
+        f"{name} is a {kind}; the team that is saved under the same name is {TEAM}{name}"
+        for name in dict.fromkeys(names)
+        if name in teams and (kind := find_kind(name))
+    )
+
+
+def make_seed(method: Method[Any], ctx: Ctx[Any], bench: Benchmark) -> Workflow:
+    """Make the initial workflow of a method on a benchmark, with own tools that the benchmark gives it.
+
+    Raises:
+        ConfigError: something that the method needs is not installed.
+    """
+    seed = method.seed(bench.tools, toolbox=tuple(ctx.tools))
+    method.check_learned(seed, ctx.embed.name)
+    return method.adapt(give_tools(seed, bench.own_tools)) if bench.own_tools else seed
+
+
+def refuse_other_method(workflow: Workflow, method: str, what: str) -> None:
+    """Refuse a workflow of another method.
+
+    Args:
+        what: the workflow in the message, such as "workflow 'x'".
+
+    Raises:
+        ConfigError: it belongs to another method.
+    """
+    if workflow.method != method:
+        raise ConfigError(f"{what} belongs to {workflow.method}, not to {method}")
+
+
+def refuse_unreadable_memory(method: Method[Any], ctx: Ctx[Any], workflow: Workflow, what: str) -> None:
+    """Refuse a workflow with a memory that its method cannot use.
+
+    Args:
+        what: the workflow in the message.
+
+    Raises:
+        ConfigError, LibraryError: the method cannot read or use it.
+    """
+    try:
+        method.check_learned(workflow, ctx.embed.name)
+    except (ValueError, TypeError, AttributeError) as error:
+        why = format_first_fault(error, "memory") if isinstance(error, ValidationError) else str(error)
+        raise ConfigError(
+            f"{what} has learned what {method.name} cannot read ({why}); take another version, or empty its memory"
+        ) from None
+
+
+def refuse_missing_tools(workflow: Workflow, tools: Collection[str], what: str, advice: str) -> None:
+    """Refuse a workflow whose tools are missing here, or whose own tools cannot be called here.
+
+    Args:
+        what: the workflow in the message.
+        advice: ends the message: what lacks the tools, and what to do.
+
+    Raises:
+        ConfigError: its agents hold others, or `refuse_unusable_tools` refuses its own.
+    """
+    refuse_unusable_tools(workflow, tools)
+    if missing := find_missing_tools(workflow, tools):
+        raise ConfigError(f"{what} holds {', '.join(missing)}{advice}")
+
+
+REQUESTS = 32
+"""Least number of requests at once per provider, where the request names none."""
+PRICES = "prices.json"
+"""Name of the file in the home folder that overrides the shipped list prices."""
+
+
+@dataclass(frozen=True)
+class LoadedModels:
+    """The chat models of a spec, with prices and embedder; made once.
+
+    Attributes:
+        names: as the spec has them.
+        chats: by role.
+        notices: for the user, such as a fallback.
+    """
+
+    names: Models
+    chats: Mapping[str, BaseChatModel]
+    prices: Prices
+    embedder: Embedder
+    notices: tuple[str, ...] = ()
+
+    def meter(self, journal: Journal, ledger: Ledger, *, at_once: int = 1, probe: bool = False) -> MeteredModel:
+        """Wrap the models in a run's journal and budget; blocks.
+
+        Args:
+            at_once: tasks that are worked on at the same time.
+            probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
+
+        Raises:
+            ConfigError: a dollar budget meets a model without a price.
+        """
+        names = self.names
+        policy = CallSettings(
+            timeout=names.timeout,
+            retries=names.retries,
+            probe=probe,
+            concurrency=names.requests_at_once or max(REQUESTS, at_once),
+            together=names.requests_at_once is not None,
+            requests_per_minute=names.requests_per_minute,
+            tokens_per_minute=names.tokens_per_minute,
+            structured=names.structured,
+        )
+        run_sync(recall_modes(journal))
+        return MeteredModel(self.chats, journal=journal, ledger=ledger, policy=policy, prices=self.prices)
+
+
+def load_models(
+    names: Models, home: Path | None = None, given: Mapping[str, BaseChatModel] = FrozenMap()
+) -> LoadedModels:
+    """Make the models of a spec, and its embedder; `auto` is hashing with the offline model.
+
+    Args:
+        given: ready models by name.
+
+    Raises:
+        ConfigError: a model or a file of prices cannot be used, or a base URL is given but no model uses it.
+    """
+    refuse_useless_address(names)
+    limits = {"max_tokens": names.max_tokens} if names.max_tokens else {}
+    options: dict[str, Any] = {"timeout": names.timeout}
+    if names.base_url:
+        options["base_url"] = find_address(names.base_url)
+    made = {
+        name: given.get(name) or make_chat_model(name, **limits, **({} if is_offline(name) else options))
+        for name in set(names.roles.values())
+    }
+    chats = {role: made[name] for role, name in names.roles.items()}
+    prices = load_prices(names, home)
+    embedder, notice = load_embedder("hashing" if names.embedder == "auto" and names.is_offline else names.embedder)
+    notices = tuple(filter(None, (notice, _doubt_address(names.base_url))))
+    return LoadedModels(names, chats, prices, embedder, notices)
+
+
+def refuse_useless_address(names: Models) -> None:
+    """Refuse a base URL that no model uses, or that is no address.
+
+    Raises:
+        ConfigError: it is one of these.
+    """
+    if names.base_url and names.calls_no_server:
+        raise ConfigError(
+            f"--base-url {names.base_url} is an address of models, and the offline model calls no server; give the "
+            "model's name too, such as --model openai:NAME, or leave the address out"
+        )
+    if names.base_url is not None:
+        _refuse_no_address(names.base_url)
+
+
+def _refuse_no_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # of a port that is no number, or too high
+        usable = False
+    if not usable:
+        raise ConfigError(f"--base-url {url!r} is no address of a server; write it as http://HOST:PORT/v1")
+
+
+def load_prices(names: Models, home: Path | None) -> Prices:
+    """Load the list prices: the shipped ones, overridden by the request's file or the home folder's.
+
+    Raises:
+        ConfigError: the file cannot be used.
+    """
+    return Prices.load(find_price_file(names, home))
+
+
+def find_price_file(names: Models, home: Path | None) -> Path | None:
+    """Find the user's file of prices, from the request or in the home folder; None if there is none."""
+    own = home_folder(home) / PRICES
+    return Path(names.prices) if names.prices else own if own.exists() else None
+
+
+def _doubt_address(url: str | None) -> str:
+    """Warn of an address without a path, as most servers answer below /v1; "" for other addresses."""
+    if url is None or urlsplit(url).path.strip("/"):
+        return ""
+    return f"--base-url {url} has no path; most servers answer at {url.rstrip('/')}/v1"

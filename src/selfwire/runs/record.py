@@ -1,0 +1,671 @@
+"""The record of a run on disk: its folder, its status, what it resumes from, and the tasks that it has learned from."""
+
+import hashlib
+import re
+import secrets
+import shutil
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from pydantic import Field, ValidationError
+
+from selfwire.core.budget import Budget
+from selfwire.core.errors import (
+    ConfigError,
+    JournalError,
+    RefusedError,
+    SelfwireError,
+    UnansweredError,
+    format_error,
+    format_first_fault,
+)
+from selfwire.core.task import Task
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
+from selfwire.graphs.method_names import outside_methods
+from selfwire.models.budget import Ledger, enforce_deadline
+from selfwire.models.sync import run_sync
+from selfwire.runs.open import LoadedModels
+from selfwire.runs.spec import RunSpec
+from selfwire.store.journal import Journal
+from selfwire.store.journal_file import CODE, VERSION, Lease, is_held, read_facts, refuse_other_facts
+from selfwire.store.library import home_folder
+from selfwire.store.trust import is_agreed, is_own, make_mark
+from selfwire.tools.ready import find_foreign_tools
+
+JOURNAL = "journal.sqlite"
+CHECKPOINTS = "checkpoints.sqlite"
+PARTS = "parts"
+"""Folder in a run's folder with a folder per job of a worker."""
+EVOLVED = "evolved"
+"""Folder in a run's folder with a home per system that is evolved before it is measured."""
+ROWS = "rows"
+"""Notes of an evaluation's rows are called rows/<system>/<task>."""
+SUMMARY = "summary"
+"""Name of the journal's note with a run's command, method and status, as JSON."""
+
+INTERRUPTED = "interrupted"
+"""Status of a run whose process ended without noting it, as after kill -9."""
+ENDED = ("finished", "stopped")
+"""First words of the statuses of a run that has ended."""
+
+ABLATION, WORLD, LEARNING = "ablate", "ablate --world", "train --family"
+STUDIES = (ABLATION, WORLD, LEARNING)
+"""Commands of studies; the same command again continues them."""
+
+
+class RunSummary(FrozenModel):
+    """A line of the list of runs.
+
+    Args:
+        summary: its note: command, method, benchmark, model, status, iteration, score, ...; the status of a run whose
+            process is gone is `INTERRUPTED`.
+        spend: sum of its settled calls; None if its journal cannot be read.
+        open_calls: calls without a recorded answer.
+        open_tokens: the most tokens that those can have cost.
+        trouble: why its journal cannot be read.
+    """
+
+    run: str
+    summary: FrozenJson = Field(default_factory=FrozenMap)
+    spend: Usage | None = None
+    open_calls: int = 0
+    open_tokens: int = 0
+    trouble: str = ""
+
+
+def get_runs_folder(home: str | Path | None) -> Path:
+    """Find the folder with a folder per run.
+
+    Raises:
+        ConfigError: the home is an address or a file, and not a folder.
+    """
+    if "://" in str(home):
+        raise ConfigError(f"runs lie in a folder, not at {str(home).partition('://')[0]}://; name one with --home")
+    if (folder := home_folder(home)).is_file():
+        raise ConfigError(f"{folder} is a file, and runs lie in a folder; choose another with --home")
+    return folder / "runs"
+
+
+def get_run_folder(home: str | Path | None, run: str) -> Path:
+    """Find the folder of a run.
+
+    Raises:
+        ConfigError: there is no such run; the message lists the runs.
+    """
+    folder = get_runs_folder(home)
+    names = list_run_names(home)
+    if run not in names:
+        known = f"runs are {', '.join(names[-12:])}" if names else "there are none"
+        raise ConfigError(f"there is no run {run!r} in {folder}; {known}")
+    return folder / run
+
+
+def list_run_names(home: str | Path | None) -> tuple[str, ...]:
+    """List the names of the runs, the newest last."""
+    journals = get_runs_folder(home).glob(f"*/{JOURNAL}")
+    return tuple(
+        path.parent.name for path in sorted(journals, key=lambda path: (get_start_time(path), path.parent.name))
+    )
+
+
+def has_ended(summary: Mapping[str, object]) -> bool:
+    """Whether a run's summary says that the run has ended; without that it runs or was killed."""
+    return str(summary.get("status", "stopped")).startswith(ENDED)
+
+
+def get_start_time(journal: Path) -> float:
+    """Find when a run was started, by the times of its files; 0 if they are gone."""
+    with suppress(OSError):
+        return journal.with_name(f"{journal.name}.lease").stat().st_mtime  # never written after that
+    with suppress(OSError):
+        return journal.parent.stat().st_ctime
+    return 0.0
+
+
+FAULTS = (sqlite3.Error, ValueError, LookupError, TypeError, AttributeError, OSError, OverflowError, RecursionError)
+"""Errors of files that are being written, were damaged, or hold something else than a run writes."""
+
+
+@contextmanager
+def explain_foreign(run: str) -> Iterator[None]:
+    """Turn errors of a run whose files hold something else than a run writes into a JournalError."""
+    try:
+        yield
+    except (SelfwireError, BrokenPipeError):
+        raise
+    except FAULTS as error:
+        raise JournalError(
+            f"run {run!r} holds something that selfwire did not write ({format_error(error)[:STATUS]}); "
+            f"`selfwire clean {run}` removes it"
+        ) from None
+
+
+async def summarise_run(home: str | Path | None, run: str) -> RunSummary:
+    """Summarise a run; `trouble` says why a journal cannot be read."""
+    path = get_run_folder(home, run) / JOURNAL
+    try:
+        with explain_foreign(run):
+            held = is_held(path)  # a process that ends now notes so before the status is read
+            with closing(Journal.open_read_only(path)) as journal:
+                calls, tokens = journal.count_unsettled()
+                summary = check_summary(run, await journal.get_note(SUMMARY))
+                if not held and not has_ended(summary):
+                    summary["status"] = INTERRUPTED
+                return RunSummary(run=run, summary=summary, spend=journal.spend(), open_calls=calls, open_tokens=tokens)
+    except JournalError as error:
+        return RunSummary(run=run, trouble=str(error))
+
+
+def check_summary(run: str, summary: object) -> dict[str, Any]:
+    """Return a run's summary; {} if the run ended before it had one.
+
+    Raises:
+        JournalError: it is no object that names a command.
+    """
+    if summary is None:
+        return {}
+    if not isinstance(summary, dict):
+        raise JournalError(f"the summary of run {run!r} is no object; `selfwire clean {run}` removes the run")
+    if not isinstance(summary.get("command"), str):
+        raise JournalError(f"the summary of run {run!r} names no command; `selfwire clean {run}` removes the run")
+    return summary
+
+
+def list_held_runs(home: str | Path | None) -> tuple[str, ...]:
+    """List the runs on which a process is at work."""
+    return tuple(run for run in list_run_names(home) if is_held(get_runs_folder(home) / run / JOURNAL))
+
+
+def remove_run(home: str | Path | None, run: str) -> None:
+    """Delete a run's folder; of a folder that is a link, the link alone.
+
+    Raises:
+        ConfigError: there is no such run, or it cannot be deleted.
+        JournalError: a process is at work on it.
+    """
+    _remove_folder(get_run_folder(home, run))
+
+
+def _remove_folder(folder: Path) -> None:
+    lease = Lease(folder / JOURNAL)
+    try:
+        if folder.is_symlink():
+            folder.unlink()
+        else:
+            shutil.rmtree(folder)
+    except OSError as error:
+        raise ConfigError(f"run folder {folder} cannot be removed: {error}; check the folder's rights") from None
+    finally:
+        lease.release()
+
+
+REQUEST = "request"
+"""Name of the journal's note that holds the request."""
+OUT = "out"
+"""Name of the journal's note with another file for the results of an evaluation."""
+MARK = "mark"
+"""Name of the journal's note by which the user who began a run is known again."""
+CALLS_PER_TASK = "calls_per_task"
+CHANGEABLE_NAMES = {"structured", "requests_at_once", "requests_per_minute", "tokens_per_minute"}
+"""Fields of `Models` that may be others when a run is resumed."""
+CHANGEABLE: dict[str, bool | set[str]] = {"budget": True, "models": CHANGEABLE_NAMES, "evolution": {CALLS_PER_TASK}}
+"""Fields of a request that may be others when a run is resumed."""
+ROOMS = ("cli", "core", "evals", "evolvers", "extras", "graphs", "models", "nodes", "runs", "store", "tools")
+
+AnyRequest = TypeVar("AnyRequest", bound=RunSpec)
+
+
+@dataclass(frozen=True)
+class ResumeChanges:
+    """Changes with which a run is resumed.
+
+    Attributes:
+        limits: of the budget, by name, in place of those of the run; kept for the next time.
+        models: fields of `Models` from now on, of those in `CHANGEABLE_NAMES`; kept for the next time.
+        retry_failed: whether replies on record that were of no use are asked for again.
+        named: grader, tools and base_url that the user names anew, which must be those of the run.
+        trusted: whether the user trusts whatever the run takes.
+        ask: puts a question to the user, where a run of another origin takes something; False if nobody answers.
+        calls_per_task: of an evolution or a training, calls reserved for each task; None to leave them.
+    """
+
+    limits: Mapping[str, float] = field(default_factory=FrozenMap)
+    models: Mapping[str, object] = field(default_factory=FrozenMap)
+    retry_failed: bool = False
+    named: Mapping[str, str] = field(default_factory=FrozenMap)
+    trusted: bool = False
+    ask: Callable[[str], bool] = lambda question: False
+    calls_per_task: int | None = None
+
+
+def load_request(path: Path, schema: type[AnyRequest], command: str | None = None) -> AnyRequest:
+    """Load the request of a run; nothing is written.
+
+    Args:
+        command: that starts such runs; None if the schema says it.
+
+    Raises:
+        JournalError: it is not a run of this kind, or it ended before it began.
+    """
+    with closing(Journal.open_read_only(path)) as journal:
+        found, summary = run_sync(journal.get_note(REQUEST)), run_sync(journal.get_note(SUMMARY))
+        began = check_summary(journal.run, summary).get("command")
+        if command and began not in (None, command):
+            raise JournalError(
+                f"run {journal.run!r} was begun by `selfwire {began}`, not by `selfwire {command}`; "
+                f"go on with `selfwire {began} --resume {journal.run}`"
+            )
+        try:
+            return schema.model_validate(found)
+        except ValidationError as error:
+            wrong = f"{format_first_fault(error)}; is it a run of another command?"
+            why = "it ended before it had begun" if found is None else wrong
+            raise JournalError(
+                f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
+            ) from None
+
+
+def with_changes(request: AnyRequest, changes: ResumeChanges) -> AnyRequest:
+    """Replace some limits of a request's budget, and some fields of its models."""
+    budget = Budget.model_validate({**request.budget.model_dump(), **changes.limits})
+    return request.replace(budget=budget, models=request.models.replace(**changes.models))
+
+
+def refuse_foreign_run(
+    path: Path, request: RunSpec, changes: ResumeChanges = ResumeChanges(), *, names: Collection[str] | None = None
+) -> None:
+    """Refuse a run that another user has made or changed, before anything that it names is imported or called.
+
+    Args:
+        path: of the journal.
+        request: that the run goes on with.
+        names: the fields that the run takes from its journal, of those that `list_taken` lists; None for all of them.
+
+    Raises:
+        JournalError: code or config have changed since the run began.
+        ConfigError: the run takes something that the user has not agreed to, or that is not what the user names.
+    """
+    refuse_other_request(path, request)
+    with closing(Journal.open_read_only(path)) as journal:
+        text, mark = _describe_for_mark(journal, request), run_sync(journal.get_note(MARK))
+        taken = list_taken(request, run_sync(journal.get_note(OUT)))
+    if names is not None:
+        taken = {name: value for name, value in taken.items() if name in names}
+    for name, value in changes.named.items():
+        found = request.models.base_url if name == "base_url" else getattr(request, name)
+        if value != found:
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(
+                f"run {path.parent.name!r} has {option} {found or 'none'}, not {value}; "
+                "leave it out, or start a new run"
+            )
+        taken.pop(name, None)
+    if not taken or changes.trusted or is_own(text, mark):
+        return
+    listed = ", ".join(f"{what} {value}" for what, value in taken.values())
+    origin = f"run {path.parent.name!r} in {path.parent.parent} is not known as a run of yours, and names {listed}"
+    question = f"{origin}; nothing of that is used yet. Do you trust it?"
+    if not is_agreed(path, hashlib.sha256(text.encode()).hexdigest(), question, changes.ask):
+        raise ConfigError(f"{origin}; nothing of that was used; if you trust it, resume the run with --trust-run")
+
+
+def refuse_other_request(path: Path, request: RunSpec) -> None:
+    """Refuse a run whose request is not that with which it began, or that other code began; imports nothing.
+
+    Raises:
+        JournalError: the run began with another request, or under other code.
+    """
+    now = {CODE: compute_code_hash(), "config": compute_config_hash(request), VERSION: get_version()}
+    then = read_facts(path)
+    refuse_other_facts(path, {name: then[name] for name in ("run", *now) if name in then}, now)
+
+
+def refuse_other_part(path: Path, request: RunSpec, whole: RunSpec) -> None:
+    """Refuse a part of a run that is not what the run asks for; imports nothing.
+
+    Args:
+        request: of the part, in its journal.
+        whole: the request that the run has for the part.
+
+    Raises:
+        JournalError: they differ in more than what is `CHANGEABLE` and the file of prices, or other code began it.
+    """
+    refuse_other_request(path, request)
+    prices = {"prices": None}
+    if compute_config_hash(request.replace(models=request.models.replace(**prices))) != compute_config_hash(
+        whole.replace(models=whole.models.replace(**prices))
+    ):
+        raise JournalError(f"run file {path} is not of the evolution that its run asks for; start a new run")
+
+
+def list_taken(request: RunSpec, out: object) -> dict[str, tuple[str, str]]:
+    """List what a run takes beyond models and tasks: kind and value, by the name of the field.
+
+    Args:
+        out: its other file of results.
+    """
+    langsmith = getattr(request, "langsmith", "off")
+    found = {
+        "grader": ("the code of the grader", request.grader if ":" in request.grader else ""),
+        "tools": ("the tools", ", ".join(find_foreign_tools(request.tools or ""))),
+        "base_url": ("the address", request.models.base_url or ""),
+        "out": ("the file of results", str(out or "")),
+        "langsmith": ("an upload to LangSmith of", "" if langsmith == "off" else langsmith),
+    }
+    return {name: (what, value) for name, (what, value) in found.items() if value}
+
+
+def _describe_for_mark(journal: Journal, request: RunSpec) -> str:
+    """Write all of a run that its mark covers: its name, its request without what may change, its file of results."""
+    fixed = request.model_dump(mode="json", exclude=CHANGEABLE)
+    return to_canonical_json([journal.run, fixed, run_sync(journal.get_note(OUT))])
+
+
+def compute_config_hash(request: RunSpec) -> str:
+    """Compute the hash of a request without what is `CHANGEABLE`."""
+    return fingerprint(request.model_dump(mode="json", exclude=CHANGEABLE))
+
+
+def compute_run_hashes(request: RunSpec, corpus: object, embedder: str) -> dict[str, str]:
+    """Compute the hashes that must be equal when a run is resumed, and the versions of selfwire and other packages.
+
+    Args:
+        request: of the run; what is `CHANGEABLE` may be another.
+    """
+    points = [outside_methods()[name][0] for name in request.targets if name in outside_methods()]
+    packages = sorted({f"{point.dist.name} {point.dist.version}" for point in points if point.dist})
+    return {
+        "config": compute_config_hash(request),
+        CODE: compute_code_hash(),
+        VERSION: get_version(),
+        "corpus": fingerprint(corpus),
+        "embedder": embedder,
+        **({"method": ", ".join(packages)} if packages else {}),
+    }
+
+
+@cache
+def compute_code_hash() -> str:
+    """Compute a short SHA-256 of selfwire's own sources and prompts, once per process."""
+    digest = hashlib.sha256()
+    for room in ROOMS:
+        root = Path(str(files(f"selfwire.{room}")))
+        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json", ".toml")):
+            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def get_version() -> str:
+    """Get the version of the installed distribution; "unknown" if it is not installed."""
+    try:
+        return version("selfwire")
+    except PackageNotFoundError:  # pragma: no cover - the tests run on an installed distribution
+        return "unknown"
+
+
+def shorten_name(benchmark: str) -> str:
+    """Shorten the name of a benchmark or file for names of runs and workflows."""
+    name = benchmark.partition("@")[0] if benchmark.startswith("hf:") else benchmark
+    return re.sub(r"[^A-Za-z0-9]+", "-", Path(name).stem).strip("-")[:32] or "tasks"
+
+
+class OpenRun(Protocol):
+    """A run that is open."""
+
+    @property
+    def command(self) -> str:
+        """The command that starts and resumes such runs."""
+
+    @property
+    def request(self) -> RunSpec:
+        """The spec of the run."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Facts that lists of runs show beside the spec: method, name."""
+
+    @property
+    def journal(self) -> Journal:
+        """The run's journal."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The run's budget and spend."""
+
+    @property
+    def spent(self) -> Usage:
+        """The cost so far."""
+
+
+OpenRunT = TypeVar("OpenRunT", bound=OpenRun)
+
+
+@dataclass(frozen=True)
+class RunPlan(ABC, Generic[OpenRunT]):
+    """A run that can be started or resumed: a spec, and everything that it names, loaded once."""
+
+    request: RunSpec
+    home: Path | None
+    models: LoadedModels
+    notices: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def command(self) -> str:
+        """The command that starts and resumes such runs."""
+
+    @property
+    @abstractmethod
+    def corpus(self) -> object:
+        """The tasks, as JSON."""
+
+    @abstractmethod
+    def open(self, journal: Journal) -> AbstractContextManager[OpenRunT]:
+        """Open the run on its journal."""
+
+    async def note_start(self, journal: Journal) -> None:
+        """Note things that may change later, such as saved workflows."""
+
+    def create_journal(self, path: Path, run: str) -> Journal:
+        """Create the journal of a new run, with the request and the notes of the start.
+
+        Raises:
+            JournalError: the file exists or cannot be made.
+        """
+
+        def fill(journal: Journal) -> None:
+            run_sync(self._note_request(journal))
+            run_sync(self.note_start(journal))
+            run_sync(journal.put_note(MARK, make_mark(_describe_for_mark(journal, self.request))))
+            run_sync(journal.put_note(SUMMARY, make_summary(self.command, self.request, "running")))
+
+        return Journal.create(path, run=run, facts=self._hashes, fill=fill)
+
+    @contextmanager
+    def start(self, run: str) -> Iterator[OpenRunT]:
+        """Start a new run in a folder of its name.
+
+        Raises:
+            JournalError: there is such a run already, or its journal cannot be made.
+        """
+        path = get_runs_folder(self.home) / run / JOURNAL
+        journal = self.create_journal(path, run)
+        with _remove_if_unanswered(path), closing(journal), self.open(journal) as opened:
+            yield opened
+
+    @contextmanager
+    def resume(self, path: Path, *, retry_failed: bool = False) -> Iterator[OpenRunT]:
+        """Resume a run that stopped early, and note its request, whose limits may be new.
+
+        Args:
+            retry_failed: whether replies on record that were of no use are asked for again.
+
+        Raises:
+            JournalError: another process holds the run, or config, code or corpus have changed.
+        """
+        with (
+            _remove_if_unanswered(path),
+            closing(Journal.open(path, self._hashes)) as journal,
+            self.open(journal) as opened,
+        ):
+            if retry_failed:
+                journal.retry_failed()
+            run_sync(self._note_request(journal))
+            yield opened
+
+    @property
+    def _hashes(self) -> dict[str, str]:
+        return compute_run_hashes(self.request, self.corpus, self.models.embedder.name)
+
+    async def _note_request(self, journal: Journal) -> None:
+        await journal.put_note(REQUEST, self.request.model_dump(mode="json"))
+
+
+@contextmanager
+def _remove_if_unanswered(path: Path) -> Iterator[None]:
+    """Remove a run that an UnansweredError ends, unless a journal below its folder has a paid call after all."""
+    try:
+        yield
+    except UnansweredError:
+        if not any(map(_count_calls, path.parent.rglob(JOURNAL))):
+            _remove_folder(path.parent)
+        raise
+
+
+def _count_calls(path: Path) -> int:
+    with closing(Journal.open_read_only(path)) as journal:
+        return journal.spend().calls
+
+
+def make_run_name(*parts: str, benchmark: str) -> str:
+    """Make a new name for a run on a benchmark."""
+    return "-".join([*parts, shorten_name(benchmark), secrets.token_hex(3)])
+
+
+async def note_status(run: OpenRun, status: str, **more: Any) -> None:
+    """Note the status of a run for lists of runs; other facts of earlier phases are kept.
+
+    Args:
+        status: running, finished, or stopped and why.
+        more: iteration, score; None is left out.
+    """
+    before = await run.journal.get_note(SUMMARY) or {}
+    known = {name: value for name, value in more.items() if value is not None}
+    summary = make_summary(run.command, run.request, status)
+    await run.journal.put_note(SUMMARY, {**before, **summary, **run.labels, **known})
+
+
+def make_summary(command: str, request: RunSpec, status: str) -> dict[str, str]:
+    """Make the facts that lists of runs show of every run."""
+    return {"command": command, "benchmark": request.benchmark, "model": request.models.agent, "status": status}
+
+
+@asynccontextmanager
+async def track_status(run: OpenRun) -> AsyncIterator[None]:
+    """Note that a run is running, and why it stops if it does; stop it at its deadline."""
+    await note_status(run, "running")
+    try:
+        async with enforce_deadline(run.ledger):
+            yield
+    except BaseException as error:
+        await note_status(run, to_stop_status(error))
+        raise_if_unanswered(run, error)
+        raise
+
+
+def raise_if_unanswered(run: OpenRun, error: BaseException) -> None:
+    """Raise an UnansweredError if a provider has refused a run before it answered anything.
+
+    A run that is a part of another is left to that one.
+    """
+    if isinstance(error, RefusedError) and run.ledger.parent is None and run.spent.calls == 0:
+        why = str(error).partition("; it does not answer")[0]
+        raise UnansweredError(
+            f"{why}; nothing was answered, so no run is kept: start again with the right key, --model or --base-url"
+        ) from error
+
+
+STATUS = 400
+"""Most characters of a status, which lists of runs show below their table."""
+
+
+def to_stop_status(error: BaseException) -> str:
+    """Make the status of a run that an error has stopped."""
+    if isinstance(error, BrokenPipeError):
+        why = "nobody reads what it prints"
+    else:
+        why = format_error(error) if isinstance(error, Exception) else "interrupted"
+    return shorten(f"stopped: {why}", STATUS, placeholder="...")
+
+
+SEEN = "seen"
+"""Name of the journal's note with marks of the tasks that a team, or a measured system, has learned from."""
+
+
+class ContaminatedTasks(NamedTuple):
+    """The tasks that systems have learned from.
+
+    Attributes:
+        marks: fingerprints of the tasks' texts, and of their entities beside the name of the benchmark.
+        tasks: how many.
+        unknown: runs that evolved a system and were removed, so that their tasks are not known.
+    """
+
+    marks: frozenset[str] = frozenset()
+    tasks: int = 0
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, tasks: Iterable[Task], benchmark: str) -> "ContaminatedTasks":
+        """Mark tasks of a benchmark."""
+        marked = [mark_task(task, benchmark) for task in tasks]
+        return cls(frozenset().union(*marked), len(marked))
+
+    def has_task(self, task: Task, benchmark: str) -> bool:
+        """Whether a system has learned from a task, or from one of the same benchmark about the same entities."""
+        return bool(self.marks) and not self.marks.isdisjoint(mark_task(task, benchmark))
+
+    async def note(self, journal: Journal) -> None:
+        """Keep the marks in a run's journal."""
+        await journal.put_note(SEEN, [sorted(self.marks), self.tasks])
+
+    @classmethod
+    async def load(cls, journal: Journal) -> "ContaminatedTasks":
+        """Read the marks of a run's journal; empty if there are none."""
+        marks, tasks = await journal.get_note(SEEN) or ([], 0)
+        return cls(frozenset(marks), tasks)
+
+
+def find_contaminated_tasks(runs: Iterable[str], home: Path | None) -> ContaminatedTasks:
+    """Find the tasks that runs have learned from, in their journals.
+
+    Args:
+        runs: that evolved the systems of an evaluation.
+    """
+    found, unknown = ContaminatedTasks(), []
+    for run in sorted(set(runs)):
+        path = get_runs_folder(home) / run / JOURNAL
+        if not path.exists():
+            unknown.append(run)
+        inside = sorted((path.parent / EVOLVED).glob(f"*/runs/*/{JOURNAL}"))  # of an evaluation that evolved it first
+        for journal_path in inside or ([path] if path.exists() else []):
+            with closing(Journal.open_read_only(journal_path)) as journal:
+                own = run_sync(ContaminatedTasks.load(journal))
+            found = ContaminatedTasks(found.marks | own.marks, found.tasks + own.tasks)
+    return found._replace(unknown=tuple(unknown))
+
+
+def mark_task(task: Task, benchmark: str) -> set[str]:
+    """Make the fingerprints by which a task is recognised."""
+    entities = (fingerprint(["entity", benchmark, entity]) for entity in task.entities)
+    return {fingerprint(["text", task.input]), *entities}

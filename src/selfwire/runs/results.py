@@ -1,0 +1,190 @@
+"""Results of runs, as Python callers get them: an evolution, an evaluation of one system, a comparison of several."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+
+from selfwire.core.team import Workflow
+from selfwire.core.usage import Usage
+from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
+from selfwire.evals.table import ResultTable, SystemSummary, TaskRow, compute_difference, format_difference
+from selfwire.store.library import Version
+
+SEED_TEAM, EVOLVED, SINGLE = "seed team", "evolved team", "single agent with votes"
+"""Names of the systems that an evolution tests."""
+
+
+@dataclass(frozen=True, repr=False)
+class RunResult:
+    """The result of a run.
+
+    Attributes:
+        run: its name; a call with this `run_name` goes on with it.
+        folder: with everything that was said and paid for.
+        cost: of the whole run: calls, tokens, dollars.
+        notices: what the user should know, such as guessed fields of tasks.
+        table: its systems in a line each.
+    """
+
+    run: str
+    folder: Path
+    cost: Usage
+    notices: tuple[str, ...]
+    table: ResultTable
+
+    @property
+    def title(self) -> str:
+        """The result in a line."""
+        return f"run {self.run}"
+
+    def summary(self) -> str:
+        """Make a text of the result: title, cost, table and notices, in Markdown."""
+        dollars = "price unknown" if self.cost.dollars is None else f"${self.cost.dollars:,.2f}"
+        cost = f"cost: {self.cost.calls:,} calls, {self.cost.tokens:,} tokens, {dollars}; run {self.run}"
+        notes = (*self.table.notes, *self.notices)
+        listed = "\n".join(f"- {note}" for note in notes)
+        return "\n\n".join(filter(None, (self.title, self.table.markdown, cost, listed)))
+
+    def __str__(self) -> str:
+        return self.title
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+    def _repr_markdown_(self) -> str:
+        """Make the text of the result, for IPython."""
+        return self.summary()
+
+    def __rich__(self) -> str:
+        """Make the text of the result, for rich."""
+        return self.summary()
+
+
+@dataclass(frozen=True, repr=False)
+class Evolution(RunResult):
+    """The result of an evolution.
+
+    Attributes:
+        name: that the team is saved under.
+        team: the kept one.
+        seed: the team that the evolution began with.
+        versions: that this run has saved under the name, oldest first.
+        systems: `seed` and `team` on the test tasks, after the baselines if these were run; empty without test tasks.
+        critic: (agreed, judged): how often the team's own opinion, where it was asked for, was the environment's.
+    """
+
+    name: str
+    team: Workflow
+    seed: Workflow
+    versions: tuple[Version, ...]
+    systems: tuple[SystemSummary, ...] = ()
+    critic: tuple[int, int] = (0, 0)
+
+    @property
+    def before(self) -> SystemSummary | None:
+        """The seed on the test tasks; None without any."""
+        return self._find(SEED_TEAM)
+
+    @property
+    def after(self) -> SystemSummary | None:
+        """The team on the test tasks; None without any."""
+        return self._find(EVOLVED)
+
+    @property
+    def single(self) -> SystemSummary | None:
+        """A single agent with votes on the test tasks; None if it was not run."""
+        return self._find(SINGLE)
+
+    def _find(self, name: str) -> SystemSummary | None:
+        return next((line for line in self.systems if line.name == name), None)
+
+    @property
+    def score(self) -> IntervalEstimate | None:
+        """The mean score of the team on the test tasks with its 95 % interval; None without any."""
+        return None if self.after is None else self.after.interval
+
+    @property
+    def gain(self) -> IntervalEstimate | None:
+        """The mean gain over the seed, paired by test task, with its 95 % interval; None for less than two tasks."""
+        return compute_difference(self.after, self.before) if self.before and self.after else None
+
+    @property
+    def over_single(self) -> IntervalEstimate | None:
+        """The mean gain over a single agent with votes, as `gain`; None if that was not run."""
+        return compute_difference(self.after, self.single) if self.single and self.after else None
+
+    @property
+    def title(self) -> str:
+        """The result in a line."""
+        changed = "unchanged" if self.team.fingerprint == self.seed.fingerprint else f"{len(self.versions)} versions"
+        score = f"score {self.score}, gain {format_difference(self.gain)}" if self.score else "not tested"
+        return f"Evolution of {self.name!r} ({self.team.method}): {changed}, {score}"
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(RunResult):
+    """The result of an evaluation.
+
+    Attributes:
+        name: of the system.
+        rows: one per task and repetition.
+    """
+
+    name: str
+    rows: tuple[TaskRow, ...]
+
+    @cached_property
+    def scores(self) -> Mapping[str, float]:
+        """Scores by task, means over repetitions; tasks that ended as errors are left out."""
+        found: dict[str, list[float]] = {}
+        for row in self.rows:
+            if row.score is not None:
+                found.setdefault(row.task, []).append(row.score)
+        return {task: fmean(scores) for task, scores in found.items()}
+
+    @property
+    def score(self) -> IntervalEstimate | None:
+        """The mean score with its 95 % interval; None if nothing was graded."""
+        return compute_score_interval(tuple(self.scores.values())) if self.scores else None
+
+    @property
+    def errors(self) -> tuple[TaskRow, ...]:
+        """Rows of tasks that ended as errors; these do not count as 0."""
+        return tuple(row for row in self.rows if row.score is None)
+
+    @property
+    def title(self) -> str:
+        """The result in a line."""
+        errors = f", {len(self.errors)} errors" if self.errors else ""
+        return f"Evaluation of {self.name}: score {self.score or '-'} on {len(self.scores)} tasks{errors}"
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(RunResult):
+    """The result of a comparison.
+
+    Attributes:
+        systems: by name, in the order given, after the benchmark's trivial baseline.
+        against: name of the system that the others are compared with.
+    """
+
+    systems: Mapping[str, SystemSummary]
+    against: str
+
+    @property
+    def scores(self) -> Mapping[str, IntervalEstimate | None]:
+        """Mean scores with 95 % intervals, by system."""
+        return {name: system.interval for name, system in self.systems.items()}
+
+    @property
+    def differences(self) -> Mapping[str, IntervalEstimate | None]:
+        """Mean differences from the system `against`, paired by task, with 95 % intervals, by system."""
+        base = self.systems[self.against]
+        return {name: compute_difference(line, base) for name, line in self.systems.items() if name != self.against}
+
+    @property
+    def title(self) -> str:
+        """The result in a line."""
+        return "Comparison: " + ", ".join(f"{name} {score or '-'}" for name, score in self.scores.items())

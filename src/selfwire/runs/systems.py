@@ -1,0 +1,285 @@
+"""Systems that answer questions: methods, baselines, saved workflows, and the trivial baseline."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
+from selfwire.core.protocols import Embedder, Toolbox
+from selfwire.core.task import Question
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenMap, FrozenModel, to_plain_json
+from selfwire.evals.baselines import BASELINES, CUT, make_baseline
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
+from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
+from selfwire.extras.cluster.noted_blobs import load_noted_blobs, note_blobs
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import Method
+from selfwire.graphs.method_names import method_names
+from selfwire.graphs.methods import find_method, make_method
+from selfwire.graphs.rollouts import RolloutFn
+from selfwire.models.client import MeteredModel
+from selfwire.runs.open import (
+    describe_other_model,
+    find_kind,
+    load_saved,
+    make_seed,
+    refuse_missing_tools,
+    refuse_unreadable_memory,
+)
+from selfwire.runs.spec import SystemSpec
+from selfwire.store.journal import Journal
+from selfwire.store.library import Version, WorkflowLibrary, open_library
+
+PREFIX = "no-"
+"""Prefix of the names of variants that switch a part off."""
+
+
+class LoadedWorkflow(FrozenModel):
+    """A system's workflow and its origin.
+
+    Args:
+        learned: whether it was evolved on graded tasks.
+        evolution: the cost of its evolution; None without one, or where it is not known.
+        run: that evolved it; "" if none did.
+        version: its reference in the library, `name@run.step`; "" for a seed or a file.
+        model: of the agents when it was evolved; "" where that is not known.
+    """
+
+    workflow: Workflow
+    learned: bool = False
+    evolution: Usage | None = None
+    run: str = ""
+    version: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class MeasuredSystem:
+    """A system that can answer questions.
+
+    Attributes:
+        rollout_fn: puts a question to the workflow, with `ctx` at the question's place.
+    """
+
+    contestant: SystemInfo
+    workflow: Workflow
+    rollout_fn: RolloutFn
+    ctx: Ctx[Any]
+
+    @property
+    def name(self) -> str:
+        """The name in tables, rows and the journal."""
+        return self.contestant.name
+
+
+@dataclass(frozen=True)
+class SystemParts:
+    """Model, tools, embedder and cap of calls per task that systems are made with."""
+
+    model: MeteredModel
+    toolbox: Toolbox
+    embedder: Embedder
+    calls: int | None
+
+    def open(self, name: str, config: Mapping[str, Any]) -> tuple[Method[Any], Ctx[Any]]:
+        """Make a method or a baseline, and its context.
+
+        Raises:
+            ConfigError: there is no system of this name, or a config field cannot be used.
+        """
+        is_baseline = name in BASELINES
+        method = make_baseline(name, config, calls=self.calls) if is_baseline else make_method(name, config)
+        return method, method.make_ctx(self.model, self.toolbox, self.embedder)
+
+
+def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Make config fields that switch parts of a method off (`tev` or `no-tev`); fields set by hand win.
+
+    Raises:
+        ConfigError: the method has no such part.
+    """
+    known = find_method(method).variants if method in method_names() else {}
+    found: dict[str, Any] = {}
+    for part in parts:
+        name = part if part in known else f"{PREFIX}{part}"
+        if name not in known or not known[name].config:
+            there = ", ".join(name.removeprefix(PREFIX) for name, variant in known.items() if variant.config)
+            raise ConfigError(f"{method} has no part {part!r} to do without; it has {there or 'none'}")
+        found = merge_configs(found, to_plain_json(known[name].config))
+    return merge_configs(found, config)
+
+
+def merge_configs(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay nested fields over others."""
+    both = [name for name in over if isinstance(over[name], Mapping) and isinstance(under.get(name), Mapping)]
+    return {**under, **over, **{name: merge_configs(under[name], over[name]) for name in both}}
+
+
+def make_seed_team(name: str) -> Workflow:
+    """Make the initial team of a method or a baseline, without tools.
+
+    Raises:
+        ConfigError: there is neither of this name.
+    """
+    return (make_baseline(name) if name in BASELINES else make_method(name)).seed()
+
+
+async def load_team(ref: str | Path, home: str | Path | None) -> Workflow:
+    """Load a saved team or an exported file; for the name of a method or a baseline its first team.
+
+    Raises:
+        LibraryError: there is none.
+    """
+    if find_kind(str(ref)):
+        return await asyncio.to_thread(make_seed_team, str(ref))
+    with await asyncio.to_thread(open_library, home, create=False) as library:
+        return (await load_saved(str(ref), library))[0]
+
+
+async def save_team(team: Workflow, name: str, note: str, home: str | Path | None) -> Version:
+    """Save a team as the newest version of a name."""
+    facts = {"method": team.method, **({"why": note} if note else {})}
+    with await asyncio.to_thread(open_library, home) as library:
+        return await library.save(name, team, run=f"saved-{secrets.token_hex(4)}", step=0, facts=facts)
+
+
+async def load_system_workflow(
+    entry: SystemSpec,
+    parts: SystemParts,
+    bench: Benchmark,
+    library: WorkflowLibrary,
+    teams: Mapping[str, Workflow] = FrozenMap(),
+) -> LoadedWorkflow:
+    """Load the workflow of an entry: the seed of a method or baseline, or a saved workflow.
+
+    Args:
+        teams: that are given, by target.
+
+    Raises:
+        ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
+    """
+    if find_kind(entry.target):
+        method, ctx = parts.open(entry.target, entry.config)
+        is_baseline = entry.target in BASELINES
+        return LoadedWorkflow(workflow=method.seed(bench.tools) if is_baseline else make_seed(method, ctx, bench))
+    if team := teams.get(entry.target):
+        saved = LoadedWorkflow(workflow=team, learned=team.lineage.parent is not None)
+    else:
+        saved = await _saved(entry.target, library)
+    method, ctx = parts.open(saved.workflow.method, entry.config)
+    refuse_unreadable_memory(method, ctx, saved.workflow, f"workflow {entry.target!r}")
+    advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
+    refuse_missing_tools(saved.workflow, bench.toolbox, f"workflow {entry.target!r}", advice)
+    return saved
+
+
+async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
+    workflow, version = await load_saved(ref, library)
+    if version is None:
+        return LoadedWorkflow(workflow=workflow, learned=workflow.lineage.parent is not None)
+    spend = version.facts.get("spend")
+    return LoadedWorkflow(
+        workflow=workflow,
+        learned=version.step > 0,
+        evolution=Usage.model_validate(spend) if spend else None,
+        run=version.run,
+        version=version.ref,
+        model=str(version.facts.get("model", "")),
+    )
+
+
+def describe_origin(entry: SystemSpec, loaded: LoadedWorkflow, model: str, *, evolves: bool) -> str:
+    """Describe the workflow under an entry's name: a seed, a baseline, or a saved version.
+
+    Args:
+        model: that plays the agents.
+        evolves: whether it is evolved first.
+    """
+    kind, print_of = find_kind(entry.target), loaded.workflow.fingerprint
+    if kind == "method":
+        return f"{entry.name}: method {entry.target}, its seed team {print_of}{', evolved first' if evolves else ''}"
+    if kind:
+        return f"{entry.name}: {kind} {entry.target}"
+    saved = f"{entry.name}: saved team {loaded.version or entry.target} of method {loaded.workflow.method} ({print_of})"
+    return saved + describe_other_model(loaded.model, model)
+
+
+def make_system(entry: SystemSpec, loaded: LoadedWorkflow, parts: SystemParts) -> MeasuredSystem:
+    """Make a system from its entry and its workflow, run by the workflow's own method."""
+    team = loaded.workflow
+    labelled = parts.model.with_labels(method=team.method, workflow=team.fingerprint)
+    method, ctx = replace(parts, model=labelled).open(team.method, entry.config)
+    contestant = SystemInfo(
+        name=entry.name,
+        target=entry.target,
+        method=team.method,
+        workflow=team.fingerprint,
+        config=entry.config,
+        learned=loaded.learned,
+        evolution=loaded.evolution,
+        version=loaded.version,
+    )
+    return MeasuredSystem(contestant, team, _capped(method), ctx)
+
+
+def make_trivial_system(rule: TrivialRule, parts: SystemParts) -> MeasuredSystem:
+    """Make the benchmark's trivial baseline: a rule, which needs no team and no call."""
+
+    async def rollout_fn(workflow: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        await asyncio.sleep(0)  # it never waits, and others have their turn
+        return Trajectory(question=question, workflow="", answer=rule.answer(question.input))
+
+    contestant = SystemInfo(name=TRIVIAL, target=rule.name, method="", workflow="")
+    single, ctx = parts.open("single", {})
+    return MeasuredSystem(contestant, single.seed(), rollout_fn, ctx)
+
+
+def _capped(method: Method[Any]) -> RolloutFn:
+    """Answer each question once; a task whose calls run out before there is an answer is no infrastructure error.
+
+    A method that works in rounds or stages gives the answer of those that it has finished by then.
+    """
+
+    async def rollout_fn(workflow: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        try:
+            return await method.answer(workflow, question, ctx)
+        except TaskBudgetError as error:
+            if done := error.partial_result:
+                return done.replace(notes={**done.notes, CUT: True})
+            blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
+            return blank.as_failed(str(error))
+
+    return rollout_fn
+
+
+WORKFLOWS = "workflows"
+"""Name of the note that holds every system's workflow, as hashes by name."""
+
+
+async def note_workflows(journal: Journal, workflows: Mapping[str, LoadedWorkflow]) -> None:
+    """Note the systems' workflows, with the bytes to which they refer."""
+    for loaded in workflows.values():
+        await note_blobs(journal, loaded.workflow)
+    bodies = {name: await journal.put_body(loaded.model_dump(mode="json")) for name, loaded in workflows.items()}
+    await journal.put_note(WORKFLOWS, bodies)
+
+
+async def load_noted_workflows(journal: Journal) -> dict[str, LoadedWorkflow]:
+    """Load the systems' noted workflows, with the bytes to which they refer.
+
+    Raises:
+        JournalError: there are none, or the bytes have been changed.
+    """
+    bodies = await journal.get_note(WORKFLOWS)
+    if bodies is None:
+        raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
+    workflows = {name: LoadedWorkflow.model_validate(await journal.get_body(body)) for name, body in bodies.items()}
+    for loaded in workflows.values():
+        await load_noted_blobs(journal, loaded.workflow)
+    return workflows

@@ -1,0 +1,179 @@
+"""Files that appear whole, bytes by their hash, and teams as JSON files.
+
+A workflow's memory is JSON and contains `sha256:...` instead of the bytes. This process keeps recent blobs in memory;
+the library stores blobs beside the versions that refer to them, and loads them with a workflow. History, rollback and
+forks need no blobs.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from pydantic import ValidationError
+
+from selfwire.core.errors import LibraryError, format_first_fault
+from selfwire.core.team import Workflow
+
+REFERENCE = re.compile(r"sha256:[0-9a-f]{64}")
+KEPT = 8
+"""Number of blobs that stay in memory, whatever their size."""
+KEPT_BYTES = 2**27
+"""Bytes up to which further blobs stay, the recently used ones longest; a training makes many of several megabytes."""
+
+_kept: OrderedDict[str, bytes] = OrderedDict()
+_lock = Lock()
+
+
+def put_blob(data: bytes) -> str:
+    """Keep bytes in this process and return the reference to them."""
+    reference = compute_blob_reference(data)
+    with _lock:
+        _kept[reference] = data
+        _kept.move_to_end(reference)
+        while len(_kept) > KEPT and sum(map(len, _kept.values())) > KEPT_BYTES:
+            _kept.popitem(last=False)
+    return reference
+
+
+def get_blob(reference: str) -> bytes:
+    """Return the bytes of a reference; raises LibraryError if they are not in this process."""
+    found = find_blob(reference)
+    if found is None:
+        raise LibraryError(f"the bytes {reference[:19]}... are not loaded; load the workflow from its library")
+    return found
+
+
+def find_blob(reference: str) -> bytes | None:
+    """Return the bytes of a reference; None if they are not in this process."""
+    with _lock:
+        if reference in _kept:
+            _kept.move_to_end(reference)
+        return _kept.get(reference)
+
+
+def encode_blob(reference: str) -> str:
+    """Encode the bytes of a reference as base64; raises LibraryError if they are not in this process."""
+    return base64.b64encode(get_blob(reference)).decode()
+
+
+def load_blob(reference: str, text: str) -> None:
+    """Keep the bytes that `encode_blob` encoded; raises ValueError if they do not match the reference."""
+    data = base64.b64decode(text, validate=True)
+    if compute_blob_reference(data) != reference:
+        raise ValueError(f"these are not the bytes {reference[:19]}...")
+    put_blob(data)
+
+
+def compute_blob_reference(data: bytes) -> str:
+    """Make the reference to bytes: `sha256:` and their hash."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def find_blob_references(memory: Any) -> tuple[str, ...]:
+    """Find all references in a JSON value, in order and without repetitions."""
+    return tuple(dict.fromkeys(_iterate_references(memory)))
+
+
+def _iterate_references(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if REFERENCE.fullmatch(value):
+            yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _iterate_references(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _iterate_references(item)
+
+
+@contextmanager
+def make_draft(path: Path) -> Iterator[Path]:
+    """Make an empty file beside `path` with mode 0600, and remove it at the end of the block unless it was renamed."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def place_draft(draft: Path, path: Path) -> bool:
+    """Link a draft to its final name; False if a file has that name already."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        return _copy(draft, path)
+    return True
+
+
+def _copy(draft: Path, path: Path) -> bool:
+    """Copy a draft to its final name; False if the file exists. A failed copy, as on a full disk, leaves no file."""
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        return False
+    try:
+        with file:
+            path.chmod(0o600)
+            file.write(draft.read_bytes())
+    except BaseException:
+        path.unlink()
+        raise
+    return True
+
+
+def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
+    """Write a workflow as JSON and its blobs as files beside it; return the paths of these files."""
+    try:
+        references = find_blob_references(workflow.memory)
+        blobs = {_make_blob_path(path, reference): get_blob(reference) for reference in references}
+        for file, data in blobs.items():
+            file.write_bytes(data)
+        path.write_text(workflow.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        return tuple(blobs)
+    except OSError as error:
+        raise LibraryError(f"workflow cannot be written to {path}: {error}") from None
+
+
+def read_workflow(path: Path) -> Workflow:
+    """Read an exported workflow; raises LibraryError if the file is missing or is not a workflow."""
+    try:
+        workflow = Workflow.model_validate_json(path.read_text(encoding="utf-8"))
+        for reference in find_blob_references(workflow.memory):
+            _read_blob(path, reference)
+        return workflow
+    except (OSError, UnicodeDecodeError) as error:
+        raise LibraryError(f"workflow file {path} cannot be read: {error}") from None
+    except ValidationError as error:
+        raise LibraryError(f"{path} is not an exported workflow: {format_first_fault(error, 'the file')}") from None
+
+
+def _make_blob_path(path: Path, reference: str) -> Path:
+    return path.with_name(f"{path.stem}.{reference.removeprefix('sha256:')[:12]}.bin")
+
+
+def _read_blob(path: Path, reference: str) -> None:
+    if find_blob(reference) is not None:
+        return
+    file = _make_blob_path(path, reference)
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise LibraryError(
+            f"{path} needs {file.name} beside it, with bytes such as a router's weights; "
+            "copy that file too, or export the workflow again"
+        ) from None
+    if compute_blob_reference(data) != reference:
+        raise LibraryError(f"{file} is not what {path} refers to; export the workflow again")
+    put_blob(data)

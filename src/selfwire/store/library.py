@@ -1,0 +1,534 @@
+"""The library of saved teams: immutable versions by name, in SQLite, PostgreSQL or memory.
+
+A version is keyed by (run, step): a resumed run writes the same keys, and two runs never share one, so no
+compare-and-set is needed. Bodies are stored once per fingerprint; versions hold facts and lineage. Rollbacks move
+the head and are recorded under their own keys.
+
+Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "run.step"; (selfwire, heads) by name;
+(selfwire, rollbacks, name) by time; (selfwire, tags, name) by tag; (selfwire, blobs) by hash, see `blobs`.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from langgraph.store.base import BaseStore, Item, Op, PutOp, Result, SearchItem
+from langgraph.store.memory import InMemoryStore
+from pydantic import Field, TypeAdapter, ValidationError
+
+from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.core.team import Lineage, Workflow, WorkflowDiff, diff_workflows
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_plain_json
+from selfwire.store.files import (
+    encode_blob,
+    find_blob,
+    find_blob_references,
+    load_blob,
+    make_draft,
+    place_draft,
+    read_workflow,
+)
+
+if TYPE_CHECKING:
+    from langgraph.store.sqlite import SqliteStore
+
+
+class Version(FrozenModel):
+    """A version of the workflow `name`, saved by a run at a step and a time (ISO 8601 in UTC).
+
+    `facts` are score, cost, reasons, accepted, embedder, method, benchmark, ...
+    """
+
+    name: Id
+    run: Id
+    step: int = Field(ge=0)
+    fingerprint: str
+    saved: str
+    facts: FrozenJson = Field(default_factory=FrozenMap)
+    lineage: Lineage = Lineage()
+
+    @property
+    def version(self) -> str:
+        """Its name in the history: `run.step`."""
+        return f"{self.run}.{self.step}"
+
+    @property
+    def age(self) -> tuple[str, str, int]:
+        """Sort key from old to new."""
+        return (self.saved, self.run, self.step)
+
+    @property
+    def ref(self) -> str:
+        """Its reference for `WorkflowLibrary.load`: `name@run.step`."""
+        return f"{self.name}@{self.version}"
+
+
+class Rollback(FrozenModel):
+    """A move of the head from a version to another, at an ISO 8601 time."""
+
+    source: str
+    target: str
+    at: str
+
+
+class History(FrozenModel):
+    """All versions and rollbacks of a workflow, oldest first, its head (which `load(name)` loads), and its tags."""
+
+    name: str
+    head: str
+    versions: tuple[Version, ...]
+    rollbacks: tuple[Rollback, ...] = ()
+    tags: FrozenJson = Field(default_factory=FrozenMap)
+
+
+SCHEMA = 1
+"""Version of the format, in the header of a SQLite file and in every entry."""
+
+PATIENCE = 30.0
+"""Seconds to wait for a library that another process writes to."""
+_MAGIC = b"SQLite format 3\x00"
+_APPLICATION = 0x73776C62
+"""SQLite's application id of a library file ("swlb"), which other databases do not have."""
+_WAY_OUT = "it is left as it is; move it away or choose another home with --home"
+
+
+def home_folder(home: Path | str | None = None) -> Path:
+    """Return the folder of library and runs: the argument, else SELFWIRE_HOME, else `.selfwire` here."""
+    return Path(home or os.environ.get("SELFWIRE_HOME") or ".selfwire").expanduser()
+
+
+class ThreadedStore(BaseStore):
+    """A synchronous store with LangGraph's async interface; errors of its driver (`faults`) become LibraryError."""
+
+    def __init__(
+        self, inner: BaseStore, where: str, faults: tuple[type[Exception], ...], release: Callable[[], None]
+    ) -> None:
+        self.where = where
+        self._inner, self._release = inner, release
+        self._faults: tuple[type[Exception], ...] = (*faults, ValueError, RecursionError)  # of entries that are no JSON
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in one transaction; raises LibraryError if the database refused."""
+        try:
+            return self._inner.batch(ops)
+        except self._faults as error:
+            raise LibraryError(f"library {self.where} cannot be used: {error}") from None
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in one transaction, without blocking the event loop."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._release()
+
+
+def open_sqlite(path: Path) -> ThreadedStore:
+    """Open a library file, or create it with mode 0600; raises LibraryError if it is corrupt, foreign or newer."""
+    try:
+        if not path.exists():
+            _create(path)
+        refuse_foreign(path)
+        connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise LibraryError(f"library {path} cannot be opened: {error}") from None
+    store = _make_store(connection)
+
+    def release() -> None:
+        with store.lock:  # a cancelled run leaves its last write to a thread
+            connection.close()
+
+    return ThreadedStore(store, str(path), (sqlite3.Error, json.JSONDecodeError), release)
+
+
+def open_snapshot(path: Path) -> ThreadedStore:
+    """Open a library file for reading without a lock, so that no other process waits.
+
+    A read during another process's write may raise an error, or see a half-written state.
+
+    Raises:
+        LibraryError: the file is foreign or newer, or a process is writing it.
+    """
+    try:
+        _refuse_header(path)
+        if path.with_name(f"{path.name}-journal").exists():
+            raise LibraryError(f"library {path} is being written; it is read again soon")
+        uri = f"{path.absolute().as_uri()}?immutable=1"
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise LibraryError(f"library {path} cannot be opened: {error}") from None
+    return ThreadedStore(_make_store(connection), str(path), (sqlite3.Error, json.JSONDecodeError), connection.close)
+
+
+def _make_store(connection: sqlite3.Connection) -> "SqliteStore":
+    from langgraph.store.sqlite import SqliteStore  # imports numpy
+
+    return SqliteStore(connection)
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise a LibraryError with the reason if a file is not a library that can be used.
+
+    Nothing is written, except that SQLite takes back a transaction that a killed process left half written.
+    """
+    _refuse_header(path)
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE)) as connection:
+            found = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
+            connection.execute("SELECT prefix, key, value FROM store LIMIT 1").fetchone()
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise LibraryError(
+                f"library {path} is in use by another process: {error}; try again when it is done"
+            ) from None
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+            why = "a killed process left a transaction half written, and it cannot be taken back"
+            raise LibraryError(f"{why} in library {path}: {error}; allow writing to it and to its folder") from None
+        raise LibraryError(f"library {path} is corrupt: {error}; {_WAY_OUT}") from None
+    if found != "ok":
+        raise LibraryError(f"library {path} is corrupt: {found}; {_WAY_OUT}")
+
+
+def _refuse_header(path: Path) -> None:
+    with path.open("rb") as file:
+        header = file.read(100)
+    if header[:16] != _MAGIC or int.from_bytes(header[68:72], "big") != _APPLICATION:
+        raise LibraryError(f"{path} is not a selfwire library; {_WAY_OUT}")
+    schema = int.from_bytes(header[60:64], "big")
+    if schema != SCHEMA:
+        raise LibraryError(f"library {path} has schema {schema}; this selfwire reads schema {SCHEMA}; {_WAY_OUT}")
+
+
+def _create(path: Path) -> None:
+    """Create a complete library under another name, then link it, so that one of two processes wins."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with make_draft(path) as draft:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+            _make_store(connection).setup()
+        place_draft(draft, path)
+
+
+def open_postgres(url: str) -> ThreadedStore:
+    """Open a library in Postgres.
+
+    Raises:
+        ConfigError: the address is wrong, or the extra `postgres` is not installed.
+        LibraryError: the server cannot be used.
+    """
+    if not url.startswith(("postgres://", "postgresql://")):
+        raise ConfigError(f"a library is a folder or a postgres:// address, not {url.partition('://')[0]}://...")
+    try:
+        import psycopg
+        from langgraph.store.postgres import PostgresStore
+
+        from selfwire.store.postgres_pool import open_pool
+    except ImportError as error:
+        raise ConfigError(
+            f"a library at a postgres:// address needs the extra 'postgres': pip install 'selfwire[postgres]' ({error})"
+        ) from None
+    where = f"postgres://{urlsplit(url).hostname or ''}{urlsplit(url).path}"  # without user and password
+    try:
+        pool = open_pool(url)
+        store = PostgresStore(pool)
+        store.setup()
+    except psycopg.Error as error:
+        raise LibraryError(f"library {where} cannot be opened: {error}") from None
+    return ThreadedStore(store, where, (psycopg.Error,), pool.close)
+
+
+LIBRARY_FILE = "library.sqlite"
+TEAM = "team:"
+"""Optional prefix of a reference, for a saved workflow whose name also means something else."""
+_ROOT = "selfwire"
+_PAGE = 500
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+
+AnyItem = TypeVar("AnyItem", bound=Item)
+
+
+class WorkflowLibrary:
+    """Saved workflows in a LangGraph store, used by its async interface only; `where` names the store in messages."""
+
+    def __init__(self, store: BaseStore, where: str = "memory") -> None:
+        self.store, self.where = store, where
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store if `open_library` opened it; a store that was passed in stays open."""
+        if isinstance(self.store, ThreadedStore):
+            self.store.close()
+
+    async def save(
+        self,
+        name: str,
+        workflow: Workflow,
+        *,
+        run: str,
+        step: int,
+        facts: Mapping[str, Any] | None = None,
+        beside: bool = False,
+    ) -> Version:
+        """Save a version and move the head to it.
+
+        Saving the same workflow at the same (run, step) again changes nothing and returns the first version.
+
+        Args:
+            facts: finite JSON by name; if `facts["accepted"]` is False, an existing head stays.
+            beside: whether an existing head stays.
+
+        Raises:
+            LibraryError: (run, step) has another workflow already.
+            ValueError: name, step or facts do not validate.
+        """
+        version = Version(
+            name=name,
+            run=run,
+            step=step,
+            fingerprint=workflow.fingerprint,
+            saved=_now(),
+            facts=dict(facts or {}),
+            lineage=workflow.lineage,
+        )
+        if item := await self._get(("versions", name), version.version):
+            existing = self._version(item)
+            if existing.fingerprint != version.fingerprint:
+                raise LibraryError(
+                    f"{existing.ref} holds workflow {existing.fingerprint} already, not {version.fingerprint}; "
+                    "versions never change: save under another run or step"
+                )
+            return existing
+        head = await self._get(("heads",), name)
+        blobs = await self._new_blobs(workflow)
+        body = workflow.model_dump(mode="json", exclude={"lineage"})
+        writes = [
+            *blobs,
+            _put(("bodies",), version.fingerprint, {"workflow": body}),
+            _put(("versions", name), version.version, {"version": version.model_dump(mode="json")}),
+        ]
+        if head is None or not (beside or version.facts.get("accepted") is False):
+            writes.append(_put(("heads",), name, {"version": version.version}))
+        await self.store.abatch(writes)
+        return version
+
+    async def store_blobs(self, workflow: Workflow) -> None:
+        """Store the blobs of a workflow without a version; raises LibraryError if they are not in this process."""
+        await self.store.abatch(await self._new_blobs(workflow))
+
+    async def _new_blobs(self, workflow: Workflow) -> list[PutOp]:
+        writes = []
+        for reference in find_blob_references(workflow.memory):
+            if await self._get(("blobs",), reference) is None:
+                if find_blob(reference) is None:
+                    raise LibraryError(
+                        f"workflow {workflow.fingerprint} refers to {reference[:19]}..., which is not loaded"
+                    )
+                writes.append(_put(("blobs",), reference, {"base64": encode_blob(reference)}))
+        return writes
+
+    async def load_blobs(self, workflow: Workflow) -> Workflow:
+        """Load the blobs of a workflow and return the workflow; raises LibraryError if a blob is missing or changed."""
+        for reference in find_blob_references(workflow.memory):
+            if find_blob(reference) is None:
+                item = await self._get(("blobs",), reference)
+                try:
+                    load_blob(reference, item.value.get("base64", "") if item else "")
+                except (ValueError, TypeError):
+                    fault = "have been changed" if item else "are missing"
+                    raise LibraryError(f"the bytes {reference[:19]}... {fault} in library {self.where}") from None
+        return workflow
+
+    async def names(self) -> tuple[str, ...]:
+        """List the names of the saved workflows, sorted."""
+        return tuple(sorted(item.key for item in await self._all(("heads",))))
+
+    async def head(self, name: str) -> Version:
+        """Find the version that `load(name)` loads; raises LibraryError if there is no such workflow."""
+        name = name.removeprefix(TEAM)
+        item = await self._get(("heads",), name)
+        if item is None:
+            raise await self._missing_error(name)
+        return await self.version(name, self._read(item, "version"))
+
+    async def version(self, name: str, version: str) -> Version:
+        """Find a version by `run.step`, tag, step or run; raises LibraryError if none or several match."""
+        name = name.removeprefix(TEAM)
+        if is_id(name):
+            item = await self._get(("versions", name), version)
+            if item is not None:
+                return self._version(item)
+        history = await self.history(name)
+        wanted = history.tags.get(version, version)
+        matches = [v for v in history.versions if wanted in (v.version, v.run, str(v.step), v.fingerprint)]
+        if len(matches) == 1:
+            return matches[0]
+        known = ", ".join(v.version for v in (matches or history.versions)[-12:])
+        trouble = "is ambiguous" if matches else "does not exist"
+        raise LibraryError(f"version {version!r} of workflow {name!r} {trouble}; choose among {known}")
+
+    async def load(self, ref: str) -> Workflow:
+        """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
+
+        Wherever the library takes a name, `team:name` is accepted too.
+        """
+        if ref.endswith(".json"):
+            return await asyncio.to_thread(read_workflow, Path(ref))
+        version = await self.find(ref)
+        item = await self._get(("bodies",), version.fingerprint)
+        if item is None:
+            raise LibraryError(f"the body of {version.ref} is missing from library {self.where}")
+        try:
+            workflow = Workflow(**item.value["workflow"], lineage=version.lineage)
+        except (ValidationError, KeyError, TypeError, RecursionError) as error:
+            raise LibraryError(f"the body of {version.ref} in library {self.where} is corrupt: {error}") from None
+        if workflow.fingerprint != version.fingerprint:
+            raise LibraryError(f"the body of {version.ref} in library {self.where} has been changed")
+        return await self.load_blobs(workflow)
+
+    async def find(self, ref: str) -> Version:
+        """Find a version by name, `name@version` or fingerprint; raises LibraryError if none or several match."""
+        name, at, version = ref.removeprefix(TEAM).partition("@")
+        if at:
+            return await self.version(name, version)
+        if await self._get(("heads",), name) is not None:
+            return await self.head(name)
+        if not re.fullmatch(r"[0-9a-f]{6,16}", name):
+            raise await self._missing_error(ref)
+        versions = [self._version(item) for item in await self._all(("versions",))]
+        matches = sorted((v for v in versions if v.fingerprint.startswith(name)), key=lambda v: v.age)
+        prints = {v.fingerprint for v in matches}
+        if len(prints) > 1:
+            raise LibraryError(f"fingerprint {ref!r} is ambiguous; it begins {', '.join(sorted(prints))}")
+        if not matches:
+            raise await self._missing_error(ref)
+        return matches[-1]
+
+    async def history(self, name: str) -> History:
+        """Read all versions of a workflow, with head, rollbacks and tags; raises LibraryError if there is none."""
+        name = name.removeprefix(TEAM)
+        head = await self._get(("heads",), name)
+        if head is None:
+            raise await self._missing_error(name)
+        versions = [self._version(item) for item in await self._all(("versions", name))]
+        rollbacks = await self._all(("rollbacks", name))
+        return History(
+            name=name,
+            head=self._read(head, "version"),
+            versions=tuple(sorted(versions, key=lambda v: v.age)),
+            rollbacks=tuple(map(self._rollback, sorted(rollbacks, key=lambda item: item.key))),
+            tags=await self.tags(name),
+        )
+
+    async def diff(self, before: str, after: str) -> WorkflowDiff:
+        """Compare two workflows, each loaded as by `load`."""
+        return diff_workflows(await self.load(before), await self.load(after))
+
+    async def rollback(self, name: str, version: str) -> Version:
+        """Move the head to a version, found as by `version`; the move is recorded, and nothing is deleted."""
+        name = name.removeprefix(TEAM)
+        head, target = await self.head(name), await self.version(name, version)
+        if head.version == target.version:
+            return target
+        move = Rollback(source=head.version, target=target.version, at=_now())
+        record = _put(("rollbacks", name), f"{move.at} {target.version}", {"rollback": move.model_dump(mode="json")})
+        await self.store.abatch([record, _put(("heads",), name, {"version": target.version})])
+        return target
+
+    async def tag(self, name: str, version: str, tag: str) -> None:
+        """Tag a version, found as by `version`; an existing tag moves. Raises ValueError if the tag is no `Id`."""
+        name, target = name.removeprefix(TEAM), await self.version(name, version)
+        await self.store.abatch([_put(("tags", name), _ID.validate_python(tag), {"version": target.version})])
+
+    async def tags(self, name: str) -> dict[str, str]:
+        """Map tags to versions."""
+        return {item.key: self._read(item, "version") for item in await self._all(("tags", name))}
+
+    async def _get(self, namespace: tuple[str, ...], key: str) -> Item | None:
+        item = await self.store.aget((_ROOT, *namespace), key) if all(map(is_id, namespace)) else None
+        return None if item is None else self._check_schema(item)
+
+    async def _all(self, namespace: tuple[str, ...]) -> list[SearchItem]:
+        found: list[SearchItem] = []
+        while True:
+            page = await self.store.asearch((_ROOT, *namespace), limit=_PAGE, offset=len(found))
+            found.extend(page)
+            if len(page) < _PAGE:
+                return [self._check_schema(item) for item in found]
+
+    def _check_schema(self, item: AnyItem) -> AnyItem:
+        value: Any = item.value
+        if not isinstance(value, dict):
+            raise LibraryError(f"entry {item.key!r} in library {self.where} is corrupt: it is no JSON object")
+        schema = value.get("schema")
+        if schema != SCHEMA:
+            raise LibraryError(f"library {self.where} has an entry of schema {schema}; this selfwire reads {SCHEMA}")
+        return item
+
+    def _read(self, item: Item, field: str) -> str:
+        if isinstance(value := item.value.get(field), str):
+            return value
+        raise LibraryError(f"entry {item.key!r} in library {self.where} is corrupt: it has no text {field!r}")
+
+    def _rollback(self, item: Item) -> Rollback:
+        try:
+            return Rollback.model_validate(item.value["rollback"])
+        except (ValidationError, KeyError) as error:
+            raise LibraryError(f"rollback {item.key!r} in library {self.where} is corrupt: {error}") from None
+
+    def _version(self, item: Item) -> Version:
+        try:
+            return Version.model_validate(item.value["version"])
+        except (ValidationError, KeyError) as error:
+            raise LibraryError(f"version {item.key!r} in library {self.where} is corrupt: {error}") from None
+
+    async def _missing_error(self, ref: str) -> LibraryError:
+        names = await self.names()
+        close = get_close_matches(ref.removeprefix(TEAM).partition("@")[0], names, n=3, cutoff=0.6)
+        saved = f"saved there are {', '.join(names[:12])}" if names else "nothing has been saved there yet"
+        hint = f"did you mean {', '.join(close)}?" if close else saved
+        return LibraryError(f"there is no workflow {ref!r} in library {self.where}; {hint}")
+
+
+def open_library(home: Path | str | None = None, *, create: bool = True, snapshot: bool = False) -> WorkflowLibrary:
+    """Open saved workflows.
+
+    Args:
+        home: folder of `library.sqlite`, unless SELFWIRE_LIBRARY names a `postgres://` address; such an address;
+            ":memory:"; or None for SELFWIRE_HOME, else `.selfwire` in the working directory.
+        create: whether to create a missing file; if not, a missing file is an empty library.
+        snapshot: whether to read an existing file without a lock; see `open_snapshot`.
+    """
+    if home == ":memory:":
+        return WorkflowLibrary(InMemoryStore())
+    address = home if "://" in str(home) else os.environ.get("SELFWIRE_LIBRARY")
+    if address:
+        store = open_postgres(str(address))
+        return WorkflowLibrary(store, store.where)
+    path = home_folder(home) / LIBRARY_FILE
+    if not create and not path.exists():
+        return WorkflowLibrary(InMemoryStore(), str(path))
+    return WorkflowLibrary(open_snapshot(path) if snapshot else open_sqlite(path), str(path))
+
+
+def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:
+    return PutOp((_ROOT, *namespace), key, {"schema": SCHEMA, **to_plain_json(value)})
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

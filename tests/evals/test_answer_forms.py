@@ -1,0 +1,199 @@
+"""Named graders over the forms in which methods, baselines and models write their answers."""
+
+import time
+from importlib.resources import files
+
+import pytest
+
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.evals.baselines import choose_by_vote
+from selfwire.evals.graders import BY_LABEL, MEASURES, NAMED, lists_options, load_grader
+
+SCOPE = Scope()
+EVIDENCE = "The register names 12 builders; the 3rd line calls Ada Lovelace the first."
+FORMS = {
+    "bare, as direct, HiVA's aggregator and EvoMAS's synthesis write it": "{}",
+    "with a full stop": "{}.",
+    "in quotes": '"{}"',
+    "in curly quotes and a full stop": "\u201c{}\u201d.",
+    "with a full stop inside the quotes": '"{}."',
+    "in bold": "**{}**",
+    "as code": "`{}`",
+    "with space around it": "\n  {}  \n",
+    "labelled, as HERA's generator writes it": "Answer: {}",
+    "labelled in capitals": "ANSWER: {}",
+    "labelled in small letters": "answer: {}",
+    "labelled as final, as TacoMAS's reflector writes it": "Final Answer: {}",
+    "labelled as final in small letters": "final answer: {}.",
+    "with a bold label": "**Answer:** {}",
+    "with a colon after the bold label": "**Answer**: {}",
+    "with an underlined label": "__Answer__: {}",
+    "with a bold line": "**Final Answer: {}**",
+    "with a bold label and a bold answer": "**Final Answer:** **{}**.",
+    "under a heading": "## Final Answer: {}",
+    "in a bullet": "- Answer: {}",
+    "in a quotation": "> Answer: {}",
+    "on the line below the label": "Answer:\n{}",
+    "a paragraph below the label": "### Answer:\n\n{}\n",
+    "labelled in quotes": 'Answer: "{}"',
+    "after evidence, as TacoMAS writes it": f"{EVIDENCE}\n\nFinal Answer: {{}}",
+    "after evidence, as HERA writes it": f"{EVIDENCE}\nAnswer: {{}}.",
+    "after steps, as cot and self-consistency write it": f"1. {EVIDENCE}\n2. 3 + 4 = 7\n3. Done.\nAnswer: {{}}",
+    "after findings, as draft, refine and peer write it": f"- {EVIDENCE}\n- Nothing is open.\n\n**Answer:** {{}}",
+    "after a debate": f"My colleague says Babbage or Byron.\n{EVIDENCE}\nAnswer: {{}}",
+    "before a remark": "Answer: {}\n\nThis rests on 2 sources, Babbage and Byron.",
+    "after an empty label": "Answer:\nFinal Answer: {}",
+    "twice the same": "Answer: {}\nFinal Answer: **{}.**",
+}
+"""Forms of the same final words, by how they are written."""
+WORDS: dict[str, dict[str, dict[str, float]]] = {
+    "Ada Lovelace": {
+        "Ada Lovelace": dict(exact=1, em=1, f1=1, contains=1),
+        "Ada": dict(exact=0, em=0, f1=2 / 3, contains=0),
+        "the ada lovelace": dict(exact=0, em=1, f1=1, contains=1),
+        "Countess Ada Lovelace": dict(exact=0, em=0, f1=0.8, contains=1),
+        "Charles Babbage": dict(exact=0, em=0, f1=0, contains=0),
+    },
+    "1280": {
+        "1280": dict(exact=1, em=1, f1=1, contains=1, numeric=1),
+        "1,280 metres": dict(exact=0, em=0, f1=2 / 3, contains=1, numeric=1),
+        "-1280": dict(exact=0, em=1, f1=1, contains=1, numeric=0),
+        "417": dict(exact=0, em=0, f1=0, contains=0, numeric=0),
+    },
+    "A": {"A": dict(exact=1, em=1, f1=1, contains=1), "(B)": dict(exact=0, em=0, f1=0, contains=0)},
+}
+"""Scores by reference and final words."""
+WORTHLESS = {
+    "two different labelled lines": "Answer: billing\nAnswer: returns",
+    "a wrong last line after a right one": "Answer: billing\n\nFinal Answer: returns",
+    "a right last line after a wrong one": "Answer: returns\nFinal Answer: **billing**",
+    "the right one between wrong ones": "Answer: returns\nAnswer: billing\nAnswer: returns",
+    "a last label with nothing behind it": "Answer: billing\nAnswer:",
+    "a list with commas": "billing, shipping, returns",
+    "a list without spaces": "billing,shipping,returns",
+    "a list with slashes": "billing/shipping/returns",
+    "a list with spaced slashes": "shipping / billing",
+    "a list with bars": "billing | shipping | returns",
+    "a list with semicolons": "shipping; billing",
+    "a list with or": "It is shipping, returns, or billing.",
+    "a list of two": "billing or shipping",
+    "a list with and": "The desks are billing, shipping and returns",
+    "a list of lines": "billing\nshipping\nreturns",
+    "a list of lines with the right one last": "shipping\nreturns\nbilling",
+    "a list of sentences": "Billing.\nShipping.\nReturns.",
+    "a list of bullets": "- shipping\n- billing",
+    "a numbered list": "1. shipping\n2. billing\n3. returns",
+    "a list after a colon": "Possible desks: shipping, billing, returns.",
+    "a labelled list": "Answer: billing, shipping, returns",
+    "a labelled choice": "I am not sure.\nFinal Answer: **shipping or billing**.",
+}
+"""Texts that do not decide for "billing", which each of them names."""
+NUMBERS = {
+    "two different labelled lines": "Answer: 4\nAnswer: 5",
+    "two signs": "Answer: -5\nAnswer: 5",
+    "two decimal points": "Answer: 50\nAnswer: 5.0",
+    "a list": "3, 4, 5",
+    "a list without spaces": "3,4,5",
+    "a choice": "It is 4 or 5.",
+    "a list of lines": "- 3\n- 4\n- 5",
+    "a labelled list": "Answer: 3, 4, 5",
+}
+DECIDED = {
+    "a place in a country": ("Paris, France", "Paris"),
+    "an opinion": ("It was Ada, I think.", "Ada"),
+    "a sentence with and": ("It was Ada and she was clever", "Ada"),
+    "a sentence with or before it": ("Whether by ship or by train, the crossing takes two hours", "two hours"),
+    "a sentence about a person": ("Ada, Countess of Lovelace, wrote the first program and published it in 1843", "Ada"),
+    "the whole list is expected": ("red, green and blue", "red, green and blue"),
+    "a name with and": ("It was Simon and Garfunkel", "Simon and Garfunkel"),
+    "a fraction": ("It is 3/4", "3/4"),
+    "a line after reasoning": ("The task names two sizes.\nThe larger one decides the matter.\nAda", "Ada"),
+    "the same twice": ("Ada or Ada", "Ada"),
+}
+
+
+def task(reference: object) -> Task:
+    return Task(id="t", input="Who was it?", reference=reference)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(("reference", "words"), [(gold, words) for gold, found in WORDS.items() for words in found])
+async def test_the_same_final_words_score_the_same_in_every_form(form: str, reference: str, words: str) -> None:
+    for name, score in WORDS[reference][words].items():
+        found = await load_grader(name).grade(task(reference), form.replace("{}", words), scope=SCOPE)
+        assert found.score == pytest.approx(score), name
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMED) - {"numeric"}))
+@pytest.mark.parametrize("answer", WORTHLESS.values(), ids=WORTHLESS)
+async def test_a_text_that_does_not_decide_scores_nothing(name: str, answer: str) -> None:
+    assert (await load_grader(name).grade(task("billing"), answer, scope=SCOPE)).score == 0
+
+
+@pytest.mark.parametrize("answer", NUMBERS.values(), ids=NUMBERS)
+async def test_numbers_that_do_not_decide_score_nothing(answer: str) -> None:
+    assert (await load_grader("numeric").grade(task(5), answer, scope=SCOPE)).score == 0
+
+
+@pytest.mark.parametrize(("answer", "reference"), DECIDED.values(), ids=DECIDED)
+async def test_a_sentence_with_the_answer_is_no_list(answer: str, reference: str) -> None:
+    assert (await load_grader("contains").grade(task(reference), answer, scope=SCOPE)).score == 1
+
+
+async def test_a_longer_text_earns_nothing_beside_a_labelled_line() -> None:
+    answer = "It could be Ada. It could be Byron.\nAnswer: Babbage"
+    assert (await load_grader("contains").grade(task(["Ada", "Byron"]), answer, scope=SCOPE)).score == 0
+
+
+async def test_a_reference_of_several_lines_is_compared_with_all_that_is_behind_the_label() -> None:
+    for answer in ("one\ntwo", "Answer: one\ntwo", "Counted.\nFinal Answer:\none\ntwo\n"):
+        assert (await load_grader("exact").grade(task("one\ntwo"), answer, scope=SCOPE)).solved
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Lovelace the countess Byron", "0.57 of 1; 2 of your 3 words are expected, 2 are missing"),
+        ("Lovelace", "0.40 of 1; 1 of your 1 word is expected, 3 are missing"),
+        ("countess Augusta Ada Lovelace herself", "0.89 of 1; 4 of your 5 words are expected, none is missing"),
+        ("countess Augusta Ada", "0.86 of 1; 3 of your 3 words are expected, 1 is missing"),
+    ],
+)
+async def test_partly_right_is_said_in_numbers_of_words(answer: str, said: str) -> None:
+    found = await load_grader("f1").grade(task("Augusta Ada, Countess Lovelace"), f"Answer: {answer}", scope=SCOPE)
+    assert found.text.startswith(f"The answer is partly right: it scores {said}. Measured by: word overlap")
+
+
+async def test_words_on_an_answer_may_meet_the_reference_by_chance() -> None:
+    found = await load_grader("f1").grade(task("expected words"), "expected", scope=SCOPE)
+    assert "partly right" in found.text
+
+
+async def test_lines_that_differ_are_said() -> None:
+    found = await load_grader("em").grade(task("Ada"), "Answer: Ada\nAnswer: Byron", scope=SCOPE)
+    assert found.text.startswith("The answer is not right: its lines that begin with 'Answer:' differ, so it scores 0.")
+
+
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_every_measure_says_the_rule(name: str) -> None:
+    assert MEASURES[name].endswith(BY_LABEL)
+
+
+def test_votes_are_counted_over_final_answers() -> None:
+    samples = [f"{EVIDENCE}\nAnswer: Byron", "So\nAnswer: Ada.", "Then\n**Final Answer:** ada", '\nAnswer: "Ada"']
+    assert choose_by_vote(samples) == samples[1]
+
+
+@pytest.mark.parametrize("text", ["Ada, " * 20_000, "Ada or Ada " * 20_000, "Ada\n" * 20_000, "- " * 40_000 + "Ada"])
+def test_long_texts_delay_nothing(text: str) -> None:
+    started = time.process_time()
+    lists_options(text, "Ada")
+    lists_options(text, "Ada Ada Ada Byron")
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("name", ["reasoned", "debater", "draft", "refine"])
+def test_baselines_that_write_more_than_the_answer_label_it(name: str) -> None:
+    prompt = files("selfwire.evals").joinpath("prompts", "baselines", f"{name}.md").read_text(encoding="utf-8")
+    assert 'otherwise end with one line that begins with "Answer:" and holds nothing but the answer.' in prompt

@@ -1,0 +1,157 @@
+"""REINFORCE: returns and advantages by hand, batches against one-by-one, what is switched and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from selfwire.evolvers.router.config import TrainConfig, paper_training
+from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
+from selfwire.evolvers.router.encoding import make_batch
+from selfwire.evolvers.router.head import RoutingHead
+from selfwire.evolvers.router.reinforce import Learner, advantages, compute_returns, get_decisions
+from selfwire.models.embeddings import HashingEmbedder
+from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head
+
+MIXED = (
+    episode(1.0, decided(("sort",), ("paint",)), decided(("weigh", "sort"), ("sort",), rows=("there", "so far"))),
+    episode(0.0, decided(("paint",), ("weigh",), masked=("sort",))),
+    episode(0.0, decided(("paint", "sort"), rows=("so far",))),
+)
+
+
+def weights(learner: Learner) -> list[torch.Tensor]:
+    return [weight.detach().clone() for weight in learner.head.parameters()]
+
+
+def test_a_baseline_compares_equal_stages_and_falls_back_to_the_first() -> None:
+    found = advantages([[1.0], [0.0], [0.0], [1.0]], baseline="loo")
+    assert [one[0] for one in found] == pytest.approx([2 / 3, -2 / 3, -2 / 3, 2 / 3])
+    found = advantages([[1.0, 0.8], [0.4], [0.1, 0.2]], baseline="loo")
+    assert found[0] == pytest.approx([1.0 - 0.25, 0.8 - 0.2])
+    assert advantages([[0.0, 0.5], [1.0], [0.0]], baseline="loo")[0][1] == pytest.approx(0.5 - 0.5)
+    assert advantages([[1.0, 0.3]], baseline="loo") == [[0.0, 0.0]]
+
+
+def test_d9_process_rewards_count_from_their_stage_on() -> None:
+    one = episode(1.0, decided(("sort",)), decided(("sort",)), decided(("sort",)), process=(1.0, 0.0, 1.0))
+    assert compute_returns([one], stages=4, weight=0.2)[0] == pytest.approx([1.1, 1.05, 1.05])
+    assert compute_returns([one], stages=4)[0] == [1.0, 1.0, 1.0]
+
+
+def test_process_rewards_that_are_missing_are_refused() -> None:
+    with pytest.raises(ValueError, match="1 stages have 0 process rewards"):
+        compute_returns([episode(1.0)], stages=4, weight=0.2)
+    with pytest.raises(ValueError, match="without a reward"):
+        compute_returns([episode(None)], stages=4)
+
+
+def test_a_padded_batch_has_the_gradient_of_its_episodes_one_by_one() -> None:
+    learner = Learner(head(), TrainConfig(), SAMPLING)
+    config, weighted = learner.head.config, [0.9, 0.5, -0.3, -0.2]
+
+    def gradient(indices: list[int]) -> list[torch.Tensor]:
+        decisions = get_decisions(MIXED)
+        batch = make_batch([decisions[i] for i in indices], AGENTS, ROWS, config)
+        score, _ = learner.objective(batch, np.array([weighted[i] for i in indices]), 1)
+        return list(torch.autograd.grad(score, list(learner.head.parameters())))
+
+    together = gradient([0, 1, 2, 3])
+    alone = [gradient([index]) for index in range(4)]
+    for place, expected in enumerate(together):
+        assert torch.allclose(sum((one[place] for one in alone), torch.zeros(())), expected, atol=1e-5)
+
+
+def test_what_was_rewarded_becomes_more_probable() -> None:
+    learner = Learner(head(), TrainConfig(entropy=0.0), SAMPLING)
+    batch = make_batch(get_decisions(MIXED), AGENTS, ROWS, learner.head.config)
+
+    def log_p() -> float:
+        with torch.no_grad():
+            return float(learner.objective(batch, np.array([1.0, 1.0, 0.0, 0.0]), 1)[0])
+
+    before = log_p()
+    for _ in range(20):
+        learner.update(MIXED, AGENTS, ROWS)
+    assert log_p() > before + 0.1
+
+
+def test_d7_a_batch_of_equal_returns_changes_nothing_unless_the_paper_says_so() -> None:
+    equal = (episode(1.0), episode(1.0, decided(("weigh",), ("sort",))))
+    for config, moves in ((TrainConfig(), False), (paper_training(), True)):
+        learner = Learner(head(), config, SAMPLING)
+        before = weights(learner)
+        update = learner.update(equal, AGENTS, ROWS)
+        assert update.skipped is not moves
+        assert any(not torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True)) is moves
+    learner = Learner(head(), TrainConfig(baseline="none"), SAMPLING)
+    assert learner.update(equal, AGENTS, ROWS).skipped
+    assert not learner.update(MIXED, AGENTS, ROWS).skipped
+
+
+def test_d7_the_entropy_bonus_raises_entropy() -> None:
+    ends = []
+    for bonus in (0.0, 5.0):
+        learner = Learner(head(), TrainConfig(entropy=bonus, rate=1e-2), SAMPLING)
+        for _ in range(30):
+            update = learner.update(MIXED, AGENTS, ROWS)
+        ends.append(update.entropy)
+    assert ends[1] > ends[0] + 0.1
+
+
+def test_d7_clipping_limits_the_step_and_reports_the_length_before() -> None:
+    learner = Learner(head(), TrainConfig(clip=1e-3), SAMPLING)
+    assert learner.update(MIXED, AGENTS, ROWS).gradient_norm > 1e-3
+    length = math.sqrt(sum(float((w.grad**2).sum()) for w in learner.head.parameters() if w.grad is not None))
+    assert length == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_d8_an_episode_that_ended_as_an_error_teaches_nothing() -> None:
+    one, two = (Learner(head(), TrainConfig(), SAMPLING) for _ in range(2))
+    first = one.update(MIXED, AGENTS, ROWS)
+    second = two.update((*MIXED, episode(None)), AGENTS, ROWS)
+    assert (first.errors, second.errors) == (0, 1)
+    assert first.reward == second.reward == pytest.approx(1 / 3)
+    assert all(torch.equal(a, b) for a, b in zip(weights(one), weights(two), strict=True))
+    nothing = two.update([episode(None)], AGENTS, ROWS)
+    assert (nothing.skipped, nothing.reward, nothing.errors) == (True, None, 1)
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -0.1, 1.5])
+def test_a_reward_that_is_no_share_is_refused(reward: float) -> None:
+    with pytest.raises(ValueError, match="reward"):
+        episode(reward)
+
+
+def test_agents_that_nobody_knows_are_refused() -> None:
+    with pytest.raises(ValueError, match="decisions name weigh, who are not in the pool; it holds sort, paint"):
+        Learner(head(), TrainConfig(), SAMPLING).update(MIXED, {name: AGENTS[name] for name in ("sort", "paint")}, ROWS)
+
+
+@pytest.mark.parametrize(("drawn", "masked"), [("nobody", ()), ("sort", ("sort",))])
+def test_what_cannot_have_been_drawn_is_no_decision(drawn: str, masked: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=f"{drawn} cannot have been drawn"):
+        Decision(rows=("x",), agents=("sort", "paint"), layered=LayeredWorkflow(layers=((drawn,),), masked=masked))
+
+
+def test_weights_that_are_not_finite_are_refused_before_they_spread() -> None:
+    learner = Learner(head(), TrainConfig(), SAMPLING)
+    with torch.no_grad():
+        learner.head.query[0, 0] = float("nan")
+    with pytest.raises(ValueError, match="not finite"):
+        learner.update(MIXED, AGENTS, ROWS)
+
+
+async def test_learning_embeds_what_the_episodes_saw() -> None:
+    learner = Learner(RoutingHead(64), TrainConfig(), SAMPLING)
+    update = await learner.learn(MIXED, POOL, HashingEmbedder(64))
+    assert (update.number, update.episodes, update.skipped) == (1, 3, False)
+    assert 0 < update.entropy <= math.log(3)
+    with pytest.raises(ValueError, match="more than once"):
+        await learner.learn(MIXED, (*POOL, POOL[0]), HashingEmbedder(64))
+
+
+def test_episodes_survive_json() -> None:
+    for one in MIXED:
+        assert Episode.model_validate(one.model_dump(mode="json")) == one

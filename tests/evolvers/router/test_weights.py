@@ -1,0 +1,143 @@
+"""Weights as files: exact, atomic, checked, and for which pools."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.numpy import load, save
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
+from selfwire.evolvers.router.config import HeadConfig, TrainConfig
+from selfwire.evolvers.router.head import RoutingHead
+from selfwire.evolvers.router.reinforce import Learner, get_weights
+from selfwire.evolvers.router.weights import (
+    Weights,
+    read_weights,
+    refuse_other_pool,
+    unpack_weights,
+    write_atomically,
+)
+from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head
+
+BATCH = (episode(1.0), episode(0.0, decided(("weigh",), ("sort",))))
+
+
+def trained(updates: int = 3) -> Learner:
+    learner = Learner(head(), TrainConfig(), SAMPLING)
+    for _ in range(updates):
+        learner.update(BATCH, AGENTS, ROWS)
+    return learner
+
+
+def restored(weights: Weights) -> Learner:
+    learner = Learner(weights.make_head(), TrainConfig(), SAMPLING)
+    learner.resume(weights)
+    return learner
+
+
+def test_training_goes_on_from_a_file_bit_for_bit(tmp_path: Path) -> None:
+    straight, path = trained(6), tmp_path / "weights.safetensors"
+    write_atomically(path, get_weights(trained(3), POOL, "e").packed)
+    learner = restored(read_weights(path))
+    for _ in range(3):
+        learner.update(BATCH, AGENTS, ROWS)
+    assert get_weights(learner, POOL, "e").packed == get_weights(straight, POOL, "e").packed
+
+
+def test_a_linear_policy_is_saved_and_goes_on_as_well() -> None:
+    config = HeadConfig(design="linear")
+
+    def train(learner: Learner) -> Learner:
+        for _ in range(2):
+            learner.update(BATCH, AGENTS, ROWS)
+        return learner
+
+    first = train(Learner(RoutingHead(head().dimensions, config), TrainConfig(), SAMPLING))
+    resumed = train(restored(unpack_weights(get_weights(first, POOL, "e").packed, "here")))
+    assert resumed.head.config == config
+    assert get_weights(resumed, POOL, "e").packed == get_weights(train(first), POOL, "e").packed
+
+
+def test_without_optimiser_state_the_head_is_the_same() -> None:
+    learner = trained()
+    slim = unpack_weights(get_weights(learner, POOL, "e").without_optimiser().packed, "here")
+    assert slim.card.steps is None
+    assert slim.card.updates == 3
+    assert len(slim.packed) < len(get_weights(learner, POOL, "e").packed) / 2
+    assert all(torch.equal(a, b) for a, b in zip(slim.make_head().parameters(), learner.head.parameters(), strict=True))
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "weights.safetensors"
+    write_atomically(path, b"old")
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(ConfigError, match="No space left"):
+        write_atomically(path, b"new")
+    assert [one.name for one in tmp_path.iterdir()] == ["weights.safetensors"]
+    assert path.read_bytes() == b"old"
+
+
+def damaged() -> dict[str, bytes]:
+    good = get_weights(trained(1), POOL, "e").packed
+    tensors = load(good)
+    nan = {**tensors, "query": tensors["query"] * float("nan")}
+    metadata = json.loads(good[8 : 8 + int.from_bytes(good[:8], "little")])["__metadata__"]
+    return {
+        "empty": b"",
+        "cut": good[: len(good) // 2],
+        "text": b"these are not weights, whatever their name says",
+        "foreign": save(tensors),
+        "nan": save(nan, metadata=metadata),
+        "missing": save({k: v for k, v in tensors.items() if k != "key"}, metadata=metadata),
+        "misshapen": save({**tensors, "key": tensors["key"][:2]}, metadata=metadata),
+        "other card": save(tensors, metadata={"selfwire": "{}"}),
+        "other schema": save(
+            tensors, metadata={"selfwire": metadata["selfwire"].replace('"schema_number":1', '"schema_number":9')}
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", damaged())
+def test_a_corrupt_file_is_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.safetensors"
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_weights(path)
+    path.write_bytes(damaged()[kind])
+    misfit = {"nan": "query", "missing": "key", "misshapen": "key"}
+    told = f"are corrupt: {misfit[kind]} missing, too many, misshapen or not finite" if kind in misfit else ""
+    with pytest.raises(ConfigError, match=rf"weights .*bad\.safetensors.*{told}"):
+        read_weights(path)
+
+
+@pytest.mark.parametrize(
+    ("number", "more", "told"),
+    [
+        (2, ',"heads":4', r"written by a newer selfwire \(schema 2, this one reads 1\); upgrade selfwire, or train"),
+        (0, "", "written by an older selfwire"),
+    ],
+)
+def test_weights_of_another_schema_say_so_and_the_way_out(number: int, more: str, told: str) -> None:
+    good = get_weights(trained(1), POOL, "e").packed
+    card = json.loads(json.loads(good[8 : 8 + int.from_bytes(good[:8], "little")])["__metadata__"]["selfwire"])
+    text = json.dumps({**card, "schema_number": number})[:-1] + more + "}"
+    with pytest.raises(ConfigError, match=told):
+        unpack_weights(save(load(good), metadata={"selfwire": text}), "here")
+
+
+def test_d10_weights_serve_their_pool_a_grown_one_and_others_on_request() -> None:
+    card = get_weights(trained(1), POOL, "e").card
+    refuse_other_pool(card, POOL, "e")
+    refuse_other_pool(card, (*POOL, Agent(id="tune", prompt="Tune.")), "e")
+    rewritten = (POOL[0].replace(role="sweep the floor"), *POOL[1:])
+    for other, named in ((POOL[1:], "sort"), (rewritten, "sort")):
+        with pytest.raises(ConfigError, match=f"another pool .*{named} are missing or changed; .*transfer"):
+            refuse_other_pool(card, other, "e")
+        refuse_other_pool(card, other, "e", transfer=True)
+    with pytest.raises(ConfigError, match="vectors of e, not of hashing"):
+        refuse_other_pool(card, POOL, "hashing", transfer=True)

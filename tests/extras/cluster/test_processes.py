@@ -1,0 +1,237 @@
+"""Systems in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
+
+import time
+from collections import OrderedDict
+from contextlib import closing, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from selfwire.core.budget import Budget
+from selfwire.core.errors import BudgetError, JournalError, OutageError
+from selfwire.evals.baselines import make_single_workflow
+from selfwire.evals.table import Header, TaskRow, read_results
+from selfwire.extras.cluster import worker_jobs
+from selfwire.extras.cluster.evaluation_shards import SystemShard
+from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.noted_blobs import BLOBS
+from selfwire.extras.cluster.slices import create_shard, open_shard
+from selfwire.extras.cluster.worker_jobs import PAUSE, report_seldom
+from selfwire.extras.cluster.worker_processes import WORKERS, choose_worker_count, run_on_workers
+from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import load_plan, resume_evaluation, start_evaluation
+from selfwire.runs.evolution import resume_evolution
+from selfwire.runs.record import ResumeChanges
+from selfwire.runs.spec import EvaluateSpec, Models, PreEvolutionSpec
+from selfwire.runs.systems import LoadedWorkflow, load_noted_workflows, note_workflows
+from selfwire.store import files
+from selfwire.store.files import put_blob
+from selfwire.store.journal import Journal
+from tests import kills, processes
+from tests.commands import call
+from tests.machines import wait_until
+from tests.runs.evaluation.test_evaluation import comparable, request
+from tests.wire.server import WireServer, text
+
+EVOLVING = PreEvolutionSpec(names=("hiva",), train=6, gate=6, iterations=1, batch=3, gate_tasks=3)
+FOUR = ("hiva", "single", "cot", "self-refine")
+
+
+def asked() -> EvaluateSpec:
+    return request(*FOUR, tasks=4, command="compare", calls_per_task=8, evolving=EVOLVING)
+
+
+def one_after_another(home: Path) -> tuple[Header, tuple[TaskRow, ...], int]:
+    with start_evaluation(asked(), home, run="r") as run:
+        run.evolve()
+        run_sync(run.execute())
+        spent = run.ledger.spent.calls
+    return (*read_results(home / "runs" / "r" / "results.jsonl"), spent)
+
+
+@pytest.mark.slow
+def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_path: Path) -> None:
+    header, rows, spent = one_after_another(tmp_path / "one")
+    home, heard = tmp_path / "two", list[dict[str, Any]]()
+    with start_evaluation(asked(), home, run="r") as run:
+        lines = run_on_workers(run, home, WorkerOptions(workers=2), heard.append)
+        assert run.ledger.spent.calls == spent
+    found_header, found = read_results(home / "runs" / "r" / "results.jsonl")
+    assert comparable(found) == comparable(rows)
+    assert [one.workflow for one in found_header.contestants] == [one.workflow for one in header.contestants]
+    assert lines[1].contestant.learned
+    assert {event["target"] for event in heard} == set(FOUR)
+    assert not list((home / "runs" / "r" / "parts").iterdir())
+    journals = [Journal.open_read_only(one / "runs" / "r" / "journal.sqlite") for one in (tmp_path / "one", home)]
+    assert journals[0].spend().calls == journals[1].spend().calls
+    for journal in journals:
+        journal.close()
+    with resume_evaluation("r", home) as run:
+        assert run_sync(run.execute()) == lines
+        assert run.ledger.spent.calls == spent
+
+
+@pytest.mark.slow
+def test_seconds_that_are_over_end_the_calls_of_all_workers_within_one_more(tmp_path: Path) -> None:
+    with WireServer(text("hello"), delay=600) as server:
+        models = Models(agent="openai:local", base_url=server.url)
+        asked = request("single", "cot", tasks=8, budget=Budget(seconds=8), models=models)
+        with start_evaluation(asked, tmp_path) as run:
+            end = time.monotonic() - run.ledger.spent.seconds + 8
+            with pytest.raises(BudgetError, match=r"8\.\d+ of 8\.00 seconds spent"):
+                run_on_workers(run, tmp_path, WorkerOptions(workers=2))
+            wait_until(lambda: not server.active)
+            assert 0 <= time.monotonic() - end <= 1
+        assert server.cancelled == len(server.asked) > 0
+
+
+@pytest.mark.slow
+def test_a_router_that_one_process_has_trained_is_measured_by_all(tmp_path: Path) -> None:
+    trained = PreEvolutionSpec(names=("evomas",), train=4, gate=2, iterations=1, batch=2, gate_tasks=2)
+    asked = request("evomas", "single", tasks=6, command="compare", calls_per_task=40, evolving=trained)
+    with start_evaluation(asked, tmp_path, run="r") as run:
+        assert [one.errors for one in run_on_workers(run, tmp_path, WorkerOptions(workers=2))] == [0, 0, 0]
+
+
+def test_weights_come_with_a_run_s_workflows_unless_they_were_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = put_blob(b"weights")
+    team = make_single_workflow(()).replace(memory={"router": reference})
+    with closing(Journal.create(tmp_path / "journal.sqlite", run="r")) as journal:
+        run_sync(note_workflows(journal, {"a": LoadedWorkflow(workflow=team)}))
+        monkeypatch.setattr(files, "_kept", OrderedDict())  # as in another process
+        assert run_sync(load_noted_workflows(journal))["a"].workflow == team
+        assert files.get_blob(reference) == b"weights"
+        monkeypatch.setattr(files, "_kept", OrderedDict())
+        run_sync(journal.put_note(f"{BLOBS}/{reference}", run_sync(journal.put_body("AAAA"))))
+        with pytest.raises(JournalError, match="have been changed in run 'r'"):
+            run_sync(load_noted_workflows(journal))
+
+
+def test_the_first_event_is_passed_on_by_a_machine_that_has_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_jobs, "time", SimpleNamespace(monotonic=lambda: PAUSE / 2))
+    heard = list[dict[str, Any]]()
+    report = report_seldom(heard.append, lambda event: event["done"] == 9)
+    for done in (1, 2, 9):
+        report({"done": done})
+    assert [event["done"] for event in heard] == [1, 9]
+
+
+def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(tmp_path: Path) -> None:
+    plain = request("single", "cot", tasks=4, command="compare", calls_per_task=4)
+    with start_evaluation(plain, tmp_path, run="r"):
+        pass
+    part, plan = SystemShard("r", "single", 0, tmp_path), load_plan("r", tmp_path)
+    create_shard(plan, part, plan.workflows["single"], plan.tasks[:3], with_rule=True)
+    with open_shard(part.own, tmp_path, retry_failed=False) as alone:  # its parent is gone: nobody joins it
+        run_sync(alone.measure())
+        cost = alone.ledger.spent.calls
+    assert cost > 0
+    begun = part.own.parent.with_name("7-single")  # it was killed while it made this one
+    begun.mkdir()
+    (begun / ".draft").touch()
+    strange = [begun.with_name(".DS_Store"), begun.with_name("1st-draft")]  # of others, who keep them
+    strange[0].touch()
+    strange[1].mkdir()
+    with pytest.raises(JournalError, match="not by `selfwire evolve`"), resume_evolution("r", tmp_path):
+        pass
+    assert part.own.exists()
+    with resume_evaluation("r", tmp_path) as run:
+        assert run.ledger.spent.calls == cost
+        assert sorted(part.own.parents[1].iterdir()) == strange
+        run_sync(run.execute())
+    _, found = read_results(tmp_path / "runs" / "r" / "results.jsonl")
+    with start_evaluation(plain, tmp_path, run="whole") as run:
+        run_sync(run.execute())
+        assert run.ledger.spent.calls == sum(row.calls for row in found)
+    _, expected = read_results(tmp_path / "runs" / "whole" / "results.jsonl")
+    assert comparable(found) == comparable(expected)
+
+
+def test_a_part_knows_what_its_run_has_done(tmp_path: Path) -> None:
+    plain = request("single", "cot", tasks=3, command="compare", calls_per_task=4)
+    with start_evaluation(plain, tmp_path, run="r") as run:
+        run_sync(run.execute())
+        spent = run.ledger.spent.calls
+    part, plan = SystemShard("r", "cot", 0, tmp_path), load_plan("r", tmp_path)
+    create_shard(plan, part, plan.workflows["cot"], plan.tasks, with_rule=False)
+    before = part.copy_from_run([task.id for task in plan.tasks])
+    assert 0 < before.calls < spent
+    with open_shard(part.own, tmp_path, retry_failed=False) as alone:
+        run_sync(alone.measure())
+    assert part.merge_into_run(before).calls == 0
+
+
+@pytest.mark.slow
+def test_killed_beside_each_other_it_goes_on_and_ends_with_the_same_numbers(tmp_path: Path) -> None:
+    given = ("compare", *FOUR, "--evolve", "none", "--benchmark", "archive", "--tasks", "10", "--workers", "2")
+    home = tmp_path / "killed"
+    process = kills.start(home, *given)
+    parts = "runs/*/parts/*/journal.sqlite-wal"
+
+    def is_at_work() -> bool:
+        with suppress(FileNotFoundError):  # a part that has just been merged
+            return any(one.stat().st_size > 100_000 for one in home.glob(parts))
+        return False
+
+    processes.kill_when(process, is_at_work)
+    errors = held = "is held by another process"
+    while held in errors:  # its workers end soon after it
+        resumed = kills.start(home, "compare", "--resume", kills.run_of(home), "--workers", "2")
+        _, errors = resumed.communicate()
+    assert resumed.returncode == 0, errors
+    whole = tmp_path / "whole"
+    kills.call(whole, *given[:-1], "1")
+    expected, found = (read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (whole, home))
+    assert comparable(found[1]) == comparable(expected[1])
+
+
+@pytest.mark.parametrize("changes", [{"langsmith": "questions"}, {"budget": Budget(calls=9)}])
+def test_with_a_budget_or_langsmith_more_than_one_process_must_be_asked_for(changes: dict[str, object]) -> None:
+    bound = request(*FOUR, **changes)
+    assert choose_worker_count(bound, None) == 1
+    assert choose_worker_count(bound, 2) == 2
+
+
+@pytest.mark.slow
+def test_workers_share_a_budget_and_go_on_with_a_higher_one(tmp_path: Path) -> None:
+    _, expected, needed = one_after_another(tmp_path / "one")
+    home, limit = tmp_path / "two", needed // 2
+    bound = asked().replace(budget=Budget(calls=limit))
+    with start_evaluation(bound, home, run="r") as run, pytest.raises(BudgetError, match=f"of {limit} calls spent"):
+        run_on_workers(run, home, WorkerOptions(workers=2))
+    with resume_evaluation("r", home, changes=ResumeChanges({"calls": needed})) as run:
+        assert limit // 2 < run.ledger.spent.calls <= limit
+        run_on_workers(run, home, WorkerOptions(workers=2))
+        assert run.ledger.spent.calls == needed
+    _, found = read_results(home / "runs" / "r" / "results.jsonl")
+    assert comparable(found) == comparable(expected)
+    assert not list(home.glob("runs/r/budget*"))
+
+
+def test_few_contestants_are_not_worth_a_process_each() -> None:
+    assert choose_worker_count(request(*FOUR[:3]), None) == 1
+    assert choose_worker_count(request(*FOUR), None) <= WORKERS
+    assert choose_worker_count(request(*FOUR), 3) == 3
+    served = request(*FOUR, models=Models(judge="openai:gpt-4o-mini"))
+    assert choose_worker_count(served, None) == 1
+    assert choose_worker_count(served, 2) == 2
+
+
+def test_after_a_fault_in_a_process_the_run_says_that_it_stopped_and_can_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*given: object, **more: object) -> None:
+        raise OutageError("the provider is down")
+
+    plain = request("single", "cot", tasks=2, command="compare", calls_per_task=4)
+    with start_evaluation(plain, tmp_path, run="r") as run, monkeypatch.context() as patched:
+        patched.setattr(worker_jobs, "open_shard", fail)
+        with pytest.raises(OutageError, match="the provider is down"):
+            run_on_workers(run, tmp_path, WorkerOptions(workers=1))
+    assert "stopped" in call(tmp_path, "runs").output
+    with resume_evaluation("r", tmp_path) as run:
+        assert run_sync(run.execute())[-1].scores

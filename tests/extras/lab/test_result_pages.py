@@ -1,0 +1,263 @@
+"""Pages whose tables are computed from rows: the repository's own, and what a changed page or row is told."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from selfwire.cli.app import build
+from selfwire.core.errors import ConfigError
+from selfwire.evals.table import (
+    Header,
+    SystemInfo,
+    SystemSummary,
+    TaskRow,
+    compute_difference,
+    keep_scores,
+    read_kept_scores,
+)
+from selfwire.extras.lab.ablation.files import keep_study
+from selfwire.extras.lab.ablation.plan import Study
+from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow
+from selfwire.extras.lab.ablation.table import build_table
+from selfwire.extras.lab.result_pages import check_pages, fill_page, find_numbers
+from selfwire.runs.spec import Sizes
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_every_table_and_number_of_our_pages_follows_from_the_rows() -> None:
+    assert [f"{one.page.name}, {one.where}: {one.text}" for one in check_pages(PAGES)] == []
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "docs" / "rows", tmp_path / "rows")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Results\n\n<!-- table: systems rows=rows/compare-archive.jsonl against=single -->\n<!-- end of table -->\n\n"
+        "One agent scores 0.25; `0.333` and [a link](x-0.123.md) are no results.\n"
+    )
+    page.write_text(fill_page(page))
+    return page
+
+
+def test_a_page_that_was_just_filled_has_no_differences(page: Path) -> None:
+    assert check_pages([page]) == []
+    assert fill_page(page) == page.read_text()
+    assert "| single | 0.25 " in page.read_text()
+
+
+def test_a_changed_digit_of_a_table_is_found(page: Path) -> None:
+    page.write_text(page.read_text().replace("| single | 0.25 ", "| single | 0.26 "))
+    [found] = check_pages([page])
+    assert (found.page, found.where) == (page, "tables")
+    assert "-| single | 0.26 " in found.text
+    assert "+| single | 0.25 " in found.text
+
+
+def test_a_number_of_the_text_that_no_row_gives_is_found_unless_it_is_given(page: Path) -> None:
+    text = page.read_text()
+    page.write_text(text.replace("scores 0.25", "scores 0.777, and 61.5 % more"))
+    [found] = check_pages([page])
+    assert (found.where, found.text) == ("section 'Results'", "no table gives 0.777, 61.5")
+    page.write_text(page.read_text() + "\n<!-- given: 0.777 61.5 -->\n")
+    assert check_pages([page]) == []
+
+
+def test_a_table_of_numbers_without_rows_is_refused(page: Path) -> None:
+    by_hand = "\n## Older\n\n<!-- not recomputed: old -->\n\n| system | score |\n| --- | --- |\n| single | 0.25 |\n"
+    page.write_text(page.read_text() + by_hand)  # 0.25 stands in a computed table too
+    [found] = check_pages([page])
+    assert found.where == "section 'Older'"
+    assert "a table is written by hand" in found.text
+    page.write_text(page.read_text().replace("<!-- not recomputed: old -->", "<!-- given: 0.25 -->"))
+    assert check_pages([page]) == []
+
+
+def test_a_comment_in_a_block_of_code_is_an_example(page: Path) -> None:
+    example = "\n```\n<!-- table: systems rows=nothing -->\n<!-- end of table -->\n```\n"
+    page.write_text(page.read_text() + example)
+    assert check_pages([page]) == []
+    assert fill_page(page).endswith(example)
+
+
+def test_a_changed_row_is_found(page: Path) -> None:
+    rows = page.parent / "rows" / "compare-archive.jsonl"
+    head, *lines = rows.read_text().splitlines()
+    changed = json.loads(lines[-1])
+    changed["scores"] = [1.0] * len(changed["scores"])
+    rows.write_text("\n".join([head, *lines[:-1], json.dumps(changed)]))
+    assert [one.where for one in check_pages([page])] == ["tables"]
+
+
+@pytest.mark.parametrize(
+    ("comment", "message"),
+    [
+        ("<!-- table: magic rows=x -->\n<!-- end of table -->", "no kind of table 'magic'"),
+        ("<!-- table: systems rows=rows/none.jsonl against=single -->\n<!-- end of table -->", "holds no scores"),
+        ("<!-- table: systems against=single -->\n<!-- end of table -->", "lacks 'rows'"),
+        ("<!-- table: ablation rows=rows/kabb-world.jsonl -->\n<!-- end of table -->", "holds no study"),
+        (
+            "<!-- table: world method=hiva name=kabb rows=rows/none -->\n<!-- end of table -->",
+            "holds no rows of a world",
+        ),
+        (
+            "<!-- table: world method=hiva name=x rows=rows/none -->\n<!-- end of table -->",
+            "holds no rows|no world 'x'",
+        ),
+        ("<!-- table: claims -->\n", "has no end"),
+    ],
+)
+def test_a_comment_that_cannot_be_used_is_an_error_in_words(page: Path, comment: str, message: str) -> None:
+    page.write_text(comment)
+    with pytest.raises(ConfigError, match=message):
+        check_pages([page])
+
+
+def test_a_page_that_is_not_there_is_an_error_in_words(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the page .*none\.md cannot be read"):
+        check_pages([tmp_path / "none.md"])
+
+
+def test_an_ablation_is_kept_with_its_study(page: Path) -> None:
+    study = Study(method="tacomas", seeds=2, variants=("full", "fixed"))
+    shared = {
+        "study": study.key,
+        "compared": 4,
+        "errors": 0,
+        "calls": 9.0,
+        "tokens": 90.0,
+        "efficiency": None,
+        "paths": {},
+    }
+    rows = [
+        EvaluationRow.model_validate(
+            {**shared, "variant": name, "seed": seed, "after": after, "seconds": 1, "rounds": 2}
+        )
+        for name, after in (("full", 0.75), ("fixed", 0.25))
+        for seed in range(2)
+    ]
+    keep_study(study, rows, page.parent / "rows" / "study.jsonl")
+    page.write_text("<!-- table: ablation rows=rows/study.jsonl -->\n<!-- end of table -->\n")
+    assert build_table(study, rows).strip() in fill_page(page)
+    page.write_text("<!-- table: studies rows=rows/study.jsonl against=tacomas/full -->\n<!-- end of table -->\n")
+    assert fill_page(page).splitlines()[1].endswith("| tacomas, full − this [95 %] | calls/task |")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        keep_study(study, rows, page.parent)
+
+
+def test_studies_of_several_methods_are_compared_on_the_seeds_that_both_have(tmp_path: Path) -> None:
+    made = (("a", "hiva", (0.6, 0.8, 0.9), 9), ("b", "hera", (0.5, 0.6), 9), ("c", "hera", (1.0,), 8))
+    for name, method, scores, test in made:
+        study = Study(method=method, variants=("full",), sizes=Sizes(test=test))
+        rows = [make_evolution_row(study, seed, after) for seed, after in enumerate(scores)]
+        keep_study(study, rows, tmp_path / f"{name}.jsonl")
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: studies rows=a.jsonl,b.jsonl against=hiva/full -->\n<!-- end of table -->\n")
+    assert "| hera, full | 2 | 0.550 ± 0.071 | +0.150 [-0.485, +0.785] | 9.0 | 100 |" in fill_page(page)
+    for rows_of, against, message in (
+        ("a.jsonl,c.jsonl", "hiva/full", "one set of sizes"),
+        ("a.jsonl systems=hiva/full,hera/full", "hiva/full", "no rows of 'hera/full'"),
+        ("a.jsonl", "hiva/none", "no rows of 'hiva/none'; there are hiva/full"),
+    ):
+        page.write_text(f"<!-- table: studies rows={rows_of} against={against} -->\n<!-- end of table -->\n")
+        with pytest.raises(ConfigError, match=message):
+            fill_page(page)
+
+
+def make_evolution_row(study: Study, seed: int, after: float) -> EvolutionRow:
+    fields: dict[str, Any] = {"study": study.key, "variant": "full", "seed": seed, "compared": 4, "errors": 0}
+    fields |= {
+        "calls": 9.0,
+        "tokens": 9.0,
+        "efficiency": None,
+        "paths": {},
+        "seconds": 1.0,
+        "before": 0.1,
+        "nodes": 2,
+        "calls_before": 3.0,
+    }
+    fields |= {"evolution_calls": 100, "dollars": 0.0, "edits": [], "operations": [], "accepted": 1, "rejected": 0}
+    return EvolutionRow.model_validate({**fields, "unchanged": 0, "workflow": "w", "after": after})
+
+
+def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
+    rows = [
+        TaskRow(
+            target=name, task=f"t{number}", score=score, solved=None if score is None else score == 1,
+            error="it broke" if score is None else None, calls=number, input_tokens=10 * number, output_tokens=number,
+            dollars=0.5 if name == "b" else 0.0, seconds=1.0, answer="a secret answer",
+        )
+        for name, scores in (("a", (1.0, 0.0, None)), ("b", (0.5, 1.0, 1.0)))
+        for number, score in enumerate(scores)
+    ]  # fmt: skip
+    infos = tuple(SystemInfo(name=name, target=name, method="", workflow="") for name in "ab")
+    header = Header(
+        selfwire="0", code="c", run="r", benchmark="archive", grader="exact", split="test", seed=3, tasks=3,
+        models={"agent": "offline"}, embedder="hashing", calls_per_task=30, contestants=infos, oracle=False,
+        stand_in=True, complete=True,
+    )  # fmt: skip
+    results, kept = tmp_path / "results.jsonl", tmp_path / "kept.jsonl"
+    results.write_text("\n".join(one.model_dump_json() for one in (header, *rows)))
+    with pytest.raises(ConfigError, match="cannot be written"):
+        keep_scores(results, tmp_path)
+    keep_scores(results, kept)
+    assert "secret" not in kept.read_text()
+    head, lines = read_kept_scores(kept)
+    assert (head.seed, head.tasks) == (3, ("t0", "t1", "t2"))
+    for info, line in zip(infos, lines, strict=True):
+        whole = SystemSummary(info)
+        for row in rows:
+            if row.target == info.name:
+                whole.add(row)
+        assert (line.scores, line.interval, line.solved, line.errors) == (
+            whole.scores, whole.interval, whole.solved, whole.errors,
+        )  # fmt: skip
+        assert line.spend == whole.spend.replace(seconds=0.0)
+    assert compute_difference(lines[1], lines[0]) is not None
+    results.write_text(header.replace(complete=False).model_dump_json())
+    with pytest.raises(ConfigError, match="resume the run r"):
+        keep_scores(results, kept)
+
+
+def test_claims_say_which_stand_among_all_of_the_page(tmp_path: Path) -> None:
+    (tmp_path / "kabb.jsonl").write_text((ROOT / "docs" / "rows" / "kabb-world.jsonl").read_text())
+    table = "<!-- table: {} -->\n<!-- end of table -->\n"
+    world = table.format("world method=hiva name=kabb rows=kabb.jsonl")
+    (page := tmp_path / "page.md").write_text(table.format("claims") + world)
+    lines = {line.split(" | ")[1]: line for line in fill_page(page).splitlines() if line.startswith("| hiva, kabb")}
+    assert "not 0 over all 6" in fill_page(page)
+    assert " | yes | " in lines["knowledge distance"]
+    assert " | no | " in lines["synergy"]
+
+
+def test_the_command_checks_writes_and_keeps(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def invoke(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(build(), ["results", *arguments])
+        return done.exit_code, done.output
+
+    assert invoke("--check", str(page)) == (0, "1 pages, 0 differences\n")
+    page.write_text(page.read_text().replace("| single | 0.25 ", "| single | 0.26 "))
+    code, said = invoke("--check", str(page))
+    assert code == 1
+    assert "+| single | 0.25 " in said
+    assert invoke("--write", str(page))[0] == 0
+    monkeypatch.chdir(page.parent / "rows")
+    for arguments, message in (
+        (("--check",), "name the pages"),
+        ((), "--check or --write"),
+        (("--keep", "x", "--check"), "goes with --out"),
+        (("--keep", str(page), "--out", "y"), "no file of results"),
+    ):
+        code, said = invoke(*arguments)
+        assert code != 0
+        assert message in said
+
+
+def test_numbers_are_found_as_people_write_them() -> None:
+    assert find_numbers("+0.58 [+0.44, +0.73], 20,416.5 tokens, v1.2.3 and D1-D2") == [0.58, 0.44, 0.73, 20416.5]

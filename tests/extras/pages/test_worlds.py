@@ -1,0 +1,153 @@
+"""Pages of worlds and learning tests, and studies as runs that pages follow while they go on."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import BudgetError, JournalError
+from selfwire.extras.lab.ablation.plan import Study
+from selfwire.extras.lab.ablation.record import NoteRow, RecordedStudy, record_study
+from selfwire.extras.lab.ablation.subjects import LearningTest, WorldStudy
+from selfwire.extras.lab.worlds.catalogue import load_world
+from selfwire.extras.lab.worlds.errands import Curve, ErrandStudy, SeedResult
+from selfwire.extras.lab.worlds.gains import WorldResult
+from selfwire.extras.pages.ablation import describe_study
+from selfwire.extras.pages.comparison_charts import draw_mechanisms
+from selfwire.extras.pages.page import render_page
+from selfwire.extras.pages.reading import read_report
+from selfwire.extras.pages.view.site import Site, describe_live
+from selfwire.extras.pages.worlds import describe_learning_test, describe_world
+from selfwire.graphs.method import FULL
+from tests.commands import call
+from tests.extras.pages.stored_runs import HOSTILE, assert_harmless, make_row
+
+GROWTH = WorldStudy(method="hiva", world="growth")
+LEARNING = LearningTest(method="evomas", errands=ErrandStudy(updates=90))
+
+
+def make_results(seeds: int, extra: str = "") -> list[WorldResult]:
+    """Results in which the first mechanism gains 0.3 and the others nothing for sure."""
+    world = load_world("hiva", "growth")
+    names = {world.scale.least, world.scale.most, world.scale.main}
+    names |= {name for claim in world.claims for name in (claim.main or world.scale.main, claim.control)}
+    scores = {name: 0.5 for name in sorted(names)} | {world.scale.most: 1.0, world.claims[0].control: 0.2}
+    scores |= {world.scale.least: 0.2, **({extra: 0.1} if extra else {})}
+
+    def make(score: float, seed: int) -> dict[str, float]:
+        return {"score": score + 0.01 * (seed % 2), "made": 9, "free": 4}
+
+    return [
+        WorldResult(seed=seed, figures={name: make(score, seed) for name, score in scores.items()})
+        for seed in range(seeds)
+    ]
+
+
+def make_lessons(seeds: int) -> list[SeedResult]:
+    curve = Curve(reward=(0.2,) * 45 + (0.8,) * 45, entropy=(1.0,) * 90, gradient_norm=(1.0,) * 90)
+    solved = {"trained": 0.8, "untrained": 0.3, "knows the truth": 1.0}
+    return [
+        SeedResult(seed=seed, solved={**solved, "untrained": 0.3 + seed / 100}, positive=0.25, curve=curve)
+        for seed in range(seeds)
+    ]
+
+
+def test_a_world_shows_what_each_mechanism_is_worth_and_what_there_was_to_gain() -> None:
+    report = describe_world(GROWTH, make_results(3), "growth.jsonl")
+    first = report.mechanisms[0]
+    assert first.gain is not None
+    assert (round(first.gain.value, 2), round(first.possible, 2)) == (0.3, 0.8)
+    assert first.samples == pytest.approx((0.3,) * 3)
+    assert first.decisions == "12 of 27"
+    assert first.name in report.verdict
+    assert "in the world growth" in report.verdict
+    chart = draw_mechanisms(report.mechanisms)
+    assert chart
+    assert sum(mark.look == "seed" for mark in chart.marks) == 3 * len(report.mechanisms)
+    assert sum(mark.look == "possible" for mark in chart.marks) == len(report.mechanisms)
+    scores = [line.score.value for line in report.systems if line.score]
+    assert scores == sorted(scores, reverse=True)
+    page = render_page(report)
+    table = page.partition('id="mechanisms"')[2].partition("</section>")[0]
+    assert "+0.30 [+0.30, +0.30]" in table
+    assert "calls per task" not in page  # nobody asked a model
+    assert "<th" in table
+
+
+@pytest.mark.parametrize("seeds", [0, 1])
+def test_a_study_has_a_page_before_anything_can_be_compared(seeds: int) -> None:
+    world, lessons = make_results(seeds), make_lessons(seeds)
+    study = Study(variants=(FULL,))
+    assert "Nothing to compare yet" in render_page(describe_world(GROWTH, world, "w"))
+    assert "No result yet" in render_page(describe_learning_test(LEARNING, lessons, "l"))
+    assert "Nothing to compare yet" in render_page(describe_study(study, [make_row(FULL, 0, 0.5)] * seeds, "a"))
+
+
+def test_a_learning_test_shows_its_ways_to_route_and_the_course_of_the_trainings() -> None:
+    report = describe_learning_test(LEARNING, make_lessons(3), "errands.jsonl")
+    assert report.verdict.startswith("The router got better: 0.31 → 0.80 of held-out errands solved, +0.49")
+    gains = {line.name: line.gain and round(line.gain.value, 2) for line in report.systems}
+    assert gains == {"trained": None, "untrained": -0.49, "knows the truth": 0.2}
+    assert report.learning is not None
+    assert len(report.learning.updates) == 30
+    assert [one.number for one in report.learning.updates][-1] == 90
+    page = render_page(report)
+    assert "Score of the runs of each update" in page
+    assert "What the router learned" not in page  # no agent's probabilities are kept
+
+
+def test_hostile_names_of_a_world_stay_texts() -> None:
+    assert_harmless(render_page(describe_world(GROWTH, make_results(2, HOSTILE), HOSTILE)))
+
+
+@pytest.mark.parametrize(("subject", "rows"), [(GROWTH, make_results(2)), (LEARNING, make_lessons(2))])
+def test_a_page_is_followed_while_a_study_goes_on(
+    tmp_path: Path, subject: WorldStudy | LearningTest, rows: Sequence[WorldResult | SeedResult]
+) -> None:
+    site, study = Site(tmp_path), RecordedStudy(head=subject, total=3)
+
+    def record() -> AbstractContextManager[NoteRow]:
+        return record_study(tmp_path, None, study, "key")
+
+    def follow() -> None:
+        with record() as note:
+            note("0000", rows[0])
+            (run,) = [path.name for path in (tmp_path / "runs").iterdir()]
+            live = describe_live(*site.get_run(run))
+            assert (live["status"], live["where"], live["done"], live["total"]) == ("running", "seeds", 1, 3)
+            with pytest.raises(JournalError, match="is held by process"):
+                record().__enter__()
+            note("0001", rows[1])
+            assert site.get_run(run)[1].done == 2
+            raise BudgetError("enough")
+
+    with pytest.raises(BudgetError):
+        follow()
+    (run,) = [path.name for path in (tmp_path / "runs").iterdir()]
+    live = describe_live(*site.get_run(run))
+    assert (live["active"], live["status"]) == (False, "stopped: BudgetError: enough")
+    assert "the same command again goes on with it" in str(live["where"])
+    listed = call(tmp_path, "runs")
+    assert "go on with: the same" in listed.output
+    assert "+" in read_report(tmp_path, run).verdict
+    with record():
+        pass
+    assert site.get_run(run)[1].status == "finished"
+
+
+def test_the_commands_of_worlds_put_them_on_record_and_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = replace(load_world("hiva", "growth"), run_seed=lambda seed: make_results(seed + 1)[seed])
+    monkeypatch.setattr("selfwire.extras.lab.seeds.load_world", lambda method, name: quick)
+    out, page, home = tmp_path / "rows.jsonl", tmp_path / "page.html", tmp_path / "home"
+    given = ("--world", "growth", "--workers", "1", "--out", str(out))
+    call(home, "ablate", "hiva", *given, "--seeds", "2", "--report", str(page))
+    assert "What each mechanism is worth" in page.read_text()
+    call(home, "ablate", "hiva", *given, "--seeds", "3")
+    (run,) = [path.name for path in (home / "runs").iterdir()]  # the second went on with the first
+    for name in (run, str(out)):
+        call(home, "report", name, "-o", str(page))
+        assert '<p class="standfirst">3 seeds.' in page.read_text()

@@ -1,0 +1,29 @@
+"""Record the golden runs anew, or some of them: `python -m tests.golden record|check [CASE ...]`."""
+
+import json
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.golden.runs import FOLDER, list_cases, list_differences, record
+
+
+def handle(name: str, wanted: str) -> list[str]:
+    """Record or check one case; returns the differences."""
+    file = FOLDER / f"{name}.json"
+    with tempfile.TemporaryDirectory() as home:
+        found = record(name, Path(home))
+    if wanted == "check":
+        return [f"{name}{line}" for line in list_differences(json.loads(file.read_text()), found)]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    return []
+
+
+if __name__ == "__main__":
+    command, *names = sys.argv[1:]
+    with ThreadPoolExecutor(2) as pool:
+        lines = [line for part in pool.map(lambda name: handle(name, command), names or list_cases()) for line in part]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.exit(bool(lines))

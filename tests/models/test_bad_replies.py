@@ -1,0 +1,197 @@
+"""Replies that no honest provider sends: each is a fault of its reply, and ends neither the run nor its journal."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import json_repair
+import pytest
+from langchain_core.messages import AIMessage
+
+from selfwire.core.chat import Reply
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.models.structured import LONGEST_REPAIR, UNPARSED, parse_reply, to_reply
+from selfwire.models.sync import run_in_thread
+from selfwire.store.journal import Journal
+from tests.models.wired import ASKED, QUICK, Verdict, metered
+from tests.wire.server import WireServer, lying, saying, text
+
+HOPELESS = {
+    "deep list": "[" * 1000,
+    "deep object": '{"good":' * 1000,
+    "open braces": "{" * 60_000,
+    "comments without end": '1{"a":1}\n*/' + "a}null{*/" * 2000,
+    "stars": "[…" + "]*/{" * 4000,
+    "a megabyte": "{" * 1_000_000,
+    "whole but deep": '{"good": ' + "[" * 900 + "]" * 900 + "}",
+}
+
+
+@pytest.mark.parametrize("content", HOPELESS.values(), ids=HOPELESS)
+async def test_hopeless_text_is_asked_again_and_then_a_reply_error_also_out_of_the_journal(
+    content: str, wire_server: WireServer, tmp_path: Path
+) -> None:
+    wire_server.always = saying(content)
+    for asked in (2, 2):  # a resumed run replays both replies
+        journal = (
+            Journal.create(tmp_path / "j", run="r") if not (tmp_path / "j").exists() else Journal.open(tmp_path / "j")
+        )
+        with pytest.raises(ReplyError, match="nor when asked again"):
+            await metered(wire_server, journal=journal).generate_structured(Verdict, ASKED, scope=Scope())
+        journal.close()
+        assert len(wire_server.asked) == asked
+
+
+@pytest.mark.parametrize("content", HOPELESS.values(), ids=HOPELESS)
+async def test_a_repair_is_bounded_and_leaves_the_event_loop_free(content: str) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.005)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    since = time.process_time()
+    with pytest.raises(ValueError, match="JSON"):
+        await parse_reply(Verdict, Reply(content=content))
+    spent = time.process_time() - since
+    ticking.cancel()
+    assert spent < 20  # seconds of processor; it is about whether it ends: without a bound it is minutes
+    assert ticks or spent < 0.1
+
+
+async def test_a_repair_that_takes_too_long_is_cut_off_and_no_finaliser_that_runs_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[bool] = []
+
+    class Garbage:
+        def __del__(self) -> None:
+            ended.append(True)
+
+    def repair(text: str) -> object:
+        Garbage()
+        return repaired(text)
+
+    repaired = json_repair.loads
+    monkeypatch.setattr("json_repair.loads", repair)
+    monkeypatch.setattr("selfwire.models.structured.REPAIR_SECONDS", -1.0)
+    with pytest.raises(ValueError, match="cannot be repaired"):
+        await parse_reply(Verdict, Reply(content='{"good": true'))
+    assert ended
+
+
+async def test_a_repair_leaves_the_trace_function_of_a_debugger_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[str]()
+
+    def debugger(frame: FrameType, event: str, value: Any) -> None:
+        seen.append(frame.f_code.co_name)
+
+    async def work_in_a_traced_thread(work: Callable[..., Any], *args: Any) -> Any:
+        def traced() -> Any:
+            before = sys.gettrace()
+            sys.settrace(debugger)
+            try:
+                return work(*args)
+            finally:
+                after_it()
+                sys.settrace(before)
+
+        return await run_in_thread(traced)
+
+    def after_it() -> None:
+        """What the thread does next."""
+
+    monkeypatch.setattr("asyncio.to_thread", work_in_a_traced_thread)
+    for content in ('{"good": true', "[" * 1000):
+        seen.clear()
+        with suppress(ValueError):
+            await parse_reply(Verdict, Reply(content=content))
+        assert seen[-1] == "after_it"
+
+
+async def test_a_reply_that_was_cut_off_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("json_repair.loads", lambda text: pytest.fail("it was repaired"))
+    with pytest.raises(ValueError, match="JSON"):
+        await parse_reply(Verdict, Reply(content='{"good": true', finish="length"))
+    with pytest.raises(ValueError, match="too long to be repaired"):
+        await parse_reply(Verdict, Reply(content="x" * (LONGEST_REPAIR + 1)))
+
+
+def calling(arguments: str, name: str = "search") -> dict[str, Any]:
+    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"content": None, "tool_calls": [call]}
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"q": NaN}', '{"q": 1e999}', '{"q": ' + "[" * 300 + "]" * 300 + "}", '{"q": "\\ud83d"}', "{"]
+)
+async def test_arguments_that_are_no_json_reach_the_tool_as_text(arguments: str, wire_server: WireServer) -> None:
+    wire_server.faults.append(lying(calling(arguments)))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    (call,) = reply.tool_calls
+    assert call.name == "search"
+    assert UNPARSED in call.arguments or call.arguments["q"] == "\ufffd" or arguments.count("[") == 300
+    assert Reply.model_validate_json(reply.model_dump_json()) == reply
+
+
+async def test_half_a_character_in_a_name_is_replaced(wire_server: WireServer) -> None:
+    wire_server.faults.append(lying(calling("{}", name="se\ud83darch")))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    assert reply.tool_calls[0].name == "se\ufffdarch"
+
+
+async def test_half_a_character_in_text_without_usage_is_counted(wire_server: WireServer) -> None:
+    wire_server.faults.append(lying({"content": "half of \ud83d"}, usage=None))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    assert reply.content == "half of \ufffd"
+    assert reply.usage.output_tokens > 0
+
+
+@pytest.mark.parametrize("count", [-1, -(10**12), 10**9, 10**30])
+async def test_absurd_counts_of_tokens_are_estimated(count: int, wire_server: WireServer) -> None:
+    wire_server.answer = text("hello")
+    wire_server.faults.append(lying(usage={"prompt_tokens": count, "completion_tokens": count, "total_tokens": count}))
+    model = metered(wire_server)
+    reply = await model.generate(ASKED, scope=Scope())
+    assert 0 < reply.usage.tokens < 1000
+    assert model.ledger.spent.tokens == reply.usage.tokens
+
+
+def test_arguments_that_are_too_deep_even_to_be_shown_are_a_broken_call() -> None:
+    deep: list[Any] = []
+    for _ in range(sys.getrecursionlimit()):
+        deep = [deep]
+    call = {"id": "c1", "name": "search", "args": {"q": deep}}
+    reply = to_reply(AIMessage("", tool_calls=[call]), Usage())
+    assert reply.tool_calls[0].arguments == {UNPARSED: "arguments that are nested too deeply"}
+
+
+def test_metadata_that_are_no_json_are_left_out() -> None:
+    told = {"kept": [1], "not a number": float("nan"), "object": object(), "half": "\ud83d"}
+    assert to_reply(AIMessage("", response_metadata=told), Usage()).metadata == {"kept": (1,)}
+
+
+async def test_at_no_depth_does_a_reply_end_in_a_recursion_error() -> None:
+    for depth in range(850, 1000, 5):  # somewhere there, what could be parsed is too deep to be written again
+        with pytest.raises(ValueError, match=r"JSON|nested too deeply"):
+            await parse_reply(Verdict, Reply(content='{"good": ' + "[" * depth + "]" * depth + "}"))
+
+
+@pytest.mark.parametrize("depth", [100, 240, 300, 5000])
+async def test_arguments_of_a_forced_tool_that_are_nested_deeply_are_a_fault_of_the_reply(
+    depth: int, wire_server: WireServer
+) -> None:
+    wire_server.always = lying(calling('{"good": ' + "[" * depth + "]" * depth + "}", name="Verdict"))
+    model = metered(wire_server, QUICK.replace(structured="tool"))
+    with pytest.raises(ReplyError, match="nor when asked again"):
+        await model.generate_structured(Verdict, ASKED, scope=Scope())

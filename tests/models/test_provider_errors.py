@@ -1,0 +1,79 @@
+"""What a provider's error says about another try."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from types import SimpleNamespace
+
+import pytest
+
+from selfwire.models import openai_chat
+from selfwire.models.openai_chat import ClientPerLoop
+from selfwire.models.providers import ErrorCatcher, get_retry_after
+
+
+def asked_to_wait(until: str) -> float | None:
+    error = RuntimeError("slow down")
+    error.response = SimpleNamespace(headers={"retry-after": until})  # type: ignore[attr-defined]
+    return get_retry_after(error)
+
+
+def test_a_provider_names_seconds_or_a_time() -> None:
+    assert asked_to_wait("7.5") == 7.5
+    assert asked_to_wait("-3") == 0
+    in_an_hour = asked_to_wait(format_datetime(datetime.now(UTC) + timedelta(hours=1)))
+    assert in_an_hour is not None
+    assert 3000 < in_an_hour <= 3600
+    assert asked_to_wait(format_datetime(datetime.now(UTC) - timedelta(hours=1))) == 0
+
+
+@pytest.mark.parametrize("nonsense", ["soon", "", "Wed, 99 Nov 2026 99:00:00 GMT", "Wed, 25 Nov 2026 12:00:00"])
+def test_a_time_that_is_none_is_no_wish(nonsense: str) -> None:
+    assert asked_to_wait(nonsense) is None
+
+
+async def test_a_client_that_could_not_be_made_is_made_by_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sending:
+        async def send(self, request: str) -> str:
+            return f"sent {request}"
+
+        async def aclose(self) -> None:
+            pass
+
+    faults = [OSError("no certificates")]
+
+    def make(**options: object) -> Sending:
+        if faults:
+            raise faults.pop()
+        return Sending()
+
+    monkeypatch.setattr(openai_chat, "_BoundedClient", make)
+    client = ClientPerLoop.__new__(ClientPerLoop)
+    client._proxy_address = ""
+    with pytest.raises(OSError, match="no certificates"):
+        await client.send("one")
+    assert await client.send("two") == "sent two"
+
+
+async def test_what_a_client_raises_is_caught_and_what_cancels_the_task_is_not() -> None:
+    with ErrorCatcher() as caught:
+        raise asyncio.CancelledError  # the client's own: nobody cancelled this task
+    assert isinstance(caught.error, asyncio.CancelledError)
+    with ErrorCatcher() as caught:
+        raise ValueError("no JSON")
+    assert str(caught.error) == "no JSON"
+    with ErrorCatcher() as caught:
+        pass
+    assert caught.error is None
+    with pytest.raises(KeyboardInterrupt), ErrorCatcher():
+        raise KeyboardInterrupt
+
+    async def waits() -> None:
+        with ErrorCatcher():
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(waits())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -1,0 +1,92 @@
+import asyncio
+import contextvars
+import signal
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+
+import pytest
+
+from selfwire.models.sync import run_sync
+
+place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
+
+
+async def where() -> str:
+    await asyncio.sleep(0)
+    return place.get()
+
+
+def test_context_variables_survive_the_hop() -> None:
+    token = place.set("here")
+    assert run_sync(where()) == "here"
+    place.reset(token)
+
+
+async def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def test_all_calls_share_one_loop_from_any_thread() -> None:
+    with ThreadPoolExecutor(3) as pool:
+        others = [pool.submit(lambda: run_sync(_loop())) for _ in range(3)]
+    assert {run_sync(_loop()), *(other.result() for other in others)} == {run_sync(_loop())}
+
+
+async def test_it_works_where_a_loop_is_running_already() -> None:
+    assert run_sync(where()) == "nowhere"
+
+
+@pytest.mark.parametrize(("error", "seen"), [(KeyError("k"), KeyError), (asyncio.CancelledError(), CancelledError)])
+def test_errors_and_cancellations_come_through(error: BaseException, seen: type[BaseException]) -> None:
+    async def fail() -> None:
+        raise error
+
+    with pytest.raises(seen) as raised:
+        run_sync(fail())
+    assert raised.value.args == error.args
+
+
+async def _nested() -> None:
+    run_sync(where())
+
+
+def test_a_call_from_the_background_loop_is_refused_instead_of_hanging() -> None:
+    with pytest.raises(RuntimeError, match="await the coroutine"):
+        run_sync(_nested())
+
+
+def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_clean_up() -> None:
+    cleaned = []
+
+    async def slow() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        try:
+            await asyncio.sleep(60)
+            cleaned.append("slept to the end")
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.append("cleaned up")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_sync(slow())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert cleaned == ["cleaned up"]
+
+
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
+def test_code_that_ends_the_process_ends_only_its_own_call(end: type[BaseException]) -> None:
+    async def stop() -> None:
+        raise end
+
+    async def in_a_task_of_its_own() -> None:
+        await asyncio.create_task(stop())
+
+    for ended in (stop, in_a_task_of_its_own):
+        with pytest.raises(end):
+            run_sync(ended())
+        assert ThreadPoolExecutor().submit(run_sync, where()).result(timeout=5) == "nowhere"

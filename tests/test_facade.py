@@ -1,0 +1,297 @@
+"""`import selfwire`: verbs and values, as a program or a notebook uses them."""
+
+import asyncio
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+import selfwire
+from selfwire import Feedback, Rewiring, Task, Team
+from selfwire.graphs import hiva
+from selfwire.runs.open import CallOptions
+
+VERBS = ("run", "evolve", "evaluate", "compare", "load", "save")
+SUMS = [{"input": f"What is {n} plus {n}?", "reference": str(2 * n)} for n in range(1, 31)]
+SMALL: dict[str, Any] = {"iterations": 1, "batch": 2, "limit": 6}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def grade(task: Task, answer: str) -> tuple[bool, str]:
+    right = str(task.reference) in answer
+    return right, "" if right else "the number is missing"
+
+
+def test_the_import_loads_nothing_and_takes_less_than_50_ms_of_cpu() -> None:
+    code = """
+import resource, sys
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+since = cpu()
+import selfwire
+print(cpu() - since, [name for name in sys.modules if name.startswith("selfwire.")], hasattr(selfwire, "edits"))
+"""
+    told = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    assert min(float(one.stdout.split()[0]) for one in told) < 0.05
+    assert told[0].stdout.split()[1:] == ["[]", "True"]
+
+
+def test_every_name_has_a_docstring_and_a_sync_form_has_the_signature_of_its_twin() -> None:
+    assert {*dir(selfwire)} == {*selfwire.__all__, "__version__"}
+    for name in selfwire.__all__:
+        assert getattr(selfwire, name).__doc__, name
+    for verb in VERBS:
+        sync, twin = getattr(selfwire, verb), getattr(selfwire, f"a{verb}")
+        assert inspect.iscoroutinefunction(twin)
+        assert not inspect.iscoroutinefunction(sync)
+        assert (sync.__name__, inspect.signature(sync)) == (verb, inspect.signature(twin))
+    assert selfwire.__version__
+    with pytest.raises(AttributeError, match="no attribute 'evovle'"):
+        _ = selfwire.evovle
+
+
+def test_a_team_is_evolved_on_dicts_with_a_function_as_the_grader(home: Path) -> None:
+    events: list[dict[str, Any]] = []
+    found = selfwire.evolve("hiva", SUMS, grade, name="sums", run_name="first", on_event=events.append, **SMALL)
+    assert (found.run, found.name, found.folder) == ("first", "sums", home / "runs" / "first")
+    assert found.score is not None
+    assert (found.score.n, found.score.value) == (6, 0.0)
+    assert found.team.fingerprint == selfwire.load("sums").fingerprint
+    assert [version.run for version in found.versions] == ["first"] * len(found.versions)
+    assert found.cost.calls > 20
+    assert {event["phase"] for event in events} >= {"rollout", "gate", "test"}
+    assert "| evolved team |" in found.summary() == found._repr_markdown_() == found.__rich__()
+    assert repr(found).startswith("<Evolution of 'sums' (hiva): ")
+
+
+def test_what_was_wrong_reaches_the_team_that_learns() -> None:
+    found = selfwire.evolve("hiva", SUMS, grade, run_name="told", accept="always", **SMALL)
+    journal = (found.folder / "journal.sqlite").read_bytes()
+    assert b"the number is missing" in journal
+
+
+def test_a_run_of_the_same_name_goes_on_without_paying_twice() -> None:
+    asked = {"grader": grade, "name": "sums", "run_name": "twice", **SMALL}
+    with pytest.raises(selfwire.errors.BudgetError):
+        selfwire.evolve("hiva", SUMS, budget={"calls": 30}, **asked)
+    found = selfwire.evolve("hiva", SUMS, **asked)
+    again = selfwire.evolve("hiva", SUMS, **asked)
+    assert again.cost.calls == found.cost.calls
+    assert selfwire.evolve("hiva", SUMS, **{**asked, "run_name": "whole"}).cost.calls == found.cost.calls
+    with pytest.raises(selfwire.errors.JournalError, match="started with another config"):
+        selfwire.evolve("hiva", [{**task, "input": f"{task['input']}!"} for task in SUMS], **asked)
+
+
+def test_tasks_that_a_saved_team_has_learned_from_are_left_out_wherever_they_come_from() -> None:
+    selfwire.evolve("hiva", SUMS[:8], grade, valset=SUMS[8:14], iterations=1, batch=2, name="sums")
+    found = selfwire.evaluate("sums", SUMS, grade)
+    assert {row.task for row in found.rows} == {f"testset-{number}" for number in range(15, 31)}
+    assert "14 of 30 tasks are left out" in found.summary()
+
+
+def test_splits_of_ones_own_are_taken_whole() -> None:
+    parts = {"valset": SUMS[10:18], "testset": SUMS[18:23]}
+    found = selfwire.evolve("hiva", SUMS[:10], grade, iterations=1, batch=2, **parts)  # type: ignore[arg-type]
+    assert found.after is not None
+    assert list(found.after.scores) == [f"testset-{number}" for number in range(1, 6)]
+    untested = selfwire.evolve("hiva", SUMS[:10], grade, iterations=1, batch=2, valset=SUMS[8:16])
+    assert (untested.score, untested.systems) == (None, ())
+    assert "2 questions are in more than one of trainset, valset" in untested.summary()
+
+
+def test_a_file_is_read_and_a_benchmark_goes_by_its_name(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sums.jsonl"
+    file.write_text("".join(f"{json.dumps(task)}\n" for task in SUMS))
+    by_name = selfwire.evaluate("hiva", file, "contains", limit=3)
+    by_function = selfwire.evaluate("hiva", str(file), grade, limit=3)
+    assert [row.task for row in by_name.rows] == [row.task for row in by_function.rows]
+    assert len(by_name.rows) == 3
+    archive = selfwire.evaluate("hiva", "archive", limit=2)
+    assert len(archive.rows) == 2
+    with pytest.raises(selfwire.errors.ConfigError, match="'archive' is no file of tasks"):
+        selfwire.evaluate("hiva", "archive", grade)
+
+
+def test_a_run_on_tasks_of_python_says_how_it_goes_on(home: Path) -> None:
+    from selfwire.runs.evolution import resume_evolution
+
+    selfwire.evolve("hiva", SUMS, grade, run_name="python", **SMALL)
+    with pytest.raises(selfwire.errors.ConfigError, match="were given in Python"), resume_evolution("python", home):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("graded", "score"),
+    [(True, 1.0), (0.25, 0.25), ((0.5, "half"), 0.5), (Feedback(score=0.75, solved=False, text="near"), 0.75)],
+)
+def test_a_grader_returns_what_it_likes_at_once_or_awaited(graded: Any, score: float) -> None:
+    async def later(task: Task, answer: str) -> Any:
+        return graded
+
+    for grader in (lambda task, answer: graded, later):
+        found = selfwire.evaluate("cot", SUMS[:2], grader)
+        assert [row.score for row in found.rows] == [score] * 2
+        assert found.score is not None
+        assert found.score.value == score
+
+
+def test_an_evaluation_counts_errors_apart_and_repeats_tasks() -> None:
+    def fail_on_first(task: Task, answer: str) -> float:
+        if task.id.endswith("-1"):
+            raise OSError("no ruler")
+        return 0.5
+
+    found = selfwire.evaluate("cot", SUMS[:3], fail_on_first, repeats=2)
+    assert (len(found.rows), len(found.errors), len(found.scores)) == (6, 2, 2)
+    assert repr(found) == "<Evaluation of cot: score 0.50 [0.50, 0.50] on 2 tasks, 2 errors>"
+
+
+def test_teams_are_compared_under_one_cap_of_calls() -> None:
+    better = Team.model_validate(selfwire.load("cot").model_dump())
+    found = selfwire.compare({"mine": better, "single": "single", "hiva": "hiva"}, SUMS[:4], grade, calls_per_task=3)
+    assert list(found.systems) == ["trivial", "mine", "single", "hiva"]
+    assert found.against == "mine"
+    assert {*found.differences} == {"trivial", "single", "hiva"}
+    assert all(system.spend.calls <= 3 * 4 for system in found.systems.values())
+    with pytest.raises(selfwire.errors.ConfigError, match="called alike"):
+        selfwire.compare(["cot", "cot"], SUMS[:4], grade)
+    with pytest.raises(selfwire.errors.ConfigError, match="not 'one agent'"):
+        selfwire.compare({"one agent": "single"}, SUMS[:4], grade)
+
+
+def test_models_may_be_objects_and_a_saved_team_remembers_the_name_of_its_own() -> None:
+    said = selfwire.run("cot", "How high?", model=FakeListChatModel(responses=["Answer: 29 m"]))
+    assert said.answer == "Answer: 29 m"
+    selfwire.evolve("hiva", SUMS, grade, name="sums", model="offline:system", **SMALL)
+    saved = CallOptions().find_team("sums")
+    assert saved.model == "offline:system"
+    assert CallOptions().find_models(saved.model)[0].agent == "offline:system"
+    assert CallOptions(model="offline").find_models(saved.model)[0].agent == "offline"
+
+
+def stock(item: str) -> int:
+    """How many pieces of an item are in stock."""
+    return {"bolt": 40}.get(item, 0)
+
+
+def test_a_function_is_a_tool_in_every_verb_and_in_a_graph() -> None:
+    for tools in ([stock], [tool(stock)]):
+        said = selfwire.run("hiva", "Do we have bolts?", tools=tools)
+        assert said.answer
+        assert {held for agent in selfwire.load("hiva").agents for held in agent.tools} == set()
+    found = selfwire.evolve("hiva", SUMS, grade, tools=[stock], **SMALL)
+    assert {held for agent in found.seed.agents for held in agent.tools} == {"stock"}
+    with pytest.raises(selfwire.errors.ConfigError, match="holds stock"):
+        selfwire.evaluate(found.seed, SUMS[:2], grade)
+    assert len(selfwire.evaluate(found.seed, SUMS[:2], grade, tools=[stock]).rows) == 2
+    assert found.team.graph(tools=[stock]).invoke({"question": "Do we have bolts?"})["answer"]
+
+
+def test_a_team_is_a_node_of_a_graph_of_ones_own() -> None:
+    graph = StateGraph(MessagesState)
+    graph.add_node("experts", selfwire.load("hiva").graph(model="offline"))
+    graph.add_edge(START, "experts")
+    graph.add_edge("experts", END)
+    app = graph.compile(checkpointer=InMemorySaver())
+    done = app.invoke({"messages": [HumanMessage("How high is it?")]}, {"configurable": {"thread_id": "1"}})
+    assert isinstance(done["messages"][-1], AIMessage)
+    assert done["messages"][-1].text
+
+
+def test_a_team_is_rewired_by_hand_saved_and_loaded(home: Path) -> None:
+    team = selfwire.load("hiva")
+    edit = selfwire.edits.RewritePrompt(team.agents[0].id, "Answer in one word.")
+    shorter = team.apply(Rewiring(edit, why="answers were long"))
+    version = selfwire.save(shorter, "short", note="by hand")
+    assert selfwire.load("short") == selfwire.load(version.ref)
+    assert selfwire.load("short").fingerprint == shorter.fingerprint
+    [change] = selfwire.load("short").diff(team).agents
+    assert (change.agent, change.field, change.after) == (team.agents[0].id, "prompt", "Answer in one word.")
+    with pytest.raises(selfwire.errors.LibraryError, match=r"there is no workflow 'shrot' in .*; did you mean short"):
+        selfwire.load("shrot")
+
+
+async def test_async_forms_run_on_the_loop_of_the_caller_and_can_be_cancelled(home: Path) -> None:
+    team = await selfwire.aload("hiva")
+    assert (await selfwire.arun(team, Task(id="q", input="How high?"))).answer
+    assert len((await selfwire.aevaluate(team, SUMS[:2], grade)).rows) == 2
+    assert (await selfwire.acompare([team, "single"], SUMS[:2], grade)).against == team.fingerprint
+    began, here = asyncio.Event(), asyncio.get_running_loop()
+    asked = {"run_name": "stopped", "on_event": lambda event: here.call_soon_threadsafe(began.set), **SMALL}
+    task = asyncio.create_task(selfwire.aevolve(team, SUMS, grade, **asked))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    found = await selfwire.aevolve(team, SUMS, grade, run_name="stopped", **SMALL)
+    assert found.score is not None
+
+
+async def test_sync_forms_work_where_a_loop_runs_as_in_a_notebook() -> None:
+    assert selfwire.run("hiva", "How high?").answer
+
+
+def test_a_budget_and_callbacks_reach_the_question() -> None:
+    with pytest.raises(selfwire.errors.BudgetError):
+        selfwire.run("hiva", "How high?", budget={"calls": 1})
+    seen: list[str] = []
+
+    class Seen(BaseCallbackHandler):
+        def on_chat_model_start(self, *_: Any, tags: list[str] | None = None, **__: Any) -> None:
+            seen.extend(tags or ())
+
+    selfwire.run("hiva", "How high?", config={"callbacks": [Seen()], "tags": ["mine"]})
+    assert "mine" in seen
+
+
+@pytest.mark.parametrize("method", ["tacomas", "dytopo"])
+def test_a_method_that_learns_nothing_between_questions_is_not_evolved(method: str) -> None:
+    with pytest.raises(selfwire.errors.ConfigError, match=f"{method} cannot be evolved.*`selfwire eval {method} "):
+        selfwire.evolve(method, SUMS, grade, **SMALL)
+
+
+@pytest.mark.parametrize(("budget", "told"), [({"usd": 1}, "no usd; .* dollars"), ({"calls": 0}, "0 calls")])
+def test_a_budget_that_cannot_be_meant_is_refused_in_words(budget: dict[str, float], told: str) -> None:
+    with pytest.raises((ValueError, selfwire.errors.ConfigError), match=told):
+        selfwire.run("hiva", "Who?", budget=budget)
+
+
+def test_a_model_that_is_none_and_tools_without_a_list_are_told_in_words() -> None:
+    def price(name: str) -> str:
+        """The price of a thing."""
+        return name
+
+    with pytest.raises(selfwire.errors.ConfigError, match=r"a model is a name, such as 'offline' .* not None"):
+        hiva.build(None)
+    for single in (price, tool(price)):
+        with pytest.raises(selfwire.errors.ConfigError, match=r"tools are given in a list, .*: tools=\[price\]"):
+            hiva.build(tools=single)
+        with pytest.raises(selfwire.errors.ConfigError, match=r"tools=\[price\]"):
+            selfwire.run("hiva", "Who?", tools=single)  # type: ignore[arg-type]
+
+
+def test_results_have_a_cost_and_a_score_that_prints_with_its_interval() -> None:
+    evaluated = selfwire.evaluate("direct", SUMS, grade, limit=6)
+    compared = selfwire.compare(["direct", "cot"], SUMS, grade, limit=6)
+    evolved = selfwire.evolve("hiva", SUMS, grade, **SMALL)
+    for result in (evaluated, compared, evolved):
+        assert result.cost.calls > 0
+    for score in (evaluated.score, evolved.score, *compared.scores.values()):
+        assert re.fullmatch(r"\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", str(score))

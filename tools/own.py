@@ -1,0 +1,286 @@
+"""A team's own tools beside the run's: in one sandbox, and in the run's journal."""
+
+import asyncio
+import json
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ConfigError, SandboxError, ToolError
+from selfwire.core.execution import Execution, Limits
+from selfwire.core.own_tool import ToolOutcome, ToolRecord, WorkflowTool
+from selfwire.core.protocols import MeasuredTool, Sandbox, Tool, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.team import Workflow
+from selfwire.core.trajectory import ToolUse, Trajectory
+from selfwire.core.values import fingerprint, to_plain_json
+from selfwire.store.journal import Journal
+from selfwire.store.journal_file import CallResult
+
+TRIES, WAIT = 3, 0.5
+"""Tries of a call while the sandbox fails, and seconds before the second try; each later wait is twice as long."""
+LIMITS = Limits(seconds=30)
+SHOWN = 4000
+"""Most characters of a result that an agent reads."""
+
+
+def find_sandbox() -> Sandbox:
+    """Find the sandbox of this machine; its programs are imported only where a team has tools of its own.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from selfwire.tools.sandbox import sandbox
+
+    return sandbox.find_sandbox()
+
+
+@dataclass(frozen=True)
+class SandboxedTool:
+    """A workflow's own tool in a sandbox, by default within 30 seconds a call."""
+
+    tool: WorkflowTool
+    sandbox: Sandbox
+    limits: Limits = LIMITS
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as models see it."""
+        return self.tool.spec
+
+    @cached_property
+    def identity(self) -> str:
+        """Fingerprint of the source."""
+        return fingerprint(self.tool.source)
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Call the function and return its result; ToolError as `measure` raises it, or if the function failed."""
+        outcome = await self.measure(arguments, scope=scope)
+        if outcome.failed:
+            raise ToolError(outcome.result)
+        return outcome.result
+
+    async def measure(self, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+        """Call the function; its failure is returned as an outcome.
+
+        Raises:
+            ToolError: the arguments do not fit, or the sandbox failed in every try.
+        """
+        self._check(arguments)
+        began = time.monotonic()
+        done = await self._call(arguments)
+        failed = done.result is None
+        result = describe_failure(done, self.limits) if done.result is None else _cut(done.result)
+        return ToolOutcome(result=result, failed=failed, seconds=round(time.monotonic() - began, 3))
+
+    def _check(self, arguments: Mapping[str, Any]) -> None:
+        schema = self.tool.parameters
+        known, required = ", ".join(schema["properties"]), schema["required"]
+        if missing := [name for name in required if name not in arguments]:
+            raise ToolError(f"{self.tool.name} needs {', '.join(missing)}; its parameters are {known}")
+        unknown = [name for name in arguments if name not in schema["properties"]]
+        if unknown and not schema["additionalProperties"]:
+            raise ToolError(f"{self.tool.name} takes no {', '.join(unknown)}; its parameters are {known}")
+
+    async def _call(self, arguments: Mapping[str, Any]) -> Execution:
+        for number in range(TRIES):
+            try:
+                return await self.sandbox.call(self.tool.source, arguments, limits=self.limits)
+            except SandboxError as error:
+                if number == TRIES - 1:
+                    raise ToolError(f"{self.tool.name} could not be run in {TRIES} tries: {error}") from error
+                await asyncio.sleep(WAIT * 2**number)
+        raise AssertionError  # pragma: no cover - the last try returns or raises
+
+
+def describe_failure(done: Execution, limits: Limits) -> str:
+    """Describe why a call gave no result."""
+    if done.timed_out:
+        return f"it was stopped after {limits.seconds:g} seconds"
+    if done.truncated:
+        return "it was stopped because it wrote or returned too much"
+    return done.stderr.strip()[-SHOWN:] or f"it ended with status {done.exit_status}"
+
+
+def _cut(result: str) -> str:
+    return result[:SHOWN] + ("\n[cut off]" if len(result) > SHOWN else "")
+
+
+@dataclass(frozen=True)
+class JournalledTool:
+    """A wrapper of a tool: equal calls (scope, arguments) of a run are made once, and then replayed."""
+
+    tool: Tool
+    journal: Journal
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The spec of the tool."""
+        return self.tool.spec
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Run the tool or replay its result; a ToolError is recorded and not replayed."""
+
+        async def call() -> CallResult:
+            return CallResult(json.dumps(await self.tool.run(arguments, scope=scope)))
+
+        request = {"tool": self.tool.spec.name, "arguments": to_plain_json(arguments)}
+        result = await self.journal.call_once("tool", scope, request, call)
+        return str(result.parse(json.loads))
+
+
+@dataclass(frozen=True)
+class JournalledMeasuredTool:
+    """A wrapper of a workflow's own tool: outcomes are replayed, including failures of the function and seconds."""
+
+    tool: MeasuredTool
+    journal: Journal
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The spec of the tool."""
+        return self.tool.spec
+
+    @property
+    def identity(self) -> str:
+        """The identity of the tool."""
+        return self.tool.identity
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Run the tool as `measure` does; a failure of the function is raised as ToolError."""
+        outcome = await self.measure(arguments, scope=scope)
+        if outcome.failed:
+            raise ToolError(outcome.result)
+        return outcome.result
+
+    async def measure(self, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+        """Run the tool or replay its outcome; a ToolError is recorded and not replayed."""
+
+        async def call() -> CallResult:
+            return CallResult((await self.tool.measure(arguments, scope=scope)).model_dump_json())
+
+        request = {"tool": self.spec.name, "arguments": to_plain_json(arguments), "source": self.identity}
+        result = await self.journal.call_once("tool", scope, request, call)
+        return result.parse(ToolOutcome.model_validate_json)
+
+
+class JournalledTools(dict[str, Tool]):
+    """A toolbox whose calls are recorded in a journal, except calls of tools that rebuild their state by running."""
+
+    def __init__(self, tools: Toolbox, journal: Journal) -> None:
+        super().__init__((name, _add_journal(tool, journal)) for name, tool in tools.items())
+        self.journal = journal
+
+
+def _add_journal(tool: Tool, journal: Journal) -> Tool:
+    if getattr(tool, "rebuilds", False):
+        return tool
+    return JournalledMeasuredTool(tool, journal) if isinstance(tool, MeasuredTool) else JournalledTool(tool, journal)
+
+
+def add_own_tools(toolbox: Toolbox, workflow: Workflow) -> Toolbox:
+    """The tools of a run, and the workflow's own.
+
+    Raises:
+        ConfigError: as `refuse_unusable_tools`.
+    """
+    if not workflow.tools:
+        return toolbox
+    refuse_unusable_tools(workflow, toolbox)
+    sandbox = find_sandbox()
+    own: dict[str, Tool] = {tool.name: SandboxedTool(tool, sandbox) for tool in workflow.tools}
+    return {**toolbox, **(JournalledTools(own, toolbox.journal) if isinstance(toolbox, JournalledTools) else own)}
+
+
+@dataclass(frozen=True)
+class ToolTrial:
+    """Runs tools that are not part of a workflow yet, in the journal of the run's tools."""
+
+    toolbox: Toolbox
+
+    async def find_problem(self) -> str:
+        """Why no tool can be run here; "" if it can."""
+        try:
+            await asyncio.to_thread(find_sandbox)  # the first search blocks
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    async def run(self, tool: WorkflowTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+        """Call a tool once; raises ToolError if the arguments do not fit or the sandbox failed."""
+        called: MeasuredTool = SandboxedTool(tool, find_sandbox())
+        if isinstance(self.toolbox, JournalledTools):
+            called = JournalledMeasuredTool(called, self.toolbox.journal)
+        return await called.measure(arguments, scope=scope)
+
+
+def give_tools(workflow: Workflow, tools: Sequence[WorkflowTool]) -> Workflow:
+    """An initial workflow with tools of its own, which all agents but the one that answers hold."""
+    sink = workflow.agent_at(workflow.topology.sink).id
+    names = tuple(tool.name for tool in tools)
+    alone = len(workflow.agents) == 1
+    agents = [a.replace(tools=(*a.tools, *names)) if alone or a.id != sink else a for a in workflow.agents]
+    return workflow.replace(agents=tuple(agents), tools=tuple(tools)) if tools else workflow
+
+
+def find_missing_tools(workflow: Workflow, lent: Collection[str]) -> list[str]:
+    """Tools that agents hold, and that neither the run nor the workflow has; sorted."""
+    held = {tool for agent in workflow.agents for tool in agent.tools}
+    return sorted(held.difference(lent, workflow.tools_by_name))
+
+
+def refuse_missing_tools(workflow: Workflow, lent: Collection[str]) -> None:
+    """Check that a run has all tools that a workflow's agents hold.
+
+    Raises:
+        ConfigError: it lacks one.
+    """
+    if missing := find_missing_tools(workflow, lent):
+        raise ConfigError(
+            f"the team's agents hold {', '.join(missing)}, and the tools that are given are "
+            f"{', '.join(sorted(lent)) or 'none'}; pass the missing ones in tools"
+        )
+
+
+def refuse_unusable_tools(workflow: Workflow, lent: Collection[str]) -> None:
+    """Check that a workflow's own tools can be called beside the tools of the run.
+
+    Raises:
+        ConfigError: two share a name, or no sandbox works here.
+    """
+    if twice := sorted(set(lent).intersection(workflow.tools_by_name)):
+        raise ConfigError(
+            f"the workflow has a tool {twice[0]!r} of its own, and the run lends another of that name; lend it under "
+            "another name, or remove the workflow's own"
+        )
+    if workflow.tools:
+        find_sandbox()
+
+
+async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolUse:
+    """Call a tool; if the function of a workflow's own tool fails, its error is the result.
+
+    Raises:
+        ToolError: the input is refused or the tool failed.
+    """
+    name = tool.spec.name
+    if not isinstance(tool, MeasuredTool):
+        return ToolUse(name=name, arguments=arguments, result=await tool.run(arguments, scope=scope))
+    outcome = await tool.measure(arguments, scope=scope)
+    result = f"error: {outcome.result}" if outcome.failed else outcome.result
+    return ToolUse(name=name, arguments=arguments, result=result, error=outcome.failed, seconds=outcome.seconds)
+
+
+def record_tool_calls(workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+    """Add the tool calls of trajectories to the records of a workflow's own tools; the lineage stays."""
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
+    uses = [use for step in steps for use in step.tools if use.seconds is not None]
+    tools = []
+    for tool in workflow.tools:
+        mine = [use for use in uses if use.name == tool.name]
+        calls = (ToolRecord(calls=1, failures=use.error, seconds=use.seconds) for use in mine)
+        tools.append(tool.replace(record=sum(calls, tool.record)) if mine else tool)
+    return workflow.replace(tools=tools) if uses else workflow

@@ -1,0 +1,179 @@
+"""Tools by name, and LangChain's tools and functions as tools."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import tool as to_langchain_tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import ValidationError
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ConfigError, ToolError, format_faults
+from selfwire.core.plugins import import_user_module
+from selfwire.core.protocols import Tool
+from selfwire.core.scope import Scope
+from selfwire.core.values import is_id
+from selfwire.tools.algebra import AlgebraTool
+from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.python import PythonTool
+from selfwire.tools.sql import SqlTool
+from selfwire.tools.units import UnitsTool
+
+
+class LangChainTool:
+    """An adapter of a LangChain tool with its name, description and input schema; a sync tool runs in a thread."""
+
+    def __init__(self, tool: BaseTool) -> None:
+        self.tool = tool
+        schema = convert_to_openai_tool(tool)["function"]
+        self.spec = ToolSpec(
+            name=schema["name"], description=schema.get("description", ""), parameters=schema.get("parameters", {})
+        )
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Run the tool and return its result as text.
+
+        Raises:
+            ToolError: the input does not fit the schema, or the tool raised a ToolException, ValueError or OSError;
+                anything else is a bug of the tool and passes through.
+        """
+        try:
+            result = await self.tool.ainvoke(dict(arguments))
+        except ValidationError as error:
+            raise ToolError(f"{self.spec.name} refused its input: {format_faults(error)}") from error
+        except (ToolException, ValueError, OSError) as error:
+            raise ToolError(f"{self.spec.name} failed: {error}") from error
+        return result if isinstance(result, str) else str(result)
+
+
+def make_toolbox(tools: Iterable[BaseTool | Tool | Callable[..., Any]]) -> dict[str, Tool]:
+    """Make a toolbox of LangChain's tools, objects with `spec` and `run`, and functions with types and a docstring.
+
+    Raises:
+        ConfigError: an object is no tool, or a name is not allowed or occurs twice.
+    """
+    found: dict[str, Tool] = {}
+    for given in refuse_single_tool(tools):
+        tool = _to_tool(given)
+        name = tool.spec.name
+        if not is_id(name):
+            raise ConfigError(f"tool {name!r}: a tool's name is made of letters, digits, _ and -; rename it")
+        if name in found:
+            raise ConfigError(f"two tools are called {name!r}; rename one")
+        found[name] = tool
+    return found
+
+
+AnyTool = TypeVar("AnyTool")
+
+
+def refuse_single_tool(tools: Iterable[AnyTool]) -> Iterable[AnyTool]:
+    """Return the tools, unless they are a single one without a list around it.
+
+    Raises:
+        ConfigError: they are.
+    """
+    if isinstance(tools, BaseTool) or callable(tools) or hasattr(tools, "spec"):
+        name = getattr(tools, "name", None) or getattr(tools, "__name__", None) or "tool"
+        raise ConfigError(f"tools are given in a list, also a single one: tools=[{name}]")
+    return tools
+
+
+def _to_tool(given: BaseTool | Tool | Callable[..., Any]) -> Tool:
+    if isinstance(given, BaseTool):
+        return LangChainTool(given)
+    if isinstance(given, FunctionType):
+        try:
+            return LangChainTool(to_langchain_tool(given))
+        except ValueError as error:
+            raise ConfigError(f"function {given.__name__!r} is no tool: {error}") from None
+    if hasattr(given, "spec") and callable(getattr(given, "run", None)):
+        return cast(Tool, given)
+    raise ConfigError(
+        f"{given!r} is no tool; pass functions with types and a docstring, LangChain tools, or objects with `spec` "
+        "and `run`"
+    )
+
+
+def _make_python() -> PythonTool:
+    from selfwire.tools.sandbox.sandbox import find_sandbox
+
+    return PythonTool(find_sandbox(full=True))
+
+
+READY: Mapping[str, Callable[[], Tool]] = {
+    "calculator": CalculatorTool,
+    "convert_units": UnitsTool,
+    "algebra": AlgebraTool,
+    "python": _make_python,
+}
+"""Tools that need nothing but their name."""
+
+FORMS = (
+    f"{', '.join(READY)}, sql:FILE, benchmark:NAME for the tools of a benchmark, or package.module:name of a tool, "
+    "or of a list or dict of tools"
+)
+"""What a list of tools may name."""
+
+BENCHMARK = "benchmark"
+BENCHMARK_TOOLS = "selfwire.evals.benchmarks.toolboxes"
+
+
+def load_tools(names: str) -> dict[str, Tool]:
+    """Tools by name, such as `calculator,sql:data/sales.sqlite,my_package.tools:TOOLS`.
+
+    One SQLite file is the tool `sql`; of several each is named after its file, such as `sql_sales`.
+
+    Raises:
+        ConfigError: a name means no tool, two tools share a name, or no sandbox for `python` works here.
+    """
+    listed = [name.strip() for name in names.split(",")]
+    several = sum(name.startswith("sql:") for name in listed) > 1
+    return make_toolbox(tool for name in listed for tool in _load(name, several))
+
+
+def find_foreign_tools(names: str) -> list[str]:
+    """Find the tools in the names that are code or a file outside selfwire: module:name and sql:FILE."""
+    listed = [name.strip() for name in names.split(",")]
+    return [name for name in listed if ":" in name and not re.fullmatch(rf"{BENCHMARK}:\w+", name)]
+
+
+def absolute_names(names: str) -> str:
+    """Make paths of files in the names absolute, for a run that is resumed from another folder."""
+    return ",".join(_absolute_name(name.strip()) for name in names.split(","))
+
+
+def _absolute_name(name: str) -> str:
+    kind, _, path = name.partition(":")
+    return f"sql:{Path(path).resolve()}" if kind == "sql" else name
+
+
+def _load(name: str, several: bool) -> list[Any]:
+    kind, colon, place = name.partition(":")
+    if name in READY:
+        return [READY[name]()]
+    if kind == "sql" and place:
+        plain = re.sub(r"[^A-Za-z0-9_-]", "_", Path(place).stem)[:60]
+        return [SqlTool(place, f"sql_{plain}" if several else "sql")]
+    if not colon or name == "sql:":
+        raise ConfigError(f"there is no tool {name!r}; name {FORMS}")
+    return _import(name, BENCHMARK_TOOLS if kind == BENCHMARK else kind, place)
+
+
+def _import(listed: str, module: str, name: str) -> list[Any]:
+    try:
+        found = attrgetter(name)(import_user_module(module))
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # TypeError of a relative name
+        raise ConfigError(f"tools {listed!r}: {error}; name {FORMS}") from None
+    if isinstance(found, Mapping):
+        return [*found.values()]
+    if isinstance(found, list | tuple):
+        return [*found]
+    if isinstance(found, FunctionType) or (hasattr(found, "run") and not isinstance(found, type)):
+        return [found]
+    raise ConfigError(f"tools {listed!r} is {type(found).__name__}; name {FORMS}")

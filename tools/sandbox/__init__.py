@@ -1,0 +1,1 @@
+"""Sandboxes for programs that models write: bubblewrap, and Monty where bubblewrap does not work."""

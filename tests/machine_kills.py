@@ -4,7 +4,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from selfwire.cli.console import STOPPED
+from selfwire.cli.commands import STOPPED
 from tests import machines, processes
 from tests.disturbances import Disturbed
 

@@ -15,7 +15,8 @@ import pytest
 from rich.table import Table
 
 from selfwire.cli import main
-from selfwire.cli.console import INTERRUPTED, WRONG, format_in_one_line
+from selfwire.cli.commands import INTERRUPTED, WRONG
+from selfwire.cli.console import format_in_one_line
 from selfwire.cli.output import make_console
 from selfwire.evals.baselines import make_single_workflow
 from selfwire.graphs.evolve import EvolutionConfig

@@ -1,7 +1,7 @@
 import pytest
 import typer
 
-from selfwire.cli.console import STOPPED
+from selfwire.cli.commands import STOPPED
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.core.errors import BudgetError, ConfigError
 

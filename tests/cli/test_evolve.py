@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from selfwire.cli.console import FAILED
+from selfwire.cli.commands import FAILED
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.models.providers import make_chat_model
 from tests.commands import call

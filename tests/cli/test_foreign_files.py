@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import selfwire
+from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.cli.config_file import ASKED_FOR, list_commands
-from selfwire.cli.console import STOPPED, WRONG
 from selfwire.cli.options import ask_on_terminal
 from selfwire.core.values import fingerprint
 from selfwire.evals.baselines import make_single_workflow

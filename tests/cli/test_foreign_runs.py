@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from selfwire.cli.console import WRONG
+from selfwire.cli.commands import WRONG
 from selfwire.core.agent import Agent
 from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.cli.app import build
-from selfwire.cli.console import NO_READER
+from selfwire.cli.commands import NO_READER
 from selfwire.runs.record import list_run_names
 from tests.commands import call
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from selfwire.cli.console import STOPPED, WRONG
+from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.models.metered_chat import PROBE
 from tests.commands import call

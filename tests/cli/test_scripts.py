@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from selfwire.cli.commands import COMMANDS
+from selfwire.cli.commands import COMMANDS, FAILED, STOPPED, WRONG
 from selfwire.cli.config_file import list_commands
-from selfwire.cli.console import FAILED, STOPPED, WRONG
 from selfwire.runs.record import get_version
 from tests.commands import call
 from tests.wire.server import Fault, WireServer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from selfwire.cli.console import STOPPED, WRONG
+from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.core import text
 from selfwire.models import providers
 from selfwire.models.providers import make_chat_model

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from selfwire.cli.console import WRONG
+from selfwire.cli.commands import WRONG
 from selfwire.cli.memory import WIDTH, draw_bar, draw_selection, write_svg
 from selfwire.core.errors import ConfigError
 from selfwire.evolvers.router.probing import Selection

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from selfwire.cli.console import FAILED, WRONG
+from selfwire.cli.commands import FAILED, WRONG
 from selfwire.models import structured
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync

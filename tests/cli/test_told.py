@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from selfwire.cli.console import FAILED, STOPPED, WRONG
+from selfwire.cli.commands import FAILED, STOPPED, WRONG
 from tests.commands import call
 from tests.wire.server import Body, Fault, WireServer, text
 

@@ -18,23 +18,14 @@ from typing import Any
 FOLDER = Path(__file__).parents[1] / "fixtures" / "golden"
 SIZES = "--iterations 3 --batch 6 --train 18 --gate-size 6 --gate-tasks 6 --test 6 --concurrency 6".split()
 TRAINING = "--train 6 --test 6 --updates 3 --batch 4".split()
-VARIANTS = {
-    "hiva": ("no-tev", "no-sev", "no-kabb", "no-env", "no-tool", "no-tool-evolution", "random-tools"),
-    "hera": ("no-library", "no-rope", "no-mutation"),
-    "tacomas": ("no-capability", "no-weights", "no-refinements", "no-feedback", "no-topology", "one-scale", "fixed"),
-    "dytopo": ("random-topology", "broadcast", "single-turn", "tau-05", "rounds-3"),
-    "evomas": ("no-state", "random-adapter", "process-reward", "pool-4", "fixed", "reasoning"),
-}
-"""Parts that are switched off on archive, by method; the names are those of `ablate`."""
+METHODS = ("hiva", "hera", "tacomas", "dytopo", "evomas")
 MEASURED = ("tacomas", "dytopo")
 """Methods that learn nothing between questions, which `evolve` refuses; here all of an evolution is run still."""
 PROGRAM = "from selfwire.cli import main; main()"
 UNREFUSED = f"from selfwire.cli import evolve; evolve.refuse_method_that_learns_nothing = print; {PROGRAM}"
 BENCHMARKS = ("archive", "plancraft", "tariffs")
 TIMES = {"seconds", "at", "time", "created", "saved", "elapsed"}
-LEARNED = {"evomas-archive", "evomas-plancraft", "evomas-tariffs", "evomas-trained"} | {
-    f"evomas-archive-{part}" for part in ("no-state", "process-reward", "pool-4")
-}
+LEARNED = {"evomas-archive", "evomas-plancraft", "evomas-tariffs", "evomas-trained"}
 """Cases whose router is a trained head: other processors round its weights in another way."""
 WEIGHTS = {"router", "episode", "update"}
 FINGERPRINT = re.compile(r"\b[0-9a-f]{16,}\b")
@@ -44,14 +35,9 @@ def list_cases() -> dict[str, list[str]]:
     """Arguments of the command line by the name of a case."""
     cases = {
         f"{method}-{benchmark}": ["evolve", method, "--benchmark", benchmark, *SIZES]
-        for method in VARIANTS
+        for method in METHODS
         for benchmark in BENCHMARKS
     }
-    for method, parts in VARIANTS.items():
-        cases |= {
-            f"{method}-archive-{part}": [*cases[f"{method}-archive"], "--without", part]
-            for part in parts
-        }
     cases["evomas-trained"] = ["train", "evomas", "--benchmark", "archive", *TRAINING]
     return cases
 

@@ -12,6 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
+from langchain_openai.chat_models import _client_utils
 from langgraph.graph.state import CompiledStateGraph
 from openai import DefaultAsyncHttpxClient
 
@@ -133,6 +134,7 @@ def order_ways(first: int) -> list[Callable[[Team], str]]:
 def server() -> Iterator[WireServer]:
     with WireServer(text(TEXT)) as started:
         yield started
+    _client_utils._cached_async_httpx_client.cache_clear()  # LangChain keeps the last 128 clients
     gc.collect()  # what is never closed warns here, and not in a later test
 
 

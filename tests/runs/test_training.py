@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from selfwire.cli.console import STOPPED
+from selfwire.cli.commands import STOPPED
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
 from selfwire.evolvers.router.config import ROUTER

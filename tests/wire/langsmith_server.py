@@ -142,8 +142,9 @@ class LangSmithServer(LocalServer):
         return JSONResponse({}, 202)
 
     def _merge(self, told: Row) -> None:
+        """Add fields of a run; its end may arrive before its start, whose outputs are empty."""
         kept = self.runs.setdefault(str(told["id"]), {})
-        kept.update({key: value for key, value in told.items() if value is not None or key not in kept})
+        kept.update({key: value for key, value in told.items() if value not in (None, {}) or key not in kept})
 
     async def _create_session(self, request: Request) -> Response:
         row = {"start_time": BORN, "tenant_id": TENANT, **await request.json()}

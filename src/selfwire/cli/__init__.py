@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from selfwire.cli.console import INTERRUPTED
+from selfwire.cli.commands import INTERRUPTED
 
 
 def main() -> None:

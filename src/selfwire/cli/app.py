@@ -9,7 +9,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from selfwire.cli.commands import COMMANDS, FILE, FOUND, load_command
-from selfwire.cli.console import add_result
 
 GIVEN = "selfwire.given"
 """Key of a context under which the words of the command line are kept."""
@@ -125,6 +124,7 @@ def _options(
 
 def version() -> None:
     """Print the version."""
+    from selfwire.cli.console import add_result
     from selfwire.runs.record import get_version  # imports what runs need
 
     add_result(version=get_version())

@@ -1,4 +1,4 @@
-"""The commands by name; one is imported when it is called."""
+"""The commands by name, imported when they are called, and their exit codes."""
 
 from importlib import import_module
 from typing import Any
@@ -38,6 +38,17 @@ FILE = "selfwire.toml"
 """The config file that is read from the working directory, where it exists."""
 FOUND = "selfwire.found"
 """Key of a context under which a config file that nobody has named is kept."""
+
+FAILED = 1
+"""Results that are not good enough: more errors than allowed, or a page that differs from its rows."""
+WRONG = 2
+"""Input that cannot be used, and every error that selfwire raises on purpose."""
+STOPPED = 3
+"""A budget or a provider has stopped the run; it can be resumed."""
+INTERRUPTED = 130
+"""Ctrl-C, with the code of shells, and SIGTERM."""
+NO_READER = 141
+"""The output went to a program that has ended, such as `head`; shells use this code for SIGPIPE."""
 
 
 def load_command(name: str) -> Any:

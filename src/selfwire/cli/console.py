@@ -1,4 +1,4 @@
-"""The end of every command: JSON, exit codes and errors in plain words; imports little, so that help is quick."""
+"""The end of every command: JSON and errors in plain words."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -127,15 +127,3 @@ def add_json_option(name: str, command: Callable[..., None]) -> Callable[..., No
     option = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption)
     called.__signature__ = asked.replace(parameters=[*parameters, option])  # type: ignore[attr-defined]  # for typer
     return called
-
-
-FAILED = 1
-"""Results that are not good enough: more errors than allowed, or a page that differs from its rows."""
-WRONG = 2
-"""Input that cannot be used, and every error that selfwire raises on purpose."""
-STOPPED = 3
-"""A budget or a provider has stopped the run; it can be resumed."""
-INTERRUPTED = 130
-"""Ctrl-C, with the code of shells, and SIGTERM."""
-NO_READER = 141
-"""The output went to a program that has ended, such as `head`; shells use this code for SIGPIPE."""

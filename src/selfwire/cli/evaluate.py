@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.console import FAILED, add_result
+from selfwire.cli.commands import FAILED
+from selfwire.cli.console import add_result
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.options import (
     BudgetOptions,

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import options
-from selfwire.cli.console import STOPPED, add_result
+from selfwire.cli.commands import STOPPED
+from selfwire.cli.console import add_result
 from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, parse_config_fields, to_local_folder
 from selfwire.cli.output import format_spend, print_answer
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps

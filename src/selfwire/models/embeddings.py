@@ -15,8 +15,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from platformdirs import user_cache_path
 
 from selfwire.core.errors import ConfigError, refuse_missing
@@ -202,9 +200,6 @@ whatever memory a header demands."""
 LEAST = 64
 """Least number of texts in a cached call; single queries are not worth a file."""
 
-Rows = npt.NDArray[np.float32]
-
-
 
 class CachedEmbedder:
     """An embedder that embeds each large batch once per machine.
@@ -218,7 +213,7 @@ class CachedEmbedder:
         self.name = inner.name
         self.folder = folder or user_cache_path("selfwire") / "embeddings"
 
-    async def embed(self, texts: Sequence[str]) -> Rows:
+    async def embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
         """Embed texts as unit rows of shape (len(texts), d), like the inner embedder."""
         if len(texts) < LEAST:
             return await self.inner.embed(texts)
@@ -238,8 +233,10 @@ def _digest(name: str, texts: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _read(path: Path, count: int) -> Rows | None:
+def _read(path: Path, count: int) -> "npt.NDArray[np.float32] | None":
     """Read the rows of a file; None if it is missing or has not `count` valid rows."""
+    import numpy as np
+
     try:
         with path.open("rb") as file:
             found = _HEADER.match(file.read(256))
@@ -251,8 +248,10 @@ def _read(path: Path, count: int) -> Rows | None:
     return rows if np.isfinite(rows).all() else None
 
 
-def _write(path: Path, rows: Rows) -> None:
+def _write(path: Path, rows: "npt.NDArray[np.float32]") -> None:
     """Write a whole file or none; if the folder cannot be written, the next start computes the rows again."""
+    import numpy as np
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:

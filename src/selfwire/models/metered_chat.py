@@ -35,7 +35,6 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import fingerprint, format_count, replace_surrogates, to_canonical_json
 from selfwire.models.budget import Ledger
 from selfwire.models.limits import CallSettings, Throttle, get_throttle
-from selfwire.models.openai_chat import TRACER_OPTIONS
 from selfwire.models.prices import Prices
 from selfwire.models.providers import (
     MAX_TOKENS,
@@ -50,6 +49,7 @@ from selfwire.models.providers import (
     is_unsent,
     is_wrong_option,
 )
+from selfwire.models.quiet_chat import TRACER_OPTIONS
 from selfwire.models.structured import (
     MODE_NOTE,
     Bound,

@@ -4,18 +4,15 @@ import asyncio
 import os
 import ssl
 import time
-import uuid
 from collections.abc import AsyncGenerator
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
-from langchain_core.globals import get_llm_cache
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
-from langchain_core.runnables import RunnableConfig
 from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models import base
 from langchain_openai.chat_models.base import BaseChatOpenAI
@@ -25,7 +22,7 @@ from openai.resources.chat import AsyncCompletions
 
 from selfwire.core.errors import ModelError
 from selfwire.core.text import mask_json
-from selfwire.models.tracing import has_listeners
+from selfwire.models.quiet_chat import QuietChat
 
 _http: Any = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
 """The HTTP library of `openai`: httpx before openai 3."""
@@ -247,48 +244,6 @@ async def _close_at_end(loop: asyncio.AbstractEventLoop, proxy: str, pool: _Clie
     finally:
         del _pools[loop, proxy]
         await pool.aclose()
-
-
-TRACER_OPTIONS = ("ls_structured_output_format", "structured_output_format")
-"""Options for tracers only."""
-
-
-class QuietChat(BaseChatModel):
-    """A chat model whose `ainvoke` calls `_agenerate` directly if nothing observes or intercepts the call.
-
-    Requests and answers do not differ. With a callback, a tracer, a graph that streams messages, a cache, a rate
-    limiter, image blocks or another output version, LangChain's own `ainvoke` is called.
-    """
-
-    async def ainvoke(
-        self,
-        input: LanguageModelInput,
-        config: RunnableConfig | None = None,
-        *,
-        stop: list[str] | None = None,
-        **kwargs: Any,
-    ) -> AIMessage:
-        """Answer as `BaseChatModel.ainvoke` does."""
-        messages = self._convert_input(input).to_messages()
-        texts = all(type(message.content) is str for message in messages)
-        if not texts or not self._is_plain() or "stream" in kwargs or has_listeners(config):
-            return await super().ainvoke(input, config, stop=stop, **kwargs)
-        for name in TRACER_OPTIONS:
-            kwargs.pop(name, None)
-        result = await self._agenerate(messages, stop=stop, **kwargs)
-        first, only = result.generations[0], len(result.generations) == 1
-        reply = first.message
-        assert isinstance(reply, AIMessage)
-        more = (result.llm_output or {}) if only else {}
-        reply.response_metadata = {**more, **(first.generation_info or {}), **reply.response_metadata}
-        reply.id = reply.id or f"lc_run--{uuid.uuid4()}-0"
-        return reply
-
-    def _is_plain(self) -> bool:
-        """Whether the model itself has nothing that observes or intercepts a call."""
-        if self.callbacks or self.verbose or self.rate_limiter or getattr(self, "streaming", None):
-            return False
-        return not (self.cache or (self.cache is None and get_llm_cache()) or self.output_version == "v1")
 
 
 OPENAI_HOSTS = (".openai.com", ".openai.azure.com")

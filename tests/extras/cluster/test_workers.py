@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.cli.console import STOPPED
+from selfwire.cli.commands import STOPPED
 from selfwire.core.errors import WorkerError
 from selfwire.evals.table import TaskRow, read_results
 from selfwire.extras.cluster import worker_processes
@@ -27,7 +27,7 @@ from tests.runs.evaluation.test_evaluation import comparable, evaluated, request
 from tests.samples import SWEEP
 from tests.wire.server import WireServer, served
 
-COUNTS = (1, 2, 4, 16) if SWEEP else (2,)
+COUNTS = (1, 16) if SWEEP else (2,)
 
 
 def on_workers(home: Path, asked: EvaluateSpec, options: WorkerOptions, run: str = "r") -> tuple[TaskRow, ...]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from selfwire.cli.commands import STOPPED
 from selfwire.cli.compare import parse_contestants
-from selfwire.cli.console import STOPPED
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage

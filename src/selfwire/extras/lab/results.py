@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
-from selfwire.cli.console import FAILED, add_result
+from selfwire.cli.commands import FAILED
+from selfwire.cli.console import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import keep_scores
 from selfwire.extras.lab.result_pages import check_pages, fill_page

@@ -27,9 +27,9 @@ settings.load_profile("selfwire")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Three workers for two processors, as tests wait a quarter of their time: for processes, disks and clocks."""
+    """Three workers for two processors, as tests wait for processes, disks and clocks; four for slow ones."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors * 3 // 2
+    return processors * (4 if SWEEP else 3) // 2
 
 
 def pytest_sessionfinish() -> None:

@@ -222,7 +222,7 @@ def test_d18_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> 
     assert not any("one is missing" in told for told in reviews)
 
 
-def test_self_refine_opens_a_stage_only_where_a_try_was_sent_back_and_ensemble_none() -> None:
+def test_d20_self_refine_opens_a_stage_only_where_a_try_was_sent_back_and_ensemble_none() -> None:
     model = scripted(GOOD, HALF, GOOD, plans=(TWO, SAME))
     result = built(model, ["ensemble", "self_refine", "io"], stages=3).invoke(ASKED)
     ran = [[step["agent"] for step in result["steps"] if step.get("visit", 0) == visit] for visit in range(3)]

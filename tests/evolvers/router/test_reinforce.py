@@ -34,7 +34,7 @@ def test_a_baseline_compares_equal_stages_and_falls_back_to_the_first() -> None:
     assert advantages([[1.0, 0.3]], baseline="loo") == [[0.0, 0.0]]
 
 
-def test_episodes_are_compared_with_those_of_their_question_and_without_any_with_all() -> None:
+def test_d7_episodes_are_compared_with_those_of_their_question_and_without_any_with_all() -> None:
     asked = ("hard", "easy", "hard", "easy", "alone")
     found = advantages([[0.0], [1.0], [0.0], [0.8], [0.5]], baseline="loo", questions=asked)
     assert [one[0] for one in found] == pytest.approx([0.0, 0.2, 0.0, -0.2, 0.5 - 0.45])

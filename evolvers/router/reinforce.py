@@ -80,9 +80,7 @@ def compute_returns(episodes: Sequence[Episode], *, stages: int, weight: float =
     return found
 
 
-def advantages(
-    found: Sequence[Sequence[float]], *, baseline: str, questions: Sequence[str] = ()
-) -> list[list[float]]:
+def advantages(found: Sequence[Sequence[float]], *, baseline: str, questions: Sequence[str] = ()) -> list[list[float]]:
     """Returns minus the mean of the other episodes' (D7): at the same stage, or at the first if no other got there.
 
     Args:

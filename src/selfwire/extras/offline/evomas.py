@@ -14,7 +14,9 @@ from selfwire.extras.offline.skills import CriticView
 from selfwire.extras.offline.tacomas import OPEN
 from selfwire.extras.offline.vocabulary import find_skills
 
-_PLANNED = re.compile(r"^\[(\w[\w-]*)\] (TODO|NEED-REFINE|DONE|FAILED): (.+?)(?: \((?:tried|given up)\b.*)?$", re.MULTILINE)
+_PLANNED = re.compile(
+    r"^\[(\w[\w-]*)\] (TODO|NEED-REFINE|DONE|FAILED): (.+?)(?: \((?:tried|given up)\b.*)?$", re.MULTILINE
+)
 _ANSWER = re.compile(r"^[\W_]*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _SOLUTION = re.compile(r"^([A-Z])\.$", re.MULTILINE)
 _FINDING = re.compile(r"^\[\d+, (passed|not passed)\].*$", re.MULTILINE)

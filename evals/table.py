@@ -460,6 +460,7 @@ def build_table(columns: Sequence[Column[Row]], rows: Sequence[Row], notes: Sequ
 
 
 SOLVED = Column[SystemSummary]("solved [95 %]", lambda line: str(line.share or "-"))
+MEAN_SCORE = Column[SystemSummary]("mean score", lambda line: "-" if line.score is None else f"{line.score:.2f}")
 CALLS = Column[SystemSummary]("calls/task", lambda line: f"{line.spend.calls / max(line.tasks, 1):.1f}")
 TOKENS = Column[SystemSummary]("tokens/task", lambda line: f"{line.spend.tokens / max(line.tasks, 1):,.0f}")
 DECISIONS = Column[SystemSummary]("free decisions", lambda line: str(line.decisions or "-"), silent="-")

@@ -28,6 +28,8 @@ from selfwire.evolvers.router.heads import HEADS, get_sampling
 STATE, OUTCOME = "task_state", "outcome"
 SO_FAR = "the work so far"
 """The sender of the state, as agents read it."""
+OWN = "yourself, a step earlier"
+"""The sender of an agent's own answer in the layer before, as the agent reads it."""
 ENDS = {name: Agent(id=name, prompt="", kind="signal") for name in (STATE, OUTCOME)}
 
 _SOURCES = re.compile(r"^\W*sources?\W*:", re.IGNORECASE | re.MULTILINE)
@@ -115,19 +117,17 @@ def make_stage_runner(runners: Mapping[str, AgentRunner], state: TaskState, *, w
         state: s_t.
         whole: off is the ablation without a task state.
     """
-    described, done = (format_state(state), state.completed) if whole else ("", ())
+    described = format_state(state) if whole else ""
+    tried = whole and state.current is not None and bool(state.current.attempt)
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         read = [message for message in inbox if message.text.strip()]
         turn = Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output="")
         if agent.id in ENDS:
             return turn.replace(output=described if agent.id == STATE else aggregate(read))
-        answers = [mail.replace(source=_get_author(mail.source)) for mail in read if mail.source != STATE]
-        if agent.kind == "refiner" and not answers and not done:  # its layer runs, although the one before it failed
+        answers = [_name_author(mail, agent) for mail in read if mail.source != STATE]
+        if agent.kind == "refiner" and not answers and not tried:  # its layer runs, although the one before it failed
             return turn
-        if agent.kind == "ensemble" and not answers:
-            artifacts = ((f"subtask-{subtask.id}", subtask.artifact) for subtask in done if subtask.artifact)
-            answers = [Message(source=source, target=scope.node, text=text) for source, text in artifacts]
         known = [Message(source=SO_FAR, target=scope.node, text=described)] if described else []
         context = [] if agent.kind == "ensemble" else known
         run = runners.get(agent.kind, runners["worker"])
@@ -144,6 +144,11 @@ def aggregate(inbox: Sequence[Message]) -> str:
     if len(authors) == 1:
         return next(iter(authors))
     return "\n\n".join(f"[{', '.join(names)}]\n{text}" for text, names in authors.items())
+
+
+def _name_author(mail: Message, reader: Agent) -> Message:
+    author = _get_author(mail.source)
+    return mail.replace(source=OWN if author == reader.id else author)
 
 
 def _get_author(node: str) -> str:

@@ -17,6 +17,7 @@ from selfwire.evolvers.evomas.state import (
     FEEDBACK_LENGTH,
     GOAL_LENGTH,
     SUBTASKS,
+    TAGS,
     WHOLE_TASK,
     Subtask,
     TaskState,
@@ -39,7 +40,7 @@ async def make_plan(
 ) -> PlanResult:
     """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan."""
     last = state.assessment
-    assessment = f"{last.verdict} (confidence {last.confidence:.2f}): {last.feedback}" if last else ""
+    assessment = f"{TAGS[last.verdict]} (confidence {last.confidence:.2f}): {last.feedback}" if last else ""
     if state.replan:
         assessment += "\nThe subtask has failed for good; plan another way."
     passed = last is not None and last.verdict == "success"
@@ -50,7 +51,7 @@ async def make_plan(
         scope=scope.at(node="planner"),
         task=state.objective,
         state=format_plan(state),
-        outcome="" if passed else outcome,  # a result of the state
+        outcome="" if passed else outcome,  # what passed stands among the results
         assessment=assessment,
         agents=agents,
         tools=tools,

@@ -85,10 +85,15 @@ def find_masked_agents(state: TaskState, pool: Sequence[Agent]) -> frozenset[Id]
 
 
 def find_masked_openers(state: TaskState, pool: Sequence[Agent]) -> frozenset[Id]:
-    """Agents that work on solutions only, while there is none to begin with (D20); a layer before them gives some."""
+    """Agents that work on solutions of the active subtask, while there is none (D20); a layer before them gives some.
+
+    A try that was sent back is a solution that a refiner can begin with, and no choice for an ensemble.
+    """
     masked = find_masked_agents(state, pool)
-    needy = {agent.id for agent in pool if agent.kind in ("refiner", "ensemble")}
-    return frozenset() if state.completed or {agent.id for agent in pool} <= masked | needy else frozenset(needy)
+    tried = state.current is not None and bool(state.current.attempt)
+    kinds = ("ensemble",) if tried else ("ensemble", "refiner")
+    needy = frozenset(agent.id for agent in pool if agent.kind in kinds)
+    return frozenset() if {agent.id for agent in pool} <= masked | needy else needy
 
 
 def find_stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:

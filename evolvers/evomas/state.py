@@ -10,6 +10,8 @@ from selfwire.core.values import FrozenModel, Id
 
 Status = Literal["pending", "completed", "failed"]
 Verdict = Literal["success", "fail", "refine"]
+TAGS = {"success": "DONE", "refine": "NEED-REFINE", "fail": "FAILED"}
+"""Verdicts in the words of a plan (Prompt 1)."""
 
 SUBTASKS = 12
 """Most subtasks of a plan, finished ones included."""
@@ -19,6 +21,8 @@ WHOLE_TASK = "Do the whole task."
 ARTIFACT_LENGTH = 6_000
 ARTIFACTS_LENGTH = 12_000
 """Characters that all artifacts share in the full text of a state."""
+LAST_TRY_LENGTH = 3_000
+"""Characters of the outcome that was sent back, in the full text of a state."""
 FEEDBACK_LENGTH = 1_000
 HISTORY = 12
 """Most stages of a history; the oldest are dropped first."""
@@ -31,6 +35,7 @@ class Subtask(FrozenModel):
     Args:
         status: sigma(u_h).
         trouble: why it was sent back or failed; "" if neither.
+        attempt: the outcome that was sent back last; "" if there is none.
     """
 
     id: Id
@@ -39,6 +44,14 @@ class Subtask(FrozenModel):
     artifact: str = Field(default="", max_length=ARTIFACT_LENGTH)
     refinements: int = Field(default=0, ge=0)
     trouble: str = Field(default="", max_length=FEEDBACK_LENGTH)
+    attempt: str = Field(default="", max_length=ARTIFACT_LENGTH)
+
+    @property
+    def tag(self) -> str:
+        """The status in the words of a plan (Prompt 1)."""
+        if self.status == "pending":
+            return "NEED-REFINE" if self.trouble else "TODO"
+        return "DONE" if self.status == "completed" else "FAILED"
 
 
 class Assessment(FrozenModel):
@@ -62,8 +75,13 @@ class HistoryEntry(FrozenModel):
     verdict: Verdict
 
     def __str__(self) -> str:
-        """Write the stage in a few words."""
-        return f"{self.subtask}: {' > '.join('+'.join(layer) for layer in self.layers)}: {self.verdict}"
+        """Write the stage in a few words, as the router reads it."""
+        return f"{self.work}: {self.verdict}"
+
+    @property
+    def work(self) -> str:
+        """The subtask and the layers that worked on it."""
+        return f"{self.subtask}: {' > '.join('+'.join(layer) for layer in self.layers)}"
 
 
 class TaskState(FrozenModel):
@@ -157,9 +175,11 @@ def format_state(state: TaskState) -> str:
     """The state as agents and the evaluator read it beside the task and the active subtask; "" if there is nothing."""
     current = state.current
     goals = {subtask.id: "this part" if subtask == current else subtask.goal for subtask in state.subtasks}
-    plan = [f"[{subtask.id}] {subtask.status}: {goals[subtask.id]}" for subtask in state.subtasks]
+    plan = [f"[{subtask.id}] {subtask.tag}: {goals[subtask.id]}" for subtask in state.subtasks]
     parts = ["Plan:\n" + "\n".join(plan)] if len(plan) > 1 else []
     parts += _format_results(state)
+    if current and current.attempt:
+        parts.append(f"The last try at this part:\n{excerpt(current.attempt, LAST_TRY_LENGTH, current.goal)}")
     parts += [f"Why the last try at this part was sent back: {current.trouble}"] if current and current.trouble else []
     return "\n\n".join([*parts, *([f"Hint: {state.hint}"] if state.hint else [])])
 
@@ -173,7 +193,8 @@ def format_plan(state: TaskState) -> str:
         else []
     )
     parts += _format_results(state)
-    parts += ["Who worked on what, and the verdict:\n" + "\n".join(map(str, state.history))] if state.history else []
+    past = [f"{entry.work}: {TAGS[entry.verdict]}" for entry in state.history]
+    parts += ["Who worked on what, and the verdict:\n" + "\n".join(past)] if past else []
     return "\n\n".join(parts)
 
 
@@ -187,10 +208,11 @@ def _format_results(state: TaskState) -> list[str]:
 
 
 def _format_subtask(subtask: Subtask, judged: str) -> str:
-    line = f"[{subtask.id}] {subtask.status}: {subtask.goal}"
+    line = f"[{subtask.id}] {subtask.tag}: {subtask.goal}"
     if not subtask.trouble:
         return line
-    what = "given up" if subtask.status == "failed" else f"tried {subtask.refinements + 1} times"
+    times = "once" if subtask.refinements == 1 else f"{subtask.refinements} times"
+    what = "given up" if subtask.status == "failed" else f"tried {times}"
     why = f": {subtask.trouble}" if subtask.trouble != judged else ""  # the judgement stands elsewhere in the prompt
     return f"{line} ({what}{why})"
 

@@ -3,7 +3,7 @@
 A pure function. The active subtask by verdict:
 
     success                            DONE         completed, with its artifact; the next pending one is active
-    refine, refinements left           NEED-REFINE  pending, with the failure context; it stays active
+    refine, refinements left           NEED-REFINE  pending, with its outcome and what is wrong; it stays active
     refine, no refinements left        FAILED       failed, and the planner must plan anew
     fail                               FAILED       failed, and the planner must plan anew
 """
@@ -57,8 +57,10 @@ def compute_next_state(
 def apply_assessment(subtask: Subtask, outcome: str, assessment: Assessment, *, refinements: int) -> Subtask:
     """The subtask after a verdict; see the table above."""
     if assessment.verdict == "success":
-        return subtask.replace(status="completed", artifact=excerpt(outcome, ARTIFACT_LENGTH, subtask.goal), trouble="")
+        artifact = excerpt(outcome, ARTIFACT_LENGTH, subtask.goal)
+        return subtask.replace(status="completed", artifact=artifact, trouble="", attempt="")
     trouble = excerpt(assessment.feedback, FEEDBACK_LENGTH) or "It was not done, and nobody said why."
     if assessment.verdict == "refine" and subtask.refinements < refinements:
-        return subtask.replace(refinements=subtask.refinements + 1, trouble=trouble)
-    return subtask.replace(status="failed", trouble=trouble)
+        attempt = excerpt(outcome, ARTIFACT_LENGTH, subtask.goal) or subtask.attempt
+        return subtask.replace(refinements=subtask.refinements + 1, trouble=trouble, attempt=attempt)
+    return subtask.replace(status="failed", trouble=trouble, attempt="")

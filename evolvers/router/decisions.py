@@ -75,11 +75,13 @@ class Episode(FrozenModel):
         decisions: one per stage, in order.
         reward: U, the score of the answer in [0, 1] (D22); None after an infrastructure error, which teaches nothing.
         process: reward of each stage; empty without process rewards.
+        question: id of the question; episodes of one question are compared with each other.
     """
 
     decisions: tuple[Decision, ...] = Field(min_length=1)
     reward: float | None = Field(default=None, ge=0, le=1)
     process: tuple[float, ...] = ()
+    question: str = ""
 
 
 def count_decisions(drawn: Iterable[LayeredWorkflow]) -> DecisionCount | None:
@@ -99,7 +101,7 @@ def to_router_episode(trajectory: Trajectory, *, partial: bool = True) -> Episod
         return None
     failed = any(step.error for step in trajectory.steps) or trajectory.notes.get("status") == "failure"
     feedback = trajectory.feedback
-    episode = Episode.model_validate(to_plain_json(note))
+    episode = Episode.model_validate(to_plain_json(note)).replace(question=trajectory.question.id)
     if trajectory.error is not None or failed or feedback is None:
         return episode.replace(reward=None)
     return episode.replace(reward=feedback.score if partial else float(feedback.solved))

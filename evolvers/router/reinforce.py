@@ -1,7 +1,7 @@
 """REINFORCE on episodes: returns, advantages, and one batched update of the head (Eq. 15, 16; Sec. 4.4).
 
 return     R_t = U + (w / T) * sum_{t' >= t} process_{t'}; w is 0 without process reward                  (D9)
-advantage  A_t = R_t - mean of the other episodes' R_t                                                    (D7)
+advantage  A_t = R_t - mean of R_t of the question's other episodes                                       (D7)
 update     maximise (1 / E) sum over episodes and stages of A_t log P(G_t | s_t) + entropy bonus
 """
 
@@ -80,23 +80,29 @@ def compute_returns(episodes: Sequence[Episode], *, stages: int, weight: float =
     return found
 
 
-def advantages(found: Sequence[Sequence[float]], *, baseline: str) -> list[list[float]]:
+def advantages(found: Sequence[Sequence[float]], *, baseline: str, questions: Sequence[str] = ()) -> list[list[float]]:
     """Returns minus the mean of the other episodes' (D7): at the same stage, or at the first if no other got there.
 
     Args:
         baseline: loo or none; with loo a single episode has advantage 0.
+        questions: of each episode, if known. An episode is compared with the others of its question, so that a hard
+            question teaches nothing by being hard; if it is the only one, with all others.
     """
     if baseline == "none":
         return [list(returns) for returns in found]
-    stages = max(map(len, found), default=0)
-    reached = [[returns[stage] for returns in found if len(returns) > stage] for stage in range(stages)]
-    sums, counts = [sum(values) for values in reached], [len(values) for values in reached]
+    asked = list(questions) or [""] * len(found)
 
-    def average_others(returns: Sequence[float], stage: int) -> float:
-        at = stage if counts[stage] > 1 else 0
-        return (sums[at] - returns[at]) / (counts[at] - 1) if counts[at] > 1 else returns[stage]
+    def average_others(episode: int, stage: int) -> float:
+        rest = [number for number in range(len(found)) if number != episode]
+        rest = [number for number in rest if asked[number] == asked[episode]] or rest
+        reached = [found[number][stage] for number in rest if len(found[number]) > stage]
+        others = reached or [found[number][0] for number in rest]
+        return sum(others) / len(others) if others else found[episode][stage]
 
-    return [[value - average_others(returns, stage) for stage, value in enumerate(returns)] for returns in found]
+    return [
+        [value - average_others(episode, stage) for stage, value in enumerate(returns)]
+        for episode, returns in enumerate(found)
+    ]
 
 
 class Learner:
@@ -163,7 +169,8 @@ class Learner:
         found = compute_returns(rewarded, stages=self.stages, weight=self.weight)
         mean_entropy, norm, skipped = 0.0, 0.0, True
         if rewarded:
-            weights = advantages(found, baseline=self.config.baseline)
+            asked = [episode.question for episode in rewarded]
+            weights = advantages(found, baseline=self.config.baseline, questions=asked)
             batch = make_batch(get_decisions(rewarded), agents, vectors, self.head.config)
             flat = [weight for episode in weights for weight in episode]
             every = [value for returns in found for value in returns]

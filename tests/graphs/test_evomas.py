@@ -162,7 +162,7 @@ def test_d20_nobody_is_told_of_tools_that_are_not_there() -> None:
     assert (first.layers, first.masked_first) == ((("io",), ("ensemble",)), ("ensemble", "self_refine"))
     assert first.masked == ("early_exit", "web_browser", "web_search")
     assert "web_" not in model.shown("You plan")[0]
-    assert {agent["agent"] for agent in result["steps"]} == {"io", "ensemble", "self_refine"}
+    assert {agent["agent"] for agent in result["steps"]} == {"io", "ensemble"}
     with pytest.raises(ConfigError, match="nobody to run at this stage: web_search hold no tool"):
         built(scripted(), ["web_search"]).invoke(ASKED)
 
@@ -196,7 +196,7 @@ def test_agents_read_the_whole_state_and_know_their_subtask() -> None:
     built(model).invoke(ASKED)
     first, second = model.shown(IO)
     assert "Your part of the task now, and nothing else: Find the lengths." in first
-    for part in ("From the work so far:", "[s1] completed: Find the lengths.", "Result of [s1]:\nanswer 2"):
+    for part in ("From the work so far:", "[s1] DONE: Find the lengths.", "Result of [s1]:\nanswer 2"):
         assert part in second
 
 
@@ -222,16 +222,23 @@ def test_d18_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> 
     assert not any("one is missing" in told for told in reviews)
 
 
-def test_ensemble_and_self_refine_read_artifacts_in_layer_1() -> None:
-    three = planning(item("one"), item("two"), item("three"))
-    model = scripted(plans=(three, SAME))
-    result = built(model, ["ensemble", "self_refine"], ["multi_generate"], stages=3).invoke(ASKED)
-    outputs = {(step.get("visit", 0), step["agent"]): step.get("output", "") for step in result["steps"]}
-    assert (0, "ensemble") not in outputs
-    assert outputs[1, "ensemble"] == stages(result)[0].outcome  # the only solution there is
-    assert outputs[2, "ensemble"] == stages(result)[1].outcome  # B
-    refining = model.shown(f"{MEMBER} Solutions of the current part are below")
-    assert ["Result of [s1]:" in told for told in refining] == [True, True]  # no solution is there at first
+def test_d20_self_refine_opens_a_stage_only_where_a_try_was_sent_back_and_ensemble_none() -> None:
+    model = scripted(GOOD, HALF, GOOD, plans=(TWO, SAME))
+    result = built(model, ["ensemble", "self_refine", "io"], stages=3).invoke(ASKED)
+    ran = [[step["agent"] for step in result["steps"] if step.get("visit", 0) == visit] for visit in range(3)]
+    assert ran == [["io"], ["io"], ["io", "self_refine"]]
+    [refining] = model.shown(f"{MEMBER} Solutions of the current part are below")
+    assert f"The last try at this part:\n{stages(result)[1].outcome}" in refining
+    assert "sent back: one is missing" in refining
+
+
+def test_an_agent_reads_its_own_answer_as_its_own() -> None:
+    model = scripted(plans=(planning(item("Find the lengths.")), SAME))
+    built(model, ["io", "multi_generate"], ["io"]).invoke(ASKED)
+    _, again = model.shown(IO)
+    assert "From yourself, a step earlier:\nanswer 1" in again
+    assert "From multi_generate:\nanswer 2" in again
+    assert "From io:" not in again
 
 
 def test_the_ensemble_hands_the_chosen_solution_on() -> None:

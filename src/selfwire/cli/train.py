@@ -28,7 +28,7 @@ from selfwire.cli.options import (
 from selfwire.cli.output import show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, to_plain_json
-from selfwire.evals.table import ERRORS, SOLVED, Column, SystemSummary, build_table
+from selfwire.evals.table import ERRORS, MEAN_SCORE, SOLVED, Column, SystemSummary, build_table
 from selfwire.evolvers.router.config import TrainConfig, paper_training
 from selfwire.evolvers.router.reinforce import Update
 from selfwire.extras.cluster.evolution_workers import choose_place
@@ -50,6 +50,7 @@ from selfwire.runs.training import OpenTraining, describe_router, resume_trainin
 COLUMNS = (
     Column[SystemSummary]("held-out tasks", lambda line: line.name),
     SOLVED,
+    MEAN_SCORE,
     Column[SystemSummary]("calls", lambda line: f"{line.spend.calls:,}"),
     Column[SystemSummary]("tokens", lambda line: f"{line.spend.tokens:,}"),
     ERRORS,

@@ -26,6 +26,7 @@ from selfwire.evals.table import (
     DECISIONS,
     DOLLARS,
     ERRORS,
+    MEAN_SCORE,
     SOLVED,
     TOKENS,
     TRIVIAL,
@@ -91,7 +92,7 @@ from selfwire.tools.ready import BENCHMARK
 TEST_COLUMNS = (
     Column[SystemSummary]("held-out tasks", lambda line: line.name),
     SOLVED,
-    Column[SystemSummary]("mean score", lambda line: "-" if line.score is None else f"{line.score:.2f}"),
+    MEAN_SCORE,
     CALLS,
     TOKENS,
     DOLLARS,

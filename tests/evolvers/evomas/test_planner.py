@@ -147,7 +147,7 @@ async def test_the_planner_reads_task_result_and_judgement_once() -> None:
     for now in (again, passed):
         await make_plan(now, "1,280 m long" if now == passed else "half", asking, tools="", agents="", scope=Scope())
     first, second = (shown for _, shown, _, _ in model.asked)
-    assert "[s2] pending: goal 2 (tried 2 times)" in first
+    assert "[s2] NEED-REFINE: goal 2 (tried once)" in first
     assert first.count("the second length is missing") == 1
     for shown in (first, second):
         assert (shown.count(OBJECTIVE), shown.count("1,280 m long")) == (1, 1)

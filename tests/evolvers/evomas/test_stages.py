@@ -74,7 +74,8 @@ def test_d20_searchers_without_tools_are_masked() -> None:
 
 def test_d20_who_works_on_solutions_does_not_begin_without_one() -> None:
     assert find_masked_openers(OPEN, pool()) == {"self_refine", "ensemble"}
-    assert find_masked_openers(DONE, pool()) == set()
+    assert find_masked_openers(DONE, pool()) == {"self_refine", "ensemble"}  # another part's result is no solution
+    assert find_masked_openers(state(subtask(1, attempt="half of it")), pool()) == {"ensemble"}
     assert find_masked_openers(OPEN, only("ensemble", EARLY_EXIT)) == set()  # nobody else is there
 
 
@@ -165,10 +166,11 @@ def test_rows_begin_with_the_active_subtask_and_leave_out_what_says_nothing() ->
 
 
 def test_agents_are_told_the_whole_state_and_nothing_twice() -> None:
-    sent_back = subtask(2, trouble="half of it", refinements=1)
+    sent_back = subtask(2, trouble="half of it", attempt="one length: 691 m", refinements=1)
     told = format_state(state(subtask(1, "completed", artifact="1,280 m"), sent_back, hint="look at the map"))
     assert told == (
-        "Plan:\n[s1] completed: goal 1\n[s2] pending: this part\n\nResult of [s1]:\n1,280 m\n\n"
+        "Plan:\n[s1] DONE: goal 1\n[s2] NEED-REFINE: this part\n\nResult of [s1]:\n1,280 m\n\n"
+        "The last try at this part:\none length: 691 m\n\n"
         "Why the last try at this part was sent back: half of it\n\nHint: look at the map"
     )
     assert format_state(state(subtask(1))) == ""  # task and subtask stand beside it

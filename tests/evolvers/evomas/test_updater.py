@@ -43,13 +43,18 @@ def test_status_transitions(
 
 @pytest.mark.parametrize(
     ("verdict", "kept"),
-    [("success", ("", "1,280 m")), *((one, ("the second length is missing", "")) for one in ("refine", "fail"))],
+    [
+        ("success", ("", "1,280 m", "")),
+        ("refine", ("the second length is missing", "", "1,280 m")),
+        ("fail", ("the second length is missing", "", "")),
+    ],
 )
-def test_a_success_keeps_the_artifact_and_what_is_sent_back_or_fails_keeps_why(
-    verdict: Verdict, kept: tuple[str, str]
+def test_a_success_keeps_the_artifact_what_fails_keeps_why_and_what_is_sent_back_the_attempt_too(
+    verdict: Verdict, kept: tuple[str, str, str]
 ) -> None:
-    first = after(verdict, state(subtask(1, refinements=1, trouble="incomplete"), subtask(2))).subtasks[0]
-    assert (first.trouble, first.artifact) == kept
+    before = state(subtask(1, refinements=1, trouble="incomplete", attempt="691 m"), subtask(2))
+    first = after(verdict, before).subtasks[0]
+    assert (first.trouble, first.artifact, first.attempt) == kept
 
 
 @pytest.mark.parametrize(("verdict", "over"), [("success", True), ("fail", False)])

@@ -34,6 +34,12 @@ def test_a_baseline_compares_equal_stages_and_falls_back_to_the_first() -> None:
     assert advantages([[1.0, 0.3]], baseline="loo") == [[0.0, 0.0]]
 
 
+def test_d7_episodes_are_compared_with_those_of_their_question_and_without_any_with_all() -> None:
+    asked = ("hard", "easy", "hard", "easy", "alone")
+    found = advantages([[0.0], [1.0], [0.0], [0.8], [0.5]], baseline="loo", questions=asked)
+    assert [one[0] for one in found] == pytest.approx([0.0, 0.2, 0.0, -0.2, 0.5 - 0.45])
+
+
 def test_d9_process_rewards_count_from_their_stage_on() -> None:
     one = episode(1.0, decided(("sort",)), decided(("sort",)), decided(("sort",)), process=(1.0, 0.0, 1.0))
     assert compute_returns([one], stages=4, weight=0.2)[0] == pytest.approx([1.1, 1.05, 1.05])

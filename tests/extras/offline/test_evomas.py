@@ -23,12 +23,12 @@ def test_a_first_plan_has_a_subtask_per_missing_step() -> None:
 
 
 def test_a_plan_goes_on_as_it_is_until_a_subtask_has_failed() -> None:
-    now = f"[s1] completed: {SPLIT}\n[s2] pending: {COMPARE} (tried 2 times: a gap)"
+    now = f"[s1] DONE: {SPLIT}\n[s2] NEED-REFINE: {COMPARE} (tried once: a gap)"
     made = replied(Plan, task=COMPARISON, state=now, outcome=FACTS, assessment="refine")
     assert [(one.id, one.goal, one.status) for one in made.subtasks] == [
-        ("s1", SPLIT, "DONE"), ("s2", COMPARE, "TODO"),
+        ("s1", SPLIT, "DONE"), ("s2", COMPARE, "NEED-REFINE"),
     ]  # fmt: skip
-    failed = f"[s1] completed: {SPLIT}\n[s2] failed: {COMPARE}"
+    failed = f"[s1] DONE: {SPLIT}\n[s2] FAILED: {COMPARE}"
     again = replied(Plan, task=COMPARISON, state=failed, outcome=FACTS, assessment="The subtask has failed for good")
     *_, new = again.subtasks
     assert (new.id, new.status) == ("", "TODO")
@@ -36,7 +36,7 @@ def test_a_plan_goes_on_as_it_is_until_a_subtask_has_failed() -> None:
     assert new.goal != COMPARE
 
 
-def judged(subtask: str, outcome: str, *, state: str = "[s1] pending: x\n[s2] pending: y", seed: int = 0) -> Assessed:
+def judged(subtask: str, outcome: str, *, state: str = "[s1] TODO: x\n[s2] TODO: y", seed: int = 0) -> Assessed:
     return replied(Assessed, seed=seed, task=COMPARISON, state=state, subtask=subtask, outcome=outcome)
 
 
@@ -48,7 +48,7 @@ def test_a_subtask_is_done_when_its_step_shows() -> None:
 
 
 def test_the_last_subtask_needs_an_answer_too() -> None:
-    assert judged(SPLIT, PARTS, state="[s1] pending: x").reward == 0
+    assert judged(SPLIT, PARTS, state="[s1] TODO: x").reward == 0
 
 
 def test_an_evaluator_is_no_oracle() -> None:

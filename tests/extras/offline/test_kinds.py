@@ -56,7 +56,7 @@ def test_every_reply_schema_has_a_critic_that_fills_it(schema: type[BaseModel], 
     for seed in range(20):
         assert replied(schema, seed=seed, error_rate=error_rate)
         assert replied(schema, seed=seed, error_rate=error_rate, task=COMPARISON, graph=GRAPH, agents=AGENTS)
-        assert replied(schema, seed=seed, error_rate=error_rate, task=COMPARISON, state="[s1] pending: x", outcome="y")
+        assert replied(schema, seed=seed, error_rate=error_rate, task=COMPARISON, state="[s1] TODO: x", outcome="y")
 
 
 def test_kinds_and_schemas_match_one_to_one() -> None:

@@ -14,11 +14,13 @@ from selfwire.extras.offline.skills import CriticView
 from selfwire.extras.offline.tacomas import OPEN
 from selfwire.extras.offline.vocabulary import find_skills
 
-_PLANNED = re.compile(r"^\[(\w[\w-]*)\] (pending|completed|failed): (.+?)(?: \((?:tried|given up)\b.*)?$", re.MULTILINE)
+_PLANNED = re.compile(
+    r"^\[(\w[\w-]*)\] (TODO|NEED-REFINE|DONE|FAILED): (.+?)(?: \((?:tried|given up)\b.*)?$", re.MULTILINE
+)
 _ANSWER = re.compile(r"^[\W_]*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _SOLUTION = re.compile(r"^([A-Z])\.$", re.MULTILINE)
 _FINDING = re.compile(r"^\[\d+, (passed|not passed)\].*$", re.MULTILINE)
-_STATUS = {"pending": "TODO", "completed": "DONE", "failed": "FAILED"}
+_OPEN_TAGS = ("TODO", "NEED-REFINE")
 
 
 class _PlannedStep(NamedTuple):
@@ -33,13 +35,13 @@ def planner(brief: CriticInput) -> dict[str, Any]:
     missing = list(dict.fromkeys(_missing(brief, f"{brief['state']}\n{brief['outcome']}")))
     if missing and brief.errs("plan", share=0.5):
         missing[0] = brief.any_skill("plan")
-    subtasks = [{"id": step.id, "goal": step.goal, "status": _STATUS[step.status]} for step in previous]
+    subtasks = [{"id": step.id, "goal": step.goal, "status": step.status} for step in previous]
     if not previous or "failed for good" in brief["assessment"]:
         known = {step.goal for step in previous}
-        pending = {step.goal for step in previous if step.status == "pending"}
+        pending = {step.goal for step in previous if step.status in _OPEN_TAGS}
         goals = [_write_goal(brief, skill, known) for skill in missing] or ["Give the answer."]
         subtasks += [{"id": "", "goal": goal, "status": "TODO"} for goal in goals if goal not in pending]
-    done = sum(step.status == "completed" for step in previous)
+    done = sum(step.status == "DONE" for step in previous)
     return {
         "subtasks": subtasks,
         "active": "",
@@ -53,7 +55,7 @@ def evaluator(brief: CriticInput) -> dict[str, Any]:
     missing = set(_missing(brief, f"{brief['state']}\n{brief['outcome']}"))
     wanted = set(find_skills(brief["subtask"]))
     lacking = (missing & wanted) or (missing if not wanted else set[str]())
-    is_last = sum(status == "pending" for _, status, _ in _PLANNED.findall(brief["state"])) <= 1
+    is_last = sum(status in _OPEN_TAGS for _, status, _ in _PLANNED.findall(brief["state"])) <= 1
     is_open = is_last and _is_open(brief["outcome"])
     done = not lacking and not is_open
     if brief.errs("evaluate", share=0.5):

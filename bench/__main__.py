@@ -18,6 +18,7 @@ from bench import (
     budgets,
     deadline,
     flat,
+    gates,
     harness,
     pages,
     peers,
@@ -92,6 +93,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     yield "what is stored, what is imported", storage.measure_storage
     if by_name:
         yield peers.TITLE, peers.measure
+        yield gates.TITLE, gates.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

@@ -1,5 +1,16 @@
-"""The gate decides, on fresh tasks that both have run, whether a candidate replaces the incumbent. Method-free."""
+"""The gate decides, on fresh tasks that both have run, whether a candidate replaces the incumbent. Method-free.
 
+    mean      the mean paired difference is at least the margin (`decide`); noise passes it in about half of the cases
+    better    a gain above the margin is proved, the price of further calls taken off (`decide_by_evidence`)
+    no-worse  that, or: a loss above the margin is ruled out, and the candidate makes fewer calls
+
+A proof is an e-process (Waudby-Smith and Ramdas, arXiv 2010.09686): the wealth of somebody who bets at fair odds, task
+by task, against the claim that there is no gain. If there is none, the wealth reaches 1/error in a share of at most
+`error` of all runs, however often one looks, so the gate may stop as soon as it is there. A run deals its error out to
+its decisions in equal parts (a union bound); one on tasks that earlier decisions have seen gets half for each of them.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -7,7 +18,12 @@ from pydantic import Field
 
 from selfwire.core.values import FrozenModel
 
+Gate = Literal["better", "no-worse", "mean", "off"]
 TIE = 1e-9  # differences of mean scores below this are ties
+BETS = tuple((number - 0.5) / 20 for number in range(1, 21))
+"""Shares of the wealth that are bet on each task; the evidence is the mean wealth of all, so none has to be tuned."""
+MOST_PRICE = 0.25
+"""Most that the calls of a task may take off its gain, or add to it; a bet needs a bound."""
 
 
 class GateDecision(FrozenModel):
@@ -18,6 +34,8 @@ class GateDecision(FrozenModel):
         difference: mean of candidate - incumbent over the compared tasks; None if none could be compared.
         compared: tasks that both finished.
         left_out: tasks that ended as an error for either.
+        evidence: for a gain, against "there is none", as a factor; None for a gate that needs no proof.
+        error: chance of a false acceptance that this decision may take; None for such a gate.
         patience_used: ties at more calls that were accepted in a row, this decision included.
         try_pruning: whether the patience is used up, so that a cheaper workflow should be tried.
         unchanged: why there was nothing to compare, where the team is as it was: no change was proposed, or only what
@@ -29,6 +47,8 @@ class GateDecision(FrozenModel):
     difference: float | None
     compared: int = Field(ge=0)
     left_out: int = Field(ge=0)
+    evidence: float | None = None
+    error: float | None = None
     patience_used: int = Field(ge=0)
     try_pruning: bool = False
     unchanged: Literal["", "no change", "unusable reply"] = ""
@@ -95,3 +115,110 @@ def _rule(difference: float, extra: float, used: int, margin: float, patience: i
     if used < patience:
         return True, f"a tie at {extra:+.2f} calls per task, {used + 1} of {patience} in a row", used + 1
     return False, f"a tie at {extra:+.2f} calls per task, and {patience} such ties in a row were accepted", used
+
+
+class EvidenceRule(FrozenModel):
+    """What a change has to prove.
+
+    Args:
+        gate: better or no-worse.
+        margin: least gain of `better`; largest loss that `no-worse` does not count.
+        price: score that a model call costs.
+        error: chance of a false acceptance, in (0, 1).
+    """
+
+    gate: Literal["better", "no-worse"] = "better"
+    margin: float = Field(default=0.0, ge=0, lt=1)
+    price: float = Field(default=0.0, ge=0, le=1)
+    error: float = Field(default=0.05, gt=0, lt=1)
+
+
+def compute_log_evidence(gains: Sequence[float], *, least: float = 0.0, bound: float = 1.0) -> float:
+    """Natural logarithm of the evidence against "the mean gain is at most `least`"; the order does not matter.
+
+    Args:
+        gains: N gains in [-bound, bound].
+        least: above -bound.
+
+    Raises:
+        ValueError: a gain is out of bounds.
+    """
+    if any(abs(gain) > bound + TIE for gain in gains):
+        raise ValueError(f"gains must lie in [-{bound:g}, {bound:g}]")
+    odds = [(gain - least) / (bound + least) for gain in gains]
+    logs = [math.fsum(math.log1p(bet * odd) for odd in odds) for bet in BETS]
+    most = max(logs)
+    return most + math.log(math.fsum(math.exp(log - most) for log in logs) / len(BETS))
+
+
+def decide_by_evidence(
+    incumbent_scores: Sequence[float | None],
+    candidate_scores: Sequence[float | None],
+    incumbent_calls: Sequence[float],
+    candidate_calls: Sequence[float],
+    rule: EvidenceRule,
+    *,
+    left: int = 0,
+) -> GateDecision | None:
+    """Accept what is proved, reject what cannot be proved any more; None while neither is the case.
+
+    Args:
+        incumbent_scores, candidate_scores: N scores in [0, 1], task by task; None for an error.
+        incumbent_calls, candidate_calls: N model calls, task by task.
+        left: tasks that may still be compared; without any there is a decision.
+    """
+    rows = zip(incumbent_scores, candidate_scores, incumbent_calls, candidate_calls, strict=True)
+    pairs = [(new - old, after - before) for old, new, before, after in rows if old is not None and new is not None]
+    left_out, found = len(incumbent_scores) - len(pairs), GateDecision(
+        accepted=False, why="", difference=None, compared=len(pairs), left_out=0, patience_used=0, error=rule.error
+    )  # fmt: skip
+    if not pairs:
+        why = f"no task could be compared: all {left_out} ended as an error"
+        return None if left else found.replace(left_out=left_out, why=why)
+    gains, extra = [gain for gain, _ in pairs], sum(calls for _, calls in pairs) / len(pairs)
+    saves = rule.gate == "no-worse" and extra < 0
+    net = gains if saves else [gain - _take_off(rule.price * calls) for gain, calls in pairs]
+    least = -rule.margin if saves else rule.margin
+    bound = 1.0 if saves or not rule.price else 1.0 + MOST_PRICE
+    log_evidence, needed = compute_log_evidence(net, least=least, bound=bound), -math.log(rule.error)
+    accepted = log_evidence >= needed
+    if not accepted and left and _may_be_proved(net, least, bound, left, needed):
+        return None
+    difference = sum(gains) / len(gains)
+    aim = f"a loss of at most {rule.margin:g} at fewer calls" if saves else f"a gain above {rule.margin:g}"
+    said = f"{aim} is {'proved' if accepted else 'not proved'}"
+    evidence = math.exp(min(log_evidence, 700))
+    return found.replace(
+        accepted=accepted,
+        why=(
+            f"{said}: mean difference {difference:+.3f} at {extra:+.2f} calls per task over {len(pairs)} tasks, "
+            f"evidence {evidence:.3g} of {1 / rule.error:.0f} needed"
+        ),
+        difference=difference,
+        left_out=left_out,
+        evidence=evidence,
+    )
+
+
+def find_least_gain(tasks: int, error: float) -> float | None:
+    """The least share of tasks won, with none lost, that is proof on this many tasks; None if not even all are."""
+    needed = -math.log(error)
+    for won in range(tasks + 1):
+        if compute_log_evidence([1.0] * won + [0.0] * (tasks - won)) >= needed:
+            return won / tasks
+    return None
+
+
+def _take_off(price: float) -> float:
+    return max(-MOST_PRICE, min(MOST_PRICE, price))
+
+
+def _may_be_proved(net: Sequence[float], least: float, bound: float, left: int, needed: float) -> bool:
+    """Whether it would be if the tasks left went two standard errors better than those so far.
+
+    A deviation of 1 is counted beside those seen, as a few equal tasks do not show that all are equal.
+    """
+    mean = sum(net) / len(net)
+    spread = math.sqrt((sum((gain - mean) ** 2 for gain in net) + 1) / (len(net) + 1))
+    hoped = min(bound, mean + 2 * spread / math.sqrt(len(net)))
+    return compute_log_evidence([*net, *[hoped] * left], least=least, bound=bound) >= needed

@@ -20,7 +20,15 @@ from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
-from selfwire.evolvers.gate import GateDecision, decide, name_outcome
+from selfwire.evolvers.gate import (
+    EvidenceRule,
+    Gate,
+    GateDecision,
+    decide,
+    decide_by_evidence,
+    find_least_gain,
+    name_outcome,
+)
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.rollouts import (
@@ -45,9 +53,13 @@ class EvolutionConfig(FrozenModel):
     Args:
         iterations: rewritings of the workflow.
         batch: train tasks per iteration (1 is HiVA's per-sample mode).
-        gate: paired lets a held-out comparison decide; off accepts every candidate, as the papers do.
-        gate_tasks: fresh gate tasks per comparison.
-        margin: least paired mean difference of a candidate that is accepted.
+        gate: better, no-worse and mean let a held-out comparison decide (`evolvers.gate`); off accepts every candidate,
+            as the papers do.
+        gate_tasks: fresh gate tasks per comparison; of better and no-worse per look, up to all gate tasks.
+        margin: least difference of a candidate that is accepted; of no-worse the loss that does not count. None for
+            0.02 of no-worse and 0 of the others.
+        error: chance that a run accepts a change without effect, of better and no-worse.
+        price: score that a model call of a task costs, of better and no-worse.
         patience: most candidates in a row that are accepted with an equal score and more calls.
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
@@ -57,14 +69,24 @@ class EvolutionConfig(FrozenModel):
     name: Id
     iterations: int = Field(default=10, ge=0)
     batch: int = Field(default=10, ge=1)
-    gate: Literal["paired", "off"] = "paired"
+    gate: Gate = "mean"
     gate_tasks: int = Field(default=20, ge=1)
-    margin: float = Field(default=0.0, ge=0, le=1)
+    margin: float | None = Field(default=None, ge=0, lt=1)
+    error: float = Field(default=0.05, gt=0, lt=1)
+    price: float = Field(default=0.002, ge=0, le=1)
     patience: int = Field(default=3, ge=0)
     concurrency: int = Field(default=8, ge=1)
     seed: int = Field(default=0, ge=0)
     calls_per_task: int = Field(default=60, ge=1)
     keep_errors_below: float = Field(default=0.5, gt=0, le=1)
+
+    @property
+    def rule(self) -> EvidenceRule | None:
+        """What a change has to prove, with the error of a decision on fresh tasks; None if it has to prove nothing."""
+        if self.gate not in ("better", "no-worse"):
+            return None
+        margin = (0.02 if self.gate == "no-worse" else 0.0) if self.margin is None else self.margin
+        return EvidenceRule(gate=self.gate, margin=margin, price=self.price, error=self.error / max(1, self.iterations))
 
 
 ELAPSED = "elapsed"
@@ -81,6 +103,7 @@ class EvolutionState(TypedDict, total=False):
         evolved: applied and refused rewirings and notes of this iteration, by hash.
         verdict: the gate's decision.
         equals: candidates in a row that were accepted with an equal score and more calls.
+        looked, decided: gate tasks that comparisons have used, and the number of these comparisons.
         train: mean train score of the incumbent in this iteration, None if every task ended as an error.
         errors: train runs of this iteration that ended as errors.
         fault: the first of these errors, "" if there is none.
@@ -96,6 +119,8 @@ class EvolutionState(TypedDict, total=False):
     evolved: str
     verdict: dict[str, Any]
     equals: int
+    looked: int
+    decided: int
     train: float | None
     errors: int
     fault: str
@@ -198,7 +223,10 @@ class EvolutionLoop:
                 after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
                 return await self._conclude(verdict, await self.method.fit(candidate, after, self.ctx), after)
         else:
-            return await self._compare(incumbent, candidate, state)
+            update = await self._compare(incumbent, candidate, state)
+            used = update["verdict"]["compared"] + update["verdict"]["left_out"]
+            looked, decided = state.get("looked", 0) + used, state.get("decided", 0) + bool(used)
+            return {**update, "looked": looked, "decided": decided}
         return await self._conclude(verdict, candidate)
 
     async def save(self, state: EvolutionState) -> EvolutionState:
@@ -245,11 +273,49 @@ class EvolutionLoop:
         """Draw the gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""
         return _draw_batch(self.splits.gate, self.config.gate_tasks, iteration, self._scope("draw gate", 0))
 
+    def draw_proof(self, state: EvolutionState) -> tuple[tuple[Task, ...], EvidenceRule]:
+        """Draw the gate tasks of a proof and its rule: fresh ones, and where they are too few all, at a lower error.
+
+        Only which proofs succeeded can have told a candidate of tasks that were used: one of two for each, so a union
+        bound over them halves the error for each.
+        """
+        rule, decided, order = self.config.rule, state.get("decided", 0), self._scope("draw gate", 0)
+        assert rule is not None, "the gate mean proves nothing"
+        fresh = _draw_batch(self.splits.gate, len(self.splits.gate), 0, order)[state.get("looked", 0) :]
+        if find_least_gain(len(fresh), rule.error) is not None:
+            return fresh, rule
+        rule = rule.replace(error=rule.error / 2**decided)
+        again = _draw_batch(self.splits.gate, len(self.splits.gate), decided, order)
+        return (again if find_least_gain(len(again), rule.error) is not None else ()), rule
+
+    async def _prove(
+        self, incumbent: Workflow, candidate: Workflow, state: EvolutionState
+    ) -> tuple[list[Trajectory], list[Trajectory], GateDecision]:
+        """Run both on more and more gate tasks until the proof has succeeded or has no chance any more."""
+        tasks, rule = self.draw_proof(state)
+        before, after = list[Trajectory](), list[Trajectory]()
+        why = f"no gate tasks are left that could prove a gain at an error of {rule.error:.2g}; raise --gate-size"
+        verdict = None if tasks else _accept_without_gate(why, 0).replace(accepted=False, error=rule.error)
+        while verdict is None:
+            seen = tasks[: len(before) + self.config.gate_tasks]
+            before = await self._continue(incumbent, seen, self._gate_scope(state, "incumbent"), before)
+            after = await self._continue(candidate, seen, self._gate_scope(state, "candidate"), after)
+            verdict = decide_by_evidence(*_list_pairs(before, after), rule, left=len(tasks) - len(seen))
+        return before, after, verdict.replace(patience_used=state["equals"])
+
+    async def _continue(
+        self, workflow: Workflow, tasks: Sequence[Task], scope: Scope, earlier: Sequence[Trajectory]
+    ) -> list[Trajectory]:
+        return await self._run(workflow, tasks, scope, earlier={done.question.id: done for done in earlier})
+
     async def _compare(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
         tasks = self.gate_batch(state["iteration"])
-        before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
-        after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
-        verdict = self._decide(before, after, state["equals"])
+        if self.config.rule is not None:
+            before, after, verdict = await self._prove(incumbent, candidate, state)
+        else:
+            before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
+            after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
+            verdict = self._decide(before, after, state["equals"])
         candidate = await self.method.fit(candidate, after, self.ctx)
         if verdict.accepted:
             return await self._conclude(verdict, candidate, after)
@@ -295,15 +361,8 @@ class EvolutionLoop:
 
     def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
         config = self.config
-        verdict = decide(
-            [t.feedback.score if t.feedback else None for t in before],
-            [t.feedback.score if t.feedback else None for t in after],
-            [t.usage.calls for t in before],
-            [t.usage.calls for t in after],
-            equals,
-            margin=config.margin,
-            patience=config.patience,
-        )
+        pairs = _list_pairs(before, after)
+        verdict = decide(*pairs, equals, margin=config.margin or 0.0, patience=config.patience)
         temperature = getattr(self.method.config, "temperature", 0.0)
         return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
 
@@ -369,6 +428,15 @@ def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
     """Compute the mean score over graded trajectories; None if none was graded."""
     scores = [trajectory.feedback.score for trajectory in trajectories if trajectory.feedback]
     return float(np.mean(scores)) if scores else None
+
+
+def _list_pairs(
+    before: Sequence[Trajectory], after: Sequence[Trajectory]
+) -> tuple[list[float | None], list[float | None], list[float], list[float]]:
+    """Scores and calls of both sides of a comparison, task by task."""
+    scores = [[done.feedback.score if done.feedback else None for done in side] for side in (before, after)]
+    calls = [[float(done.usage.calls) for done in side] for side in (before, after)]
+    return scores[0], scores[1], calls[0], calls[1]
 
 
 def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:

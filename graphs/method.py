@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,6 +17,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, to_plain_json
 from selfwire.evolvers.figures import Panel, Picture
+from selfwire.evolvers.gate import Gate
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.machine import END, START, Ctx, CtxFactory, Graph, MethodGraph, RunStart, run_graph
 from selfwire.graphs.state import RunContext, State, Update
@@ -77,7 +78,7 @@ class Variant(FrozenModel):
 
     title: str
     config: FrozenJson = FrozenMap()
-    gate: Literal["paired", "off"] = "paired"
+    gate: Gate = "mean"
     random: bool = False
     choice: bool = False
     evolves: bool = True

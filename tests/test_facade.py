@@ -82,7 +82,7 @@ def test_a_team_is_evolved_on_dicts_with_a_function_as_the_grader(home: Path) ->
 
 
 def test_what_was_wrong_reaches_the_team_that_learns() -> None:
-    found = selfwire.evolve("hiva", SUMS, grade, run_name="told", accept="always", **SMALL)
+    found = selfwire.evolve("hiva", SUMS, grade, run_name="told", gate="off", **SMALL)
     journal = (found.folder / "journal.sqlite").read_bytes()
     assert b"the number is missing" in journal
 

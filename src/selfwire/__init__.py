@@ -160,7 +160,7 @@ async def aevolve(
     testset: Tasks | None = None,
     iterations: int = 10,
     batch: int = 10,
-    accept: Literal["paired", "always"] = "paired",
+    gate: Literal["better", "no-worse", "mean", "off"] = "mean",
     name: str | None = None,
     run_name: str | None = None,
     seed: int = 0,
@@ -190,7 +190,8 @@ async def aevolve(
         testset: tasks of the final test, which nothing is learned from.
         iterations: how often the team is rewritten.
         batch: train tasks per iteration.
-        accept: paired keeps a change only if it does no worse on held-out tasks; always keeps every change.
+        gate: better keeps a change whose gain is proved on held-out tasks, its further calls paid for; no-worse also
+            one that saves calls; mean one that does no worse in the mean, chance included; off every change.
         name: that the team is saved under; by default METHOD-TASKS.
         run_name: of the run; by default a new one.
         limit: most tasks of each split where `trainset` is dealt out.
@@ -213,7 +214,7 @@ async def aevolve(
         "name": name,
         "iterations": iterations,
         "batch": batch,
-        "gate": "paired" if accept == "paired" else "off",
+        "gate": gate,
         "seed": seed,
         "concurrency": concurrency,
     }

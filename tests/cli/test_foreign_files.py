@@ -38,10 +38,10 @@ SMALL = ("--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4"
 HARMLESS = {
     "against", "at", "baselines", "batch", "benchmark", "budget-calls", "budget-seconds", "budget-tokens", "budget-usd",
     "calls-per-task", "check", "checkpoint-every", "concurrency", "corpus", "curve", "data-split", "details", "device",
-    "dry-run", "embedder", "evolve", "executor", "family", "gate", "gate-size", "gate-tasks", "grading-timeout",
-    "input-field", "iterations", "json", "judge-model", "max-errors", "max-tokens", "mermaid", "meta-model", "model",
+    "dry-run", "embedder", "error", "evolve", "executor", "family", "gate", "gate-size", "gate-tasks", "grading-timeout",
+    "input-field", "iterations", "json", "judge-model", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "model",
     "name", "open",
-    "paper", "port", "prices", "process-reward", "reference-field", "requests-at-once", "requests-per-minute",
+    "paper", "port", "price", "prices", "process-reward", "reference-field", "requests-at-once", "requests-per-minute",
     "retries", "retriever", "router", "rubric", "seed", "seeds", "set", "show", "sparse", "split", "structured", "task",
     "tasks", "team", "test", "timeout", "tokens-per-minute", "train", "training", "updates", "variants", "window",
     "without", "workers", "world",

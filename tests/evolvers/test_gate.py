@@ -1,8 +1,20 @@
+import math
+import random
+from fractions import Fraction
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfwire.evolvers.gate import GateDecision, decide
+from selfwire.evolvers.gate import (
+    BETS,
+    EvidenceRule,
+    GateDecision,
+    compute_log_evidence,
+    decide,
+    decide_by_evidence,
+    find_least_gain,
+)
 
 Scores = list[float | None]
 
@@ -66,3 +78,92 @@ def test_patience_never_runs_over(pairs: list[tuple[float | None, float | None]]
     if verdict.accepted:
         assert verdict.difference is not None
         assert verdict.difference >= -1e-9
+
+
+def proved(gains: list[float], rule: EvidenceRule, *, left: int = 0, extra: float = 0.0) -> GateDecision | None:
+    old = [max(0.0, -gain) for gain in gains]
+    new = [before + gain for before, gain in zip(old, gains, strict=True)]
+    return decide_by_evidence(old, new, [2.0] * len(gains), [2.0 + extra] * len(gains), rule, left=left)
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), max_size=40), st.sampled_from([-0.25, 0.0, 0.125]))
+def test_evidence_is_the_mean_wealth_of_the_bets_in_exact_fractions(gains: list[float], least: float) -> None:
+    wealth = [Fraction(1) for _ in BETS]
+    for gain in gains:
+        odd = (Fraction(gain) - Fraction(least)) / (1 + Fraction(least))
+        wealth = [kept * (1 + Fraction(bet) * odd) for kept, bet in zip(wealth, BETS, strict=True)]
+    exact = math.log(sum(wealth) / len(BETS))
+    assert compute_log_evidence(gains, least=least) == pytest.approx(exact, abs=1e-9)
+
+
+def test_evidence_is_fair_where_there_is_no_gain() -> None:
+    """The mean over all outcomes is the mean before: no way of betting earns where wins and losses are equal."""
+    both = [math.exp(compute_log_evidence([0.5, gain])) for gain in (1.0, -1.0)]
+    assert sum(both) / 2 == pytest.approx(math.exp(compute_log_evidence([0.5])))
+
+
+def play(win: float, lose: float, chance: random.Random, rule: EvidenceRule, tasks: int = 200, look: int = 20) -> bool:
+    gains: list[float] = []
+    while True:
+        drawn = [chance.random() for _ in range(look)]
+        gains += [1.0 if found < win else -1.0 if found < win + lose else 0.0 for found in drawn]
+        verdict = proved(gains, rule, left=tasks - len(gains))
+        if verdict is not None:
+            return verdict.accepted
+
+
+@pytest.mark.slow
+def test_at_most_one_run_of_twenty_accepts_a_change_without_effect_and_clear_gains_pass() -> None:
+    chance, runs, decisions = random.Random(7), 400, 5
+    rule = EvidenceRule(error=0.05 / decisions)
+    false = sum(any(play(0.3, 0.3, chance, rule) for _ in range(decisions)) for _ in range(runs))
+    assert false <= 0.05 * runs
+    assert not any(play(0.05, 0.15, chance, rule) for _ in range(runs))
+    assert sum(play(0.3, 0.05, chance, rule) for _ in range(100)) >= 90
+    usual = [[chance.choice([1.0, -1.0, 0.0]) for _ in range(20)] for _ in range(runs)]
+    assert sum(ruled([0.5] * 20, [0.5 + gain / 2 for gain in gains]).accepted for gains in usual) > 0.4 * runs
+
+
+def test_a_proof_stops_when_it_succeeds_or_has_no_chance_and_goes_on_between() -> None:
+    rule = EvidenceRule(error=0.01)
+    assert proved([1.0] * 4, rule, left=40) is None
+    done = proved([1.0] * 10, rule, left=40)
+    assert done is not None
+    assert (done.accepted, done.compared, done.error) == (True, 10, 0.01)
+    assert done.evidence is not None
+    assert done.evidence >= 100
+    assert "a gain above 0 is proved: mean difference +1.000" in done.why
+    harmful = proved([-1.0, 0.0] * 10, rule, left=180)
+    assert harmful is not None
+    assert not harmful.accepted
+    assert "a gain above 0 is not proved" in harmful.why
+
+
+def test_a_gain_has_to_pay_for_the_calls_that_it_adds() -> None:
+    gains = [1.0, 0.0, 0.0] * 20
+    for extra, accepted in ((0.0, True), (20.0, True), (100.0, False)):
+        verdict = proved(gains, EvidenceRule(price=0.002), extra=extra)
+        assert verdict is not None
+        assert verdict.accepted == accepted, extra
+
+
+def test_what_saves_calls_has_to_rule_out_a_loss_and_only_under_no_worse() -> None:
+    equal = [0.0] * 300
+    for gate, extra, accepted in (("no-worse", -1.0, True), ("no-worse", 1.0, False), ("better", -1.0, False)):
+        rule = EvidenceRule.model_validate({"gate": gate, "margin": 0.02 if gate == "no-worse" else 0.0, "error": 0.05})
+        verdict = proved(equal, rule, extra=extra)
+        assert verdict is not None
+        assert verdict.accepted == accepted, (gate, extra)
+
+
+def test_errors_prove_nothing() -> None:
+    verdict = decide_by_evidence([None, 0.0], [1.0, None], [1, 1], [1, 1], EvidenceRule())
+    assert verdict is not None
+    assert (verdict.accepted, verdict.left_out, verdict.compared) == (False, 2, 0)
+    assert decide_by_evidence([None], [1.0], [1], [1], EvidenceRule(), left=3) is None
+
+
+def test_how_small_a_gain_so_many_tasks_can_prove() -> None:
+    assert find_least_gain(60, 0.005) == pytest.approx(11 / 60)
+    assert find_least_gain(200, 0.005) == pytest.approx(11 / 200)
+    assert find_least_gain(5, 0.005) is None

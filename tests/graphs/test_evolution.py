@@ -116,6 +116,28 @@ async def test_a_better_candidate_is_kept_and_a_worse_one_is_not() -> None:
     assert history.head == history.versions[-1].version
 
 
+async def test_a_proof_looks_at_more_and_more_fresh_tasks_and_stops_when_it_can() -> None:
+    skill = {0: 0.0, 1: 1.0, 2: 0.0}
+    method = Scripted(skill=lambda number: skill[number])
+    made = context(method, gate="better", gate_tasks=4, iterations=2)
+    assert (await evolved(made)).agents_by_id["a"].prompt == "1"
+    verdicts = [v.facts["gate"] for v in (await made.library.history("w")).versions[1:]]
+    assert [(found["accepted"], found["compared"], found["error"]) for found in verdicts] == [
+        (True, 12, 0.025), (False, 4, 0.025),
+    ]  # fmt: skip
+    gated = [task for phase, task in method.seen if phase == "gate"]
+    assert Counter(gated).most_common(1)[0][1] == 2  # each once a side: the second proof had tasks of its own
+    assert len(gated) == 2 * 12 + 2 * 4
+
+
+async def test_tasks_that_earlier_proofs_have_used_count_against_the_error() -> None:
+    made = context(Scripted(skill=lambda number: float(number > 2)), gate="better", gate_tasks=20, iterations=3)
+    await evolved(made)
+    verdicts = [v.facts["gate"] for v in (await made.library.history("w")).versions[1:]]
+    assert [found["error"] for found in verdicts] == pytest.approx([0.05 / 3, 0.05 / 3 / 2, 0.05 / 3 / 4])
+    assert [found["accepted"] for found in verdicts] == [False, False, True]
+
+
 async def test_what_a_rejected_candidate_learned_is_kept_in_a_version_of_the_incumbent() -> None:
     made = context(Scripted(skill=lambda number: 1.0 - number), iterations=1)
     final = await evolved(made)
@@ -164,7 +186,7 @@ async def test_a_method_without_labels_has_no_gate() -> None:
 
 @pytest.mark.parametrize("method", ["hiva", "hera"])
 def test_d29_held_out_tasks_decide_unless_the_papers_way_is_chosen(method: str) -> None:
-    assert EvolutionConfig(name="w").gate == "paired"
+    assert EvolutionConfig(name="w").gate == "mean"
     assert find_method(method).variants["no-gate"].gate == "off"
 
 

@@ -69,9 +69,21 @@ def evolve(
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
     gate: Annotated[
         str,
-        typer.Option(help="paired: accept what does no worse on gate tasks; off: accept everything, as in the papers."),
-    ] = "paired",
-    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per comparison, drawn anew each time.")] = 20,
+        typer.Option(
+            help="better: accept a gain that is proved on gate tasks, its further calls paid for; no-worse: that, or "
+            "fewer calls at a loss that is ruled out; mean: accept what does no worse in the mean, chance included; "
+            "off: accept everything, as in the papers."
+        ),
+    ] = "mean",
+    gate_tasks: Annotated[
+        int, typer.Option(help="Gate tasks per comparison, drawn anew each time; of a proof per look.")
+    ] = 20,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Least gain; of --gate no-worse the loss that does not count. By default 0, and 0.02."),
+    ] = None,
+    error: Annotated[float, typer.Option(help="Chance that a run of better or no-worse accepts mere chance.")] = 0.05,
+    price: Annotated[float, typer.Option(help="Score that a call of a task costs, in better and no-worse.")] = 0.002,
     train: options.TrainSize = None,
     gate_size: options.GateSize = None,
     test: options.TestSize = None,
@@ -100,6 +112,8 @@ def evolve(
             _run_and_report(run, home, details)
         return
     refuse_without_resume(ctx)
+    if gate in ("off", "mean"):
+        refuse_unused(ctx, ["error", "price"], f"--gate {gate} proves nothing")
     if gate == "off" and not (method and find_method(method).fits_held_out):
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = parse_request(ctx.params, models, grading, limits)
@@ -127,7 +141,10 @@ def parse_request(
     if method is None or benchmark is None:
         raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
     refuse_method_that_learns_nothing(method, benchmark)
-    names = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
+    names = (
+        "iterations", "batch", "gate", "gate_tasks", "margin", "error", "price",
+        "seed", "concurrency", "calls_per_task",
+    )  # fmt: skip
     config = parse_config_fields(given["config"] or [], given["router"])
     request = EvolveSpec(
         method=method,

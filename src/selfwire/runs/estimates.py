@@ -165,7 +165,8 @@ def estimate_evolution_calls(request: EvolveSpec, team: Workflow) -> Calls:
         _estimate_method(request.method, request.config, team, batch, added_agents)
         for added_agents in (0.0, iterations / 2, float(iterations))  # about an agent per iteration, where teams grow
     )
-    gate = 2 * min(settings.gate_tasks, sizes.gate) if settings.gate == "paired" else 0
+    compared = settings.gate_tasks if settings.rule is None else sizes.gate  # a proof may take all
+    gate = 2 * min(compared, sizes.gate) if settings.gate != "off" else 0
     runs = iterations * (batch * during.samples + during.gate_share * gate)
     tests = sizes.test if request.tested else 0
     return sum_calls(

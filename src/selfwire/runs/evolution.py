@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from selfwire.core.task import Splits, Task
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
+from selfwire.core.values import format_count
 from selfwire.evals.baselines import Single
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import load_benchmark
@@ -35,6 +37,7 @@ from selfwire.evals.table import (
     build_table,
     summarise_trajectories,
 )
+from selfwire.evolvers.gate import find_least_gain
 from selfwire.extras.cluster.shards import merge_leftover_shards
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig, EvolutionLoop, EvolutionState, run_evolution
@@ -411,8 +414,37 @@ def validate_request(
             seed = _seed(method, ctx, request, bench, library, given)
         check(method, seed)
     clashes = describe_clashes([request.evolution.name], [request.evolution.name])
-    notices = (*bench.notes, *models.notices, *clashes)
+    notices = (*bench.notes, *models.notices, *clashes, *describe_gate(request))
     return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
+
+
+def refuse_hopeless_gate(request: EvolveSpec) -> None:
+    """Refuse an evolution whose gate could accept nothing, whatever the team wins.
+
+    Raises:
+        ConfigError: so many gate tasks prove nothing.
+    """
+    rule, tasks = request.evolution.rule, request.sizes.gate
+    if rule is None or not request.evolution.iterations or find_least_gain(tasks, rule.error) is not None:
+        return
+    needed = next(more for more in count(tasks + 1) if find_least_gain(more, rule.error) is not None)
+    raise ConfigError(
+        f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at --error "
+        f"{request.evolution.error:g} over {format_count(request.evolution.iterations, 'iteration')} a proof needs at "
+        f"least {needed}, all of them won; give --gate-size {5 * needed} or more, fewer --iterations, or --gate mean"
+    )
+
+
+def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
+    """What the gate of an evolution can tell from chance; nothing where it proves nothing."""
+    rule, tasks = request.evolution.rule, request.sizes.gate
+    if rule is None or not request.evolution.iterations:
+        return ()
+    least = find_least_gain(tasks, rule.error)
+    return (
+        f"with {format_count(tasks, 'gate task')}, gains below {least or 1:.2f} cannot be told from chance, even if "
+        f"nothing is lost (an error of {request.evolution.error:g} over {request.evolution.iterations} iterations)",
+    )
 
 
 def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, Splits]:
@@ -422,8 +454,9 @@ def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, 
         ConfigError: there are not enough, or the gate has none.
     """
     sizes = request.sizes
-    if request.evolution.gate == "paired" and not sizes.gate and request.evolution.iterations:
-        raise ConfigError("the paired gate needs gate tasks; give --gate-size above 0, or --gate off")
+    if request.evolution.gate != "off" and not sizes.gate and request.evolution.iterations:
+        raise ConfigError("the gate needs gate tasks; give --gate-size above 0, or --gate off")
+    refuse_hopeless_gate(request)
     wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
     benchmark = given.benchmark or load_benchmark(
         request.benchmark,

@@ -35,6 +35,7 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.figures import draw_learning, note_passes
 from selfwire.evolvers.hiva.forward import (
     characterize_task,
+    count_instructions,
     get_concepts,
     make_instructor,
     match_noted,
@@ -237,7 +238,8 @@ async def backward(state: HivaState, ctx: HivaCtx) -> Update:
     async def propagate(done: Trajectory, found: Loss) -> Backward | None:
         if found.gradient is None:
             return None
-        return await propagate_gradients(done, state.workflow, found.gradient, critic, scope=ctx.at)
+        toolbox = add_own_tools(ctx.tools, state.workflow)
+        return await propagate_gradients(done, state.workflow, found.gradient, critic, toolbox=toolbox, scope=ctx.at)
 
     passes = await gather_all(map(propagate, state.trajectories, state.losses))
     usage = sum_usages([state.reflection, *(made.usage for made in passes if made)])
@@ -245,15 +247,15 @@ async def backward(state: HivaState, ctx: HivaCtx) -> Update:
 
 
 async def evolve_semantics(state: HivaState, ctx: HivaCtx) -> Update:
-    """f_P: change tools by the feedback on them, then rewrite a prompt per agent by what is left of its gradients."""
+    """f_P: change tools by the feedback on them; then, with these, rewrite prompts by what is left of it."""
     now, critic, trial = state.workflow, get_critic(ctx), ToolTrial(ctx.tools)
-    tools = await evolve_tools(
-        now, state.gradients, state.trajectories, critic, ctx.options, trial=trial, scope=ctx.at
-    )
+    tools = await evolve_tools(now, state.gradients, state.trajectories, critic, ctx.options, trial=trial, scope=ctx.at)
     left = [found.replace(tool="") if found.agent in tools.handled else found for found in state.gradients]
-    prompts = await propose_rewrites(now, left, critic, ctx.options, scope=ctx.at)
-    proposed = (*tools.rewirings, *prompts.rewirings)
-    team, refused = now.apply_legal(proposed)
+    tooled, refused_tools = now.apply_legal(tools.rewirings)
+    toolbox = add_own_tools(ctx.tools, tooled)
+    prompts = await propose_rewrites(tooled, left, critic, ctx.options, toolbox=toolbox, scope=ctx.at)
+    team, refused_prompts = tooled.apply_legal(prompts.rewirings)
+    proposed, refused = (*tools.rewirings, *prompts.rewirings), (*refused_tools, *refused_prompts)
     out = {refusal.rewiring for refusal in refused}
     return state.update(
         workflow=team,
@@ -268,7 +270,7 @@ async def evolve_topology(state: HivaState, ctx: HivaCtx) -> Update:
     team, options = state.workflow, ctx.options
     asked = list_parallel_tasks(team, state.gradients, options)
     runs, usage = await note_concepts(
-        state.trajectories, asked, lambda question: name_concepts(question, team, ctx)
+        state.trajectories, asked, lambda question, named: name_concepts(question, team, ctx, named)
     )
     found = await decide_edits(
         team,
@@ -277,6 +279,7 @@ async def evolve_topology(state: HivaState, ctx: HivaCtx) -> Update:
         options,
         used=count_traffic(runs),
         parallelizability={run.question.id: known.parallelizability for run in runs if (known := get_concepts(run))},
+        toolbox=add_own_tools(ctx.tools, team),
         scope=ctx.at,
     )
     return state.update(
@@ -409,7 +412,7 @@ class Hiva(Method[HivaConfig]):
         agents = min(len(team.topology.nodes) + added_agents, config.nodes)
         more = max(0, agents - len(team.topology.nodes))
         routed = needs_concepts(team, config) or (config.kabb and more > 0)
-        question = {"agent": count_turn_calls(team) + LOOP * more, "meta": routed + agents / 2}
+        question = {"agent": count_turn_calls(team) + LOOP * more, "meta": routed + count_instructions(team) + more / 4}
         tools = 1 + (CODE_TRIES if config.tool_writer == "model" else 0) if config.evolves_tools else 0
         return CallEstimate(question, learning={"meta": batch * (2 + agents) + agents * (2 + tools)})
 
@@ -512,11 +515,13 @@ def edit_prompts(team: Workflow, ctx: HivaCtx) -> Workflow:
     return ctx.edit(team)
 
 
-async def name_concepts(question: Question, team: Workflow, ctx: HivaCtx) -> tuple[TaskConcepts, Usage]:
+async def name_concepts(
+    question: Question, team: Workflow, ctx: HivaCtx, named: Collection[str] = ()
+) -> tuple[TaskConcepts, Usage]:
     """Name a task's concepts, and say what that has cost; the tools are those that the team holds."""
     held = {tool for agent in team.agents for tool in agent.tools}
     tools = [tool.spec for name, tool in sorted(add_own_tools(ctx.tools, team).items()) if name in held]
-    return await characterize_task(question, team, get_critic(ctx), tools=tools, scope=ctx.at)
+    return await characterize_task(question, team, get_critic(ctx), tools=tools, named=named, scope=ctx.at)
 
 
 build, graph = make_build(Hiva), make_server(Hiva)

@@ -13,8 +13,8 @@ from selfwire.core.task import Question
 from selfwire.core.team import Workflow
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage
-from selfwire.core.values import to_plain_json
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import Id, to_plain_json
 from selfwire.evolvers.hiva.distance import (
     Indicators,
     dependency_mismatch,
@@ -28,7 +28,7 @@ from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_na
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trajectory_text import format_inbox, format_step, render_lines
+from selfwire.evolvers.trajectory_text import format_inbox, format_step, gather_all, render_lines
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
@@ -39,16 +39,26 @@ TASK_LENGTH = 3_000
 
 
 async def characterize_task(
-    question: Question, workflow: Workflow, meta_model: PromptedModel, *, tools: Sequence[ToolSpec] = (), scope: Scope
+    question: Question,
+    workflow: Workflow,
+    meta_model: PromptedModel,
+    *,
+    tools: Sequence[ToolSpec] = (),
+    named: Collection[str] = (),
+    scope: Scope,
 ) -> tuple[TaskConcepts, Usage]:
     """Characterise a task by concepts, required tools and parallelizability.
 
     Without a valid profile the concept is the benchmark's kind of question, with no tools and a parallelizability of
     0.5. Required tools that are not offered are dropped.
 
+    Args:
+        named: concepts that tasks of this batch were given, beside those of the team's memory.
+
     Raises:
         ModelError: as `Model.generate_structured`.
     """
+    familiar = HivaMemory.of(workflow).get_familiar_concepts(SHOWN_CONCEPTS)
     profile, usage = await meta_model.ask_or(
         None,
         TaskProfile,
@@ -56,7 +66,7 @@ async def characterize_task(
         scope=scope.at(task=question.id, node=PROFILE),
         task=excerpt(question.input, TASK_LENGTH),
         tools=render_lines([f"{tool.name}: {tool.description}" for tool in tools]),
-        known_concepts=render_lines(HivaMemory.of(workflow).get_familiar_concepts(SHOWN_CONCEPTS)),
+        known_concepts=render_lines([*dict.fromkeys((*familiar, *named))][:SHOWN_CONCEPTS]),
     )
     if profile is None:
         return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), usage
@@ -128,31 +138,42 @@ async def match_noted(trajectory: Trajectory, workflow: Workflow, embedder: Embe
 async def note_concepts(
     trajectories: Sequence[Trajectory],
     tasks: Collection[str],
-    characterize: Callable[[Question], Awaitable[tuple[TaskConcepts, Usage]]],
+    characterize: Callable[[Question, Collection[str]], Awaitable[tuple[TaskConcepts, Usage]]],
 ) -> tuple[tuple[Trajectory, ...], Usage]:
-    """The trajectories, with concepts for those of `tasks` that were not characterised before they ran."""
-    noted, spent = list[Trajectory](), Usage()
-    for trajectory in trajectories:
-        if trajectory.question.id in tasks and get_concepts(trajectory) is None:
-            try:
-                concepts, usage = await characterize(trajectory.question)
-                trajectory = trajectory.replace(notes={**trajectory.notes, **to_notes(concepts)})
-            except ModelError as error:  # one task's failure does not stop what the others teach
-                usage = get_error_cost(error)
-            spent += usage
-        noted.append(trajectory)
-    return tuple(noted), spent
+    """The trajectories, with concepts for those of `tasks` that were not characterised before they ran.
+
+    The first goes alone; the others, together, read its concepts, so that alike tasks get the same names.
+    """
+
+    async def note(trajectory: Trajectory, named: Collection[str]) -> tuple[Trajectory, Usage]:
+        try:
+            concepts, usage = await characterize(trajectory.question, named)
+        except ModelError as error:  # one task's failure does not stop what the others teach
+            return trajectory, get_error_cost(error)
+        return trajectory.replace(notes={**trajectory.notes, **to_notes(concepts)}), usage
+
+    open_ones = [done for done in trajectories if done.question.id in tasks and get_concepts(done) is None]
+    if not open_ones:
+        return tuple(trajectories), Usage()
+    first = await note(open_ones[0], ())
+    known = get_concepts(first[0])
+    found = [first, *await gather_all(note(done, sorted(known.all) if known else ()) for done in open_ones[1:])]
+    noted = {id(done): after for done, (after, _) in zip(open_ones, found, strict=True)}
+    return tuple(noted.get(id(done), done) for done in trajectories), sum_usages(usage for _, usage in found)
 
 
 def make_instructor(workflow: Workflow, meta_model: PromptedModel) -> InstructionWriter:
-    """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor; the aggregator gets y_i itself (D6).
+    """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor where the work is shared out among several.
+
+    The aggregator, and the only other successor of an agent, get y_i itself (D6).
 
     Passes on the output itself where the model gives no valid instruction.
     """
+    shared = _list_shared(workflow)
     aggregator = workflow.agent_at(workflow.topology.sink).id
 
     async def instruct(question: Question, step: Step, successor: Agent, scope: Scope) -> tuple[str, Usage]:
-        if successor.id == aggregator:
+        if successor.id == aggregator or step.node not in shared:
             return step.output, Usage()
         reply, usage = await meta_model.ask_or(
             Instruction(instruction=""),
@@ -167,3 +188,15 @@ def make_instructor(workflow: Workflow, meta_model: PromptedModel) -> Instructio
         return reply.instruction.strip() or step.output, usage
 
     return instruct
+
+
+def count_instructions(workflow: Workflow) -> int:
+    """Instructions of a pass in which every edge is used: one per successor, the aggregator apart, of a fan-out."""
+    return sum(map(len, _list_shared(workflow).values()))
+
+
+def _list_shared(workflow: Workflow) -> dict[Id, list[Id]]:
+    """Nodes with several successors beside the aggregator, and these."""
+    topology = workflow.topology
+    others = {node: [t for t in targets if t != topology.sink] for node, targets in topology.successors.items()}
+    return {node: targets for node, targets in others.items() if len(targets) > 1}

@@ -1,9 +1,10 @@
 """The textual loss, its gradient at the aggregator, and the backward pass (Sec. 3.1-3.3, Alg. 1, App. D.4)."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError, ReplyError
+from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Workflow
 from selfwire.core.text import excerpt
@@ -22,6 +23,8 @@ from selfwire.evolvers.trajectory_text import (
 )
 
 TASK_LENGTH = 4_000
+PURPOSE_LENGTH = 160
+"""Characters of a prompt by which a colleague is known."""
 
 
 class Gradient(FrozenModel):
@@ -117,7 +120,7 @@ async def _diagnose(trajectory: Trajectory, workflow: Workflow, meta_model: Prom
         feedback=_render_feedback(trajectory),
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
-    return _make_loss(trajectory, workflow, asked.feedback, asked.sentiment, usage)
+    return _make_loss(trajectory, workflow, asked.feedback, asked.own_feedback, asked.sentiment, usage)
 
 
 async def _criticise(trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, scope: Scope) -> Loss:
@@ -132,17 +135,24 @@ async def _criticise(trajectory: Trajectory, workflow: Workflow, meta_model: Pro
     if asked.good_enough:
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
-    return _make_loss(trajectory, workflow, criticism, asked.sentiment, usage)
+    return _make_loss(trajectory, workflow, criticism, "", asked.sentiment, usage)
 
 
-def _make_loss(trajectory: Trajectory, workflow: Workflow, feedback: str, sentiment: Sentiment, usage: Usage) -> Loss:
-    """The loss with its gradient at the aggregator, whose own prompt it concerns only where it is critical."""
+def _make_loss(
+    trajectory: Trajectory, workflow: Workflow, feedback: str, own: str, sentiment: Sentiment, usage: Usage
+) -> Loss:
+    """The loss with its gradient at the aggregator, whose own prompt it concerns only where it is critical.
+
+    Args:
+        feedback: for those before the aggregator.
+        own: for the aggregator itself; where it is blank, the feedback.
+    """
     sink, critical = workflow.topology.sink, sentiment == "critical"
     gradient = Gradient(
         task=trajectory.question.id,
         node=sink,
         agent=workflow.agent_at(sink).id,
-        system_prompt=feedback if critical else "",
+        system_prompt=(own.strip() or feedback) if critical else "",
         overall=feedback,
         sentiment=sentiment,
         concerns="semantics" if critical else "none",
@@ -166,22 +176,32 @@ def count_agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) 
 
 
 async def propagate_gradients(
-    trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, meta_model: PromptedModel, *, scope: Scope
+    trajectory: Trajectory,
+    workflow: Workflow,
+    at_sink: Gradient,
+    meta_model: PromptedModel,
+    *,
+    toolbox: Toolbox,
+    scope: Scope,
 ) -> Backward:
     """The textual chain rule: dL/dv_i = LLM({dL/dv_j of executed successors j}, y_i), level by level.
 
     A node without a valid reply has no gradient: it is neither rewritten nor rewarded, and passes nothing on to its
     predecessors.
+
+    Args:
+        toolbox: the run's tools, the team's own included, whose descriptions are shown.
     """
     topology = workflow.topology
     steps = {step.node: step for step in trajectory.steps}
     gradients = {topology.sink: at_sink}
     spent: list[Usage] = []
     for level in reversed(topology.levels()):
-        ready = [n for n in level if n in steps and n not in gradients and _get_received(steps[n], gradients)]
+        open_nodes = [n for n in level if n in steps and n not in gradients]
+        ready = {n: said for n in open_nodes if (said := _get_received(steps[n], gradients))}
         found = await gather_all(
-            _settle(_localise(trajectory, steps[n], workflow, _get_received(steps[n], gradients), meta_model, scope))
-            for n in ready
+            _settle(_localise(trajectory, steps[n], workflow, said, meta_model, toolbox, scope))
+            for n, said in ready.items()
         )
         spent += (usage for _, usage in found)
         for gradient, _ in found:
@@ -210,6 +230,7 @@ async def _localise(
     workflow: Workflow,
     received: Sequence[Gradient],
     meta_model: PromptedModel,
+    toolbox: Toolbox,
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
     """The gradient at one node; praise concerns nothing (D18)."""
@@ -220,7 +241,8 @@ async def _localise(
         scope=_make_scope(scope, trajectory, "backward").at(node=step.node),
         task=excerpt(trajectory.question.input, TASK_LENGTH, f"{step.output}\n{said}"),
         role=agent.prompt,
-        tools=render_lines([_describe_tool(name, workflow) for name in agent.tools]),
+        tools=describe_tools(agent.tools, workflow, toolbox),
+        team=describe_team(workflow),
         input=format_inbox(step, about=step.output),
         output=format_step(step, about=trajectory.answer or ""),
         feedback=_render_feedback(trajectory),
@@ -239,10 +261,35 @@ async def _localise(
     return gradient, usage
 
 
-def _describe_tool(name: Id, workflow: Workflow) -> str:
-    """The name of a tool; one of the team's own with its description."""
-    own = workflow.tools_by_name.get(name)
-    return f"{name} (the team's own): {own.description}" if own else name
+def describe_tools(names: Sequence[Id], workflow: Workflow, toolbox: Toolbox) -> str:
+    """Tools with their descriptions, one per line; those of the team's own are marked."""
+    own = workflow.tools_by_name
+    return render_lines(
+        [
+            f"{name} (the team's own): {own[name].description}"
+            if name in own
+            else f"{name}: {toolbox[name].spec.description}"
+            if name in toolbox
+            else name
+            for name in names
+        ]
+    )
+
+
+def describe_team(workflow: Workflow) -> str:
+    """The team as critics read it, one node per line: how its prompt begins, and who gets its output."""
+    topology = workflow.topology
+    lines = []
+    for node in topology.order():
+        purpose = excerpt(" ".join(workflow.agent_at(node).prompt.split()), PURPOSE_LENGTH)
+        targets = ", ".join(topology.successors[node])
+        lines.append(f"{node} -> {targets}: {purpose}" if targets else f"{node} gives the answer: {purpose}")
+    return render_lines(lines)
+
+
+def number_tasks(gradients: Iterable[Gradient]) -> dict[str, str]:
+    """Names for tasks in a prompt, by id: an id says nothing to a reader, and may hold what no prompt should."""
+    return {task: f"task {number}" for number, task in enumerate(dict.fromkeys(g.task for g in gradients), 1)}
 
 
 def _make_scope(scope: Scope, trajectory: Trajectory, phase: str) -> Scope:

@@ -32,7 +32,13 @@ class TaskProfile(ReplySchema):
 class GlobalGradient(ReplySchema):
     """A diagnosis of a team's answer."""
 
-    feedback: str = Field(description="What was wrong or right, where, and what to change; at most 150 words.")
+    feedback: str = Field(
+        description="What was wrong or right, where, and what those before the last agent should change; "
+        "at most 150 words."
+    )
+    own_feedback: str = Field(
+        default="", description="How the agent that gave the answer should itself change; empty if it should not."
+    )
     sentiment: Sentiment = Field(
         description="critical: the agent that gave the answer must change; neutral: the fault lies before it."
     )

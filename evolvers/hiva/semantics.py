@@ -5,17 +5,18 @@ from collections.abc import Callable, Iterable, Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
+from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Workflow
 from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.gradients import Gradient, describe_tools, number_tasks
 from selfwire.evolvers.hiva.schemas import PromptRewrite
 from selfwire.evolvers.prompt_guard import DeclinedProposal, propose_rewrite
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trajectory_text import gather_all, render_lines
+from selfwire.evolvers.trajectory_text import gather_all
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000
@@ -30,19 +31,33 @@ class RewriteResult(FrozenModel):
 
 
 async def propose_rewrites(
-    workflow: Workflow, gradients: Sequence[Gradient], meta_model: PromptedModel, config: HivaConfig, *, scope: Scope
+    workflow: Workflow,
+    gradients: Sequence[Gradient],
+    meta_model: PromptedModel,
+    config: HivaConfig,
+    *,
+    toolbox: Toolbox,
+    scope: Scope,
 ) -> RewriteResult:
     """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
 
     Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. An agent keeps its prompt where no valid rewrite
     comes back.
+
+    Args:
+        workflow: with the tools that were written and granted in this step.
+        toolbox: the run's tools, the team's own included, whose descriptions are shown.
     """
     if not config.semantic_evolution:
         return RewriteResult()
     critical = [g for g in gradients if g.system_prompt.strip() or g.tool.strip()]
     concerns = [g for g in critical if g.concerns in ("semantics", "both")]
     mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in workflow.agents]
-    found = await gather_all(_rewrite(agent, some, meta_model, config, scope) for agent, some in mine if some)
+    found = await gather_all(
+        _rewrite(agent, some, describe_tools(agent.tools, workflow, toolbox), meta_model, config, scope)
+        for agent, some in mine
+        if some
+    )
     return RewriteResult(
         rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
         declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),
@@ -51,7 +66,7 @@ async def propose_rewrites(
 
 
 async def _rewrite(
-    agent: Agent, gradients: Sequence[Gradient], meta_model: PromptedModel, config: HivaConfig, scope: Scope
+    agent: Agent, gradients: Sequence[Gradient], tools: str, meta_model: PromptedModel, config: HivaConfig, scope: Scope
 ) -> tuple[Rewiring | DeclinedProposal, Usage]:
     reply, usage = await meta_model.try_ask(
         PromptRewrite,
@@ -59,7 +74,7 @@ async def _rewrite(
         scope=scope.at(phase="rewrite", node=agent.id),
         prompt=agent.prompt,
         gradients=render_gradients(gradients, _weigh),
-        tools=render_lines(agent.tools),
+        tools=tools,
         length=str(config.prompt_length),
     )
     if isinstance(reply, ModelError):
@@ -71,8 +86,9 @@ async def _rewrite(
 def render_gradients(gradients: Iterable[Gradient], render: Callable[[Gradient], str]) -> str:
     """Gradients of an agent or a node, one block per task; bounded evenly."""
     mine = list(gradients)
+    names = number_tasks(mine)
     share = max(GRADIENTS_LENGTH // max(len(mine), 1), 200)
-    return "\n".join(f"[{g.task}, {g.sentiment}]\n{excerpt(render(g), share)}" for g in mine)
+    return "\n".join(f"[{names[g.task]}, {g.sentiment}]\n{excerpt(render(g), share)}" for g in mine)
 
 
 def _weigh(gradient: Gradient) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
+from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Workflow
 from selfwire.core.text import excerpt
@@ -12,7 +13,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.gradients import Gradient, describe_team, describe_tools
 from selfwire.evolvers.hiva.schemas import TopologyDecision
 from selfwire.evolvers.hiva.semantics import render_gradients
 from selfwire.evolvers.prompt_guard import DeclinedProposal
@@ -25,7 +26,7 @@ from selfwire.evolvers.topology_ops import (
     make_newcomer,
     remove_successor,
 )
-from selfwire.evolvers.trajectory_text import gather_all, render_lines, shorten
+from selfwire.evolvers.trajectory_text import gather_all, shorten
 
 Traffic = Mapping[tuple[Id, Id], int]
 """R: how many runs of the batch used an edge."""
@@ -53,6 +54,7 @@ async def decide_edits(
     *,
     used: Traffic,
     parallelizability: Mapping[str, float],
+    toolbox: Toolbox,
     scope: Scope,
 ) -> StructureResult:
     """f_G: ask for one decision per node over all its gradients on topology (D11), then apply them (D12).
@@ -62,11 +64,12 @@ async def decide_edits(
         config: without `topology_evolution` nothing is asked (w/o TEV).
         used: R of the batch.
         parallelizability: of each task, by task id, in [0, 1].
+        toolbox: the run's tools, the team's own included, whose descriptions are shown.
     """
     if not config.topology_evolution:
         return StructureResult(workflow=workflow)
     backwards = [node for node in reversed(workflow.topology.order()) if node != workflow.topology.sink]
-    concerns = [g for g in gradients if g.concerns in ("topology", "both") and g.text]
+    concerns = list_concerns(gradients)
     asked = {node: mine for node in backwards if (mine := [g for g in concerns if g.node == node])}
     parallel = {node: sum(parallelizability.get(g.task, 0.0) for g in mine) / len(mine) for node, mine in asked.items()}
 
@@ -78,8 +81,9 @@ async def decide_edits(
             "decision",
             scope=scope.at(phase="decide", node=node),
             role=agent.prompt,
-            gradients=render_gradients(mine, lambda gradient: gradient.text),
-            tools=render_lines(agent.tools),
+            gradients=render_gradients(mine, lambda gradient: gradient.overall.strip()),
+            team=describe_team(workflow),
+            tools=describe_tools(agent.tools, workflow, toolbox),
             successors="\n".join(f"{target}: {excerpt(prompts[target], 240)}" for target in targets),
             routing="\n".join(f"{target}: {used.get((node, target), 0)}" for target in targets),
             parallelizability=f"{parallel[node]:.2f}",
@@ -97,11 +101,16 @@ async def decide_edits(
     )
 
 
+def list_concerns(gradients: Sequence[Gradient]) -> list[Gradient]:
+    """Gradients that ask for a change of the team; what they say of a prompt or a tool has led to its own change."""
+    return [g for g in gradients if g.concerns in ("topology", "both") and g.overall.strip()]
+
+
 def list_parallel_tasks(workflow: Workflow, gradients: Sequence[Gradient], config: HivaConfig) -> frozenset[str]:
     """Tasks whose parallelizability f_G needs: those of a node with feedback on the topology and room in parallel."""
     if not config.topology_evolution:
         return frozenset()
-    asking = [g for g in gradients if g.concerns in ("topology", "both") and g.text]
+    asking = list_concerns(gradients)
     return frozenset(g.task for g in asking if "ADD_PARALLEL" in list_legal_operations(workflow, g.node))
 
 

@@ -6,7 +6,7 @@ reference.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import isclose
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import ModelError, ToolError, ToolSourceError, format_first_fault
 from selfwire.core.own_tool import EXAMPLES, MODULES, ToolExample, ToolOutcome, WorkflowTool, check_tool_source
+from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import parse_object, to_canonical_json
@@ -32,8 +33,8 @@ class ToolTester(Protocol):
     """Runs tools that are not part of a workflow yet."""
 
     @property
-    def toolbox(self) -> Collection[str]:
-        """Names of the run's tools, which a team's own must not have."""
+    def toolbox(self) -> Toolbox:
+        """The run's tools, whose names a team's own must not have."""
 
     async def find_problem(self) -> str:
         """Why no tool can be run here; "" if it can."""

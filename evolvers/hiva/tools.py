@@ -22,7 +22,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id, to_canonical_json
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.gradients import Gradient, describe_tools, number_tasks
 from selfwire.evolvers.hiva.schemas import ToolDecision
 from selfwire.evolvers.hiva.semantics import render_gradients
 from selfwire.evolvers.hiva.tool_writing import (
@@ -135,7 +135,9 @@ class _Toolsmith:
             gradients=render_gradients(gradients, lambda g: g.tool),
             own_tools="\n\n".join(map(_describe_tool, own)),
             team_tools="\n".join(f"{tool.name}: {tool.description}" for tool in others),
-            lent_tools="\n".join(name for name in agent.tools if name in self.trial.toolbox),
+            lent_tools=describe_tools(
+                [name for name in agent.tools if name in self.trial.toolbox], self.workflow, self.trial.toolbox
+            ),
             calls=self._render_calls(agent, gradients, own),
             feedback=feedback,
             operations="\n".join(offered),
@@ -220,9 +222,9 @@ class _Toolsmith:
 
     def _read_feedback(self, gradients: Sequence[Gradient]) -> str:
         """The environment's feedback on the gradients' tasks; nothing in "w/o Env"."""
-        tasks = {gradient.task for gradient in gradients} if self.config.environment else set()
+        tasks = number_tasks(gradients) if self.config.environment else {}
         texts = [
-            f"[{done.question.id}]\n{done.feedback.text}"
+            f"[{tasks[done.question.id]}]\n{done.feedback.text}"
             for done in self.trajectories
             if done.question.id in tasks and done.feedback is not None and done.feedback.text.strip()
         ]
@@ -231,9 +233,9 @@ class _Toolsmith:
 
     def _render_calls(self, agent: Agent, gradients: Sequence[Gradient], own: Sequence[WorkflowTool]) -> str:
         """The agent's calls of its own tools in the tasks of its gradients, one per line."""
-        tasks, names = {gradient.task for gradient in gradients}, {tool.name for tool in own}
+        tasks, names = number_tasks(gradients), {tool.name for tool in own}
         lines = [
-            f"[{done.question.id}] {use.name}({to_canonical_json(use.arguments)}) -> {shorten(use.result, 300)}"
+            f"[{tasks[done.question.id]}] {use.name}({to_canonical_json(use.arguments)}) -> {shorten(use.result, 300)}"
             for done in self.trajectories
             for step in done.steps
             for use in step.tools

@@ -1,6 +1,6 @@
 """HiVA's machine as people use it: built in Python, invoked, streamed, stopped and gone on with."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from selfwire.graphs.hiva import Hiva, name_concepts
 from selfwire.graphs.rollouts import run_together
 from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from tests.core.generators import make_tool
 from tests.graphs.scripted import (
     AGGREGATOR,
     ASKED,
@@ -148,6 +149,32 @@ async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
     assert evolved.notes["meta"]["calls"] == len(model.objects) - before > 3
 
 
+class Reading(ScriptedChat):
+    """Keeps what whoever rewrites a prompt reads."""
+
+    read: list[str] = Field(default_factory=list)
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Any:
+        if "PromptRewrite" in messages[-1].text:
+            self.read.append("\n".join(message.text for message in messages))
+        return super()._generate(messages, *args, **options)
+
+
+async def test_who_rewrites_a_prompt_knows_the_tool_that_was_granted_in_the_same_step() -> None:
+    blame = {**SCRIPT["AgentGradient"], "tool_feedback": "it cannot add", "concerns": "semantics"}
+    granted = {"operation": "GRANT_TOOL", "tool": "add", "reason": "it cannot add"}
+    model = Reading(script={**SCRIPT, "AgentGradient": blame, "ToolDecision": granted})
+    method, team = Hiva(), trio().replace(tools=(make_tool("add"),))
+    ctx = method.make_ctx(MeteredModel(model), {}, HashingEmbedder())
+    done = await method.answer(team, Question(id="t", input="What?"), ctx.where(phase="rollout"))
+    graded = done.with_feedback(Feedback(score=0, solved=False, text="wrong"))
+    evolved = (await method.propose(team, [graded], ctx.where(phase="evolve"))).workflow
+    assert evolved.agents_by_id["checker"].tools == ("add",)
+    told = [text for text in model.read if "You are the checker." in text]
+    assert told
+    assert all("add (the team's own): Adds to a number." in text for text in told)
+
+
 def test_it_stops_after_the_rounds_that_were_allowed() -> None:
     judge = Judge(satisfied_at=99)
     result = built(ScriptedChat(), grader=judge).compile().invoke(ASKED, context={**EVOLVE, "iterations": 3})
@@ -228,11 +255,11 @@ class Listening(ScriptedChat):
         return super()._answer(messages, tools)
 
 
-def test_d22_every_agent_reads_the_whole_task_beside_its_instruction() -> None:
+def test_d22_every_agent_of_a_chain_reads_the_whole_task_beside_the_output_before() -> None:
     model = Listening()
     built(model, initial=trio()).compile().invoke(ASKED)
     task = "Task:\nWhat am I?"
-    assert model.told == [task, f"{task}\n\nFrom source:\nCheck this.", f"{task}\n\nFrom checker:\nanswer 2"]
+    assert model.told == [task, f"{task}\n\nFrom source:\nanswer 1", f"{task}\n\nFrom checker:\nanswer 2"]
 
 
 def test_d23_an_agent_with_other_successors_reports_to_the_aggregator_too() -> None:
@@ -317,8 +344,8 @@ async def test_a_task_that_cannot_be_characterised_afterwards_is_left_as_it_is()
     done = Trajectory(question=Question(id="q", input="What am I?"), workflow=trio().fingerprint)
     ctx = Hiva().make_ctx(Down(ScriptedChat()), {}, HashingEmbedder())
 
-    async def characterize(question: Question) -> tuple[TaskConcepts, Usage]:
-        return await name_concepts(question, trio(), ctx)
+    async def characterize(question: Question, named: Collection[str]) -> tuple[TaskConcepts, Usage]:
+        return await name_concepts(question, trio(), ctx, named)
 
     assert await note_concepts([done], {"q"}, characterize) == ((done,), Usage())
 

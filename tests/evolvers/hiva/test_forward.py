@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +8,18 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Message, Step, ToolUse
+from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.forward import SHOWN_CONCEPTS, characterize_task, make_instructor, match_task
+from selfwire.evolvers.hiva.forward import (
+    SHOWN_CONCEPTS,
+    characterize_task,
+    count_instructions,
+    get_concepts,
+    make_instructor,
+    match_task,
+    note_concepts,
+)
 from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts
 from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
@@ -129,10 +137,13 @@ STEP = Step(
 )
 
 
+SHARED = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"), a="You do entity lookup.")
+
+
 async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prompt() -> None:
     model = ScriptedModel(Instruction=Instruction(instruction=" Go on. "))
-    instruct = make_instructor(TEAM, meta_model(model))
-    text, usage = await instruct(QUESTION, STEP, TEAM.agents_by_id["a"], Scope(node="s>a", phase="rollout"))
+    instruct = make_instructor(SHARED, meta_model(model))
+    text, usage = await instruct(QUESTION, STEP, SHARED.agents_by_id["a"], Scope(node="s>a", phase="rollout"))
     assert (text, usage) == ("Go on.", ONE_CALL)
     shown = model.shown("Instruction")[0]
     assert model.asked[0][2] == Scope(node="s>a", phase="rollout")
@@ -142,14 +153,36 @@ async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prom
     assert shown.count("</output>") == 1  # an output cannot close its own section
 
 
-async def test_d6_the_aggregator_gets_the_output_itself() -> None:
-    model = ScriptedModel()
-    text, usage = await make_instructor(TEAM, meta_model(model))(QUESTION, STEP, TEAM.agents_by_id["end"], Scope())
-    assert (text, usage) == (STEP.output, Usage())
-    assert not model.asked
+async def test_d6_the_aggregator_and_an_only_successor_get_the_output_itself() -> None:
+    beside = team(("s", "a"), ("s", "end"), ("a", "end"))
+    for workflow, name in ((TEAM, "end"), (SHARED, "end"), (TEAM, "a"), (beside, "a")):
+        model = ScriptedModel()
+        successor = workflow.agents_by_id[name]
+        text, usage = await make_instructor(workflow, meta_model(model))(QUESTION, STEP, successor, Scope())
+        assert (text, usage) == (STEP.output, Usage())
+        assert not model.asked
+    assert (count_instructions(TEAM), count_instructions(beside), count_instructions(SHARED)) == (0, 0, 2)
 
 
 @pytest.mark.parametrize("answer", [ReplyError("bad"), Instruction(instruction="  ")])
 async def test_without_a_valid_instruction_the_output_is_handed_on(answer: ReplyError | Instruction) -> None:
-    instruct = make_instructor(TEAM, meta_model(ScriptedModel(Instruction=answer)))
-    assert (await instruct(QUESTION, STEP, TEAM.agents_by_id["a"], Scope()))[0] == STEP.output
+    instruct = make_instructor(SHARED, meta_model(ScriptedModel(Instruction=answer)))
+    assert (await instruct(QUESTION, STEP, SHARED.agents_by_id["a"], Scope()))[0] == STEP.output
+
+
+async def test_tasks_of_a_batch_read_the_concepts_of_the_first() -> None:
+    first = TaskProfile(
+        main_concept="bridge question", broader=[], concepts=["date arithmetic"], required_tools=[],
+        parallelizability=0,
+    )  # fmt: skip
+    model = ScriptedModel(TaskProfile=first)
+    runs = [Trajectory(question=QUESTION.replace(id=f"t{n}"), workflow=TEAM.fingerprint) for n in range(3)]
+
+    async def characterize(question: Question, named: Collection[str]) -> tuple[TaskConcepts, Usage]:
+        return await characterize_task(question, TEAM, meta_model(model), named=named, scope=Scope())
+
+    noted, usage = await note_concepts(runs, {"t0", "t1", "t2"}, characterize)
+    assert [get_concepts(done) is not None for done in noted] == [True] * 3
+    assert usage.calls == 3
+    known = [shown.partition("<known_concepts>")[2] for shown in model.shown("TaskProfile")]
+    assert ["bridge question" in text for text in known] == [False, True, True]

@@ -1,8 +1,12 @@
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
+from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import BudgetError, ModelError, ReplyError
+from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
 from selfwire.core.trajectory import Message, Step, ToolUse
@@ -10,6 +14,7 @@ from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, propagate_gradients
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, SelfCriticism
 from selfwire.evolvers.trajectory_text import format_trace, get_fault, shorten
+from tests.core.generators import make_tool
 from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run
 from tests.scripted import ONE_CALL, ScriptedModel
 
@@ -30,7 +35,7 @@ async def diagnosed(model: ScriptedModel, *, environment: bool = True, solved: b
 
 
 async def passed(model: ScriptedModel) -> Backward:
-    return await propagate_gradients(run(FORK), FORK, AT_SINK, meta_model(model), scope=SCOPE)
+    return await propagate_gradients(run(FORK), FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
 
 
 async def test_the_global_gradient_stands_at_the_aggregator() -> None:
@@ -53,6 +58,35 @@ async def test_a_fault_before_the_aggregator_does_not_rewrite_its_prompt() -> No
     assert gradient is not None
     assert (gradient.system_prompt, gradient.overall, gradient.reward) == ("", BLAME.feedback, 1)
     assert gradient.concerns == "none"
+
+
+async def test_what_the_aggregator_should_change_goes_to_its_prompt_alone() -> None:
+    split = BLAME.model_copy(update={"own_feedback": "Give the year alone."})
+    gradient = (await diagnosed(ScriptedModel(GlobalGradient=split))).gradient
+    assert gradient is not None
+    assert (gradient.system_prompt, gradient.overall) == ("Give the year alone.", "Nobody read the page.")
+
+
+class Search:
+    """A tool of the run's."""
+
+    spec = ToolSpec(name="search", description="Finds pages of 1990.", parameters={})
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        return "found"
+
+
+async def test_an_agents_critic_sees_the_team_and_what_tools_do() -> None:
+    model, own = ScriptedModel(AgentGradient=SHARE), make_tool("add")
+    held = FORK.replace(
+        agents=[one.replace(tools=("add", "search")) if one.id == "a" else one for one in FORK.agents], tools=(own,)
+    )
+    toolbox: dict[str, Tool] = {"search": Search()}
+    await propagate_gradients(run(held), held, AT_SINK, meta_model(model), toolbox=toolbox, scope=SCOPE)
+    shown = next(text for _, text, scope, _ in model.asked if scope.node == "a")
+    assert "add (the team's own): Adds to a number.\nsearch: Finds pages of 1990." in shown
+    assert "<team>\ns -> a, b: You are s.\n" in shown
+    assert "end gives the answer: You are end.\n</team>" in shown
 
 
 async def test_d2_on_success_nothing_is_asked() -> None:
@@ -131,7 +165,7 @@ async def test_only_executed_edges_carry_gradients() -> None:
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(sent=steps["s"].sent[:1])
     routed = whole.replace(steps=(source, steps["a"], steps["end"]))
-    found = await propagate_gradients(routed, FORK, AT_SINK, meta_model(model), scope=SCOPE)
+    found = await propagate_gradients(routed, FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
     assert [g.node for g in found.gradients] == ["end", "a", "s"]
     assert "[b]" not in model.shown("AgentGradient")[-1]
 
@@ -209,7 +243,7 @@ async def test_critics_see_the_environment_s_words_and_what_the_agent_was_handed
         for step in whole.steps
     ]
     given = whole.replace(feedback=measured, steps=steps)
-    await propagate_gradients(given, FORK, AT_SINK, meta_model(model), scope=SCOPE)
+    await propagate_gradients(given, FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
     assert all(f"score 0.40 of 1\n{measured.text}" in shown for shown in model.shown("AgentGradient"))
     asked = {scope.node: text for _, text, scope, _ in model.asked}
     assert "<input>\nFrom s:\nLook at passage 3.\n</input>" in asked["a"]

@@ -17,7 +17,7 @@ NEW = PromptRewrite(prompt="  You read pages.  ")
 
 
 async def rewritten(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = HivaConfig()) -> RewriteResult:
-    return await propose_rewrites(LINE, gradients, meta_model(model), config, scope=Scope())
+    return await propose_rewrites(LINE, gradients, meta_model(model), config, toolbox={}, scope=Scope())
 
 
 async def test_d11_an_agent_gets_one_call_over_all_its_gradients() -> None:
@@ -30,8 +30,8 @@ async def test_d11_an_agent_gets_one_call_over_all_its_gradients() -> None:
     ]
     assert found.usage.calls == 2
     shown = model.shown("PromptRewrite")[0]
-    assert "[t1, critical]" in shown
-    assert "[t2, critical]" in shown
+    assert "[task 1, critical]" in shown
+    assert "[task 2, critical]" in shown
     assert "tools (weight 0.3): Search less." in shown
     assert "role (weight 0.7): Read pages." in shown
     assert "<prompt>\nYou are a.\n</prompt>" in shown
@@ -79,4 +79,4 @@ def test_many_gradients_share_the_room() -> None:
     some = [faulty(task=f"t{i}", system_prompt="x" * 5000) for i in range(10)]
     shown = render_gradients(some, lambda gradient: gradient.text)
     assert len(shown) < 9_000
-    assert "[t9, critical]" in shown
+    assert "[task 9, critical]" in shown

@@ -124,7 +124,7 @@ async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig
     used = count_traffic([run(LINE), run(LINE, task="t2")])
     return await decide_edits(
         LINE, gradients, meta_model(model), config,
-        used=used, parallelizability={"t1": 0.2, "t2": 0.6}, scope=Scope(),
+        used=used, parallelizability={"t1": 0.2, "t2": 0.6}, toolbox={}, scope=Scope(),
     )  # fmt: skip
 
 
@@ -139,6 +139,17 @@ async def test_d11_a_node_gets_one_decision_over_all_its_gradients() -> None:
     assert "<operations>\nADD_SERIAL\nREMOVE_SUCCESSOR\nCONNECT_TO_AGGREGATOR\nNO_CHANGE\n</operations>" in shown
     assert edges(found.workflow) == {"s->checks-dates", "checks-dates->a", "a->end"}
     assert found.usage.calls == 1
+
+
+async def test_a_decision_on_the_team_reads_what_is_asked_of_the_team_and_not_what_prompts_have_answered() -> None:
+    model = ScriptedModel(TopologyDecision=SERIAL)
+    both = gradient("s", overall="Nobody checks.", system_prompt="Give the year.", tool="Add one.", concerns="both")
+    only_prompt = gradient("a", system_prompt="Give the year.", concerns="both")
+    await evolved(model, both, only_prompt)
+    [shown] = model.shown("TopologyDecision")
+    assert "[task 1, critical]\nNobody checks.\n" in shown
+    assert "Give the year" not in shown
+    assert "a -> end: You are a." in shown
 
 
 async def test_d12_decisions_are_applied_in_reverse_topological_order() -> None:

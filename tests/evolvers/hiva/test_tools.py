@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from selfwire.core.chat import ToolSpec
 from selfwire.core.edits import AddTool, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.errors import BudgetError, ModelError, ReplyError, ToolError
 from selfwire.core.own_tool import ToolExample, ToolOutcome, WorkflowTool
+from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
 from selfwire.core.team import Workflow
@@ -33,11 +35,20 @@ TOLD = "add with n = 1 is 3, and the team said 2."
 FAULT = gradient("a", tool="add is one too low.", concerns="semantics")
 
 
+class Search:
+    """A tool of the run's."""
+
+    spec = ToolSpec(name="search", description="Looks a word up.", parameters={})
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        return "found"
+
+
 class Trial:
     """Runs tools in this process; these sources are the tests' own."""
 
     problem = ""
-    toolbox = ("search",)
+    toolbox: Mapping[str, Tool] = {"search": Search()}
 
     async def find_problem(self) -> str:
         return self.problem
@@ -135,9 +146,9 @@ async def test_a_tool_is_mended_and_the_old_version_is_replaced_only_if_all_exam
     shown = model.shown("ToolDecision")[0]
     for text in (
         'add(n: integer), version 1, not called yet\nAdds to a number.\nknown calls:\n{"n":5} -> 7',
-        '[t1] add({"n":1}) -> 2',
-        f"[t1]\n{TOLD}",
-        "[t1, critical]\nadd is one too low.",
+        '[task 1] add({"n":1}) -> 2',
+        f"[task 1]\n{TOLD}",
+        "[task 1, critical]\nadd is one too low.",
         "other: Adds to a number.",
         "REWRITE_TOOL\nCREATE_TOOL\nGRANT_TOOL\nNO_CHANGE",
     ):

@@ -52,14 +52,17 @@ def task_profile(brief: CriticInput) -> dict[str, Any]:
 def global_gradient(brief: CriticInput) -> dict[str, Any]:
     """Name the steps that the trace does not show."""
     if read_score(brief["feedback"]) >= 1:
-        return {"feedback": "The answer was accepted; keep working this way.", "sentiment": "positive"}
+        said = "The answer was accepted; keep working this way."
+        return {"feedback": said, "own_feedback": "", "sentiment": "positive"}
     missing = brief.missing[:PLACES]
     if not missing:
-        return {"feedback": "The answer was not accepted, though every step seems to be there.", "sentiment": "neutral"}
+        said = "The answer was not accepted, though every step seems to be there."
+        return {"feedback": said, "own_feedback": "", "sentiment": "neutral"}
     cues = [brief.pick(f"cue {skill}", (PROMPT_CUE, TEAM_CUE)) for skill in missing]
     advice = "\n".join(cue + brief.phrase(skill) for cue, skill in zip(cues, missing, strict=True))
     return {
         "feedback": f"The answer was not accepted. The work lacks a step.\n{advice}",
+        "own_feedback": "",  # the advice is for whoever can follow it
         "sentiment": "critical" if PROMPT_CUE in cues else "neutral",
     }
 

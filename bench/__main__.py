@@ -36,7 +36,7 @@ from bench import (
 from bench.measuring import Row
 from bench.models import CannedChatModel
 from bench.tables import keep_lines, print_table
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 
 

@@ -26,9 +26,9 @@ from selfwire.evals.graders import load_grader
 from selfwire.evals.table import SystemSummary
 from selfwire.extras.cluster.peak_memory import measure_peak
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.evaluation import OpenEvaluation
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import LoadedWorkflow, SystemParts
@@ -127,9 +127,7 @@ def make_evaluation(
             environment=load_grader("exact"),
             baseline=TrivialRule("empty answer", lambda question: "-"),
         ),
-        workflows={
-            "direct": LoadedWorkflow(workflow=make_baseline("direct").seed())
-        },
+        workflows={"direct": LoadedWorkflow(workflow=make_baseline("direct").seed())},
         parts=parts,
         evolutions=(),
         tasks=[Task(id=f"t{number}", input=f"What is {number}?", reference="4") for number in range(tasks)],

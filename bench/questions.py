@@ -22,8 +22,8 @@ from selfwire.evals.benchmarks.archive import archive
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.methods import make_method
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import NullRecorder
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool

@@ -40,10 +40,13 @@ def _find_programs() -> Iterator[tuple[str, Sequence[str]]]:
             for problem in humaneval.load_problems()
         ],
     )
-    yield "MBPP", [
-        "\n".join([problem["code"], problem["test_setup_code"], *problem["test_list"]])
-        for problem in mbpp.load_problems()
-    ]
+    yield (
+        "MBPP",
+        [
+            "\n".join([problem["code"], problem["test_setup_code"], *problem["test_list"]])
+            for problem in mbpp.load_problems()
+        ],
+    )
 
 
 async def _measure(name: str, programs: Sequence[str], sandbox: Sandbox) -> list[Row]:

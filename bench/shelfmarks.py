@@ -29,7 +29,7 @@ from selfwire.core.trajectory import Routing
 from selfwire.evals.benchmarks.shelfmarks import ENVIRONMENT, ROOMS, RULES, shelfmarks
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.team import TeamContext, make_fixed_router, route_to_all, run_team
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.store.journal import NullRecorder
 

@@ -14,7 +14,7 @@ from bench.measuring import Row, measure_by_turns
 from bench.models import CannedChatModel
 from selfwire.core.chat import ChatMessage
 from selfwire.core.scope import Scope
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.structured import to_langchain
 from selfwire.store.journal import Journal
 

@@ -16,11 +16,10 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langsmith import Client, aevaluate, configure, get_current_run_tree, traceable, tracing_context
+from langsmith import Client, aevaluate, get_current_run_tree, traceable, tracing_context
 from langsmith.evaluation import EvaluationResult, EvaluationResults
 from langsmith.schemas import Dataset, Example, Run, TracerSession
 from langsmith.utils import LangSmithConflictError, LangSmithError, LangSmithNotFoundError
@@ -45,19 +44,12 @@ from selfwire.graphs.rollouts import (
     make_task_config,
     run_rollout,
 )
+from selfwire.models.tracing import ENDPOINTS, KEYS, is_set
 
 LOGGER = logging.getLogger(__name__)
 NOWHERE = "http://127.0.0.1:9"
 """The discard port of this machine, in case the local client ever sends a request."""
 HOSTED = "https://api.smith.langchain.com"
-KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
-ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
-ASKED_FOR = tuple(f"{space}_{name}" for space in ("LANGSMITH", "LANGCHAIN") for name in ("TRACING", "TRACING_V2"))
-ELSEWHERE = (
-    "LANGSMITH_RUNS_ENDPOINTS", "LANGSMITH_TRACING_MODE", "LANGSMITH_OTEL_ENABLED", "LANGSMITH_OTEL_ONLY",
-    "LANGSMITH_PROFILE", "LANGSMITH_CONFIG_FILE",
-)  # fmt: skip
-"""Other settings that say where traces go."""
 PATIENCE = 60.0
 """Seconds to wait for feedback at the end."""
 
@@ -111,30 +103,12 @@ class Uploads(Client):
 
 def get_langsmith_address() -> str:
     """Read the address of LangSmith from the environment; ConfigError if it has neither a key nor an endpoint."""
-    if not _is_set(*KEYS, *ENDPOINTS):
+    if not is_set(*KEYS, *ENDPOINTS):
         raise ConfigError(
             "there is no LangSmith to upload to: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your "
             "own; without either, leave --langsmith out: everything is measured here all the same"
         )
     return next((found for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), HOSTED)
-
-
-def silence_tracing() -> bool:
-    """Turn off tracing that is requested without a key or endpoint, for child processes too; return whether it was.
-
-    LangChain would still send its traces to the hosted service, which refuses them.
-    """
-    requested = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
-    profile = Path.home() / ".langsmith" / "config.json"
-    if not requested or _is_set(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
-        return False
-    configure(enabled=False)
-    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # for child processes
-    return True
-
-
-def _is_set(*variables: str) -> bool:
-    return any(os.environ.get(name, "").strip() for name in variables)
 
 
 @contextmanager

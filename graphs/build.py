@@ -24,8 +24,8 @@ from selfwire.graphs.machine import AnswerGrader, Compiled, Ctx, Graph, RunStart
 from selfwire.graphs.method import Method
 from selfwire.graphs.state import RunContext
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import load_embedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import get_identity, make_chat_model
 from selfwire.models.sync import run_sync
 from selfwire.store.journal import NullRecorder
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from selfwire.tools.search import Document
 
 Config = TypeVar("Config", bound=FrozenModel)
+
 
 @dataclass(frozen=True)
 class MethodFactory(Generic[Config]):

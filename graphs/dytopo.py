@@ -364,9 +364,7 @@ class Dytopo(Method[DytopoConfig]):
         """Prompts of the workers' roles, of their turns and of the manager."""
         return load_prompts("evolvers", MEMORY)
 
-    def seed(
-        self, tools: Sequence[str] = (), *, toolbox: Collection[str] = (), domain: str | None = None
-    ) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = (), domain: str | None = None) -> Workflow:
         """A domain's team (code, math or general, by default the config's), its workers holding these tools.
 
         Raises:

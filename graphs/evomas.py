@@ -344,6 +344,7 @@ def with_random_router(evomas: "Evomas") -> "Evomas":
 REASONING: Mapping[str, Any] = {"adapter": "fixed", "plan": [["multi_generate"], ["ensemble"]]}
 """The paper compares task states under two fixed workflows (Sec. 4.3): the seed's topology, and this one."""
 
+
 class Evomas(Method[EvomasConfig]):
     """A router trained in torch draws a layered workflow for every stage of a question."""
 

@@ -52,7 +52,19 @@ from selfwire.evolvers.hiva.gradients import (
     propagate_gradients,
 )
 from selfwire.evolvers.hiva.initial_team import METHOD, adopt_workflow, make_initial_workflow, with_room
-from selfwire.evolvers.hiva.kabb import TaskMatch, count_decisions, has_learned_router, make_router, needs_concepts
+from selfwire.evolvers.hiva.kabb import (
+    TaskMatch,
+    carry_over_learning,
+    count_decisions,
+    fit_memory,
+    has_learned_router,
+    learn_lessons,
+    make_lesson,
+    make_router,
+    make_weight_sample,
+    needs_concepts,
+    refit_weights,
+)
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.repair import propose_least_helpful_removal, repair_topology
@@ -60,16 +72,7 @@ from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.hiva.structure import count_traffic, decide_edits, list_parallel_tasks
 from selfwire.evolvers.hiva.tool_writing import TRIES as CODE_TRIES
 from selfwire.evolvers.hiva.tools import evolve_tools
-from selfwire.evolvers.hiva.updates import (
-    carry_over_learning,
-    fit_memory,
-    learn_lessons,
-    make_lesson,
-    make_weight_sample,
-    refit_weights,
-)
-from selfwire.evolvers.prompt_guard import DeclinedProposal
-from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.router.config import RouterConfig
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.build import make_build

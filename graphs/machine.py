@@ -315,9 +315,7 @@ class MethodGraph(Generic[StateT]):
 
         return run
 
-    def _bind_served(
-        self, step: Step, start: RunStart, factory: CtxFactory, *, first: bool
-    ) -> Callable[[Any], Any]:
+    def _bind_served(self, step: Step, start: RunStart, factory: CtxFactory, *, first: bool) -> Callable[[Any], Any]:
         async def run(channels: Any) -> Update:
             asked = take_question(channels) if first else {}
             state = self.state({**channels, **asked})
@@ -378,5 +376,6 @@ async def run_graph(
             error.partial_result = so_far(state(channels))
         raise
     return state(channels)
+
 
 __all__ = ["END", "START", "Compiled", "Ctx", "Graph", "MethodGraph", "run_graph"]

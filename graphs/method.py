@@ -36,6 +36,7 @@ OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
 UNKNOWN = "extra_forbidden"
 """Pydantic's name for the error of a field that does not exist."""
 
+
 def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
     """A config from its fields by name.
 

@@ -48,7 +48,7 @@ from selfwire.graphs.machine import Ctx, new_question
 from selfwire.graphs.rollouts import RolloutContext, RolloutFn, collect_rollouts
 from selfwire.graphs.team import TeamContext, compile_team, run_team
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
 from selfwire.nodes.agent import make_agent_runner

@@ -164,8 +164,8 @@ def _build_selfwire(address: str, team: PeerTeam, journal: Any = None) -> Run:
     from selfwire.core.task import Question
     from selfwire.core.topology import Edge, Node, Topology
     from selfwire.graphs.team import TeamContext, route_to_all, run_team
-    from selfwire.models.client import MeteredModel
     from selfwire.models.limits import CallSettings
+    from selfwire.models.metered_chat import MeteredModel
     from selfwire.models.providers import make_chat_model
     from selfwire.nodes.agent import make_agent_runner
     from selfwire.store.journal import NullRecorder

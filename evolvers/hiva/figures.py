@@ -9,7 +9,7 @@ from selfwire.core.values import FrozenModel, format_count
 from selfwire.evolvers.figures import Cell, Entry, Look, Panel, Table, TextList
 from selfwire.evolvers.hiva.gradients import Backward, Gradient
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
-from selfwire.evolvers.prompt_guard import DeclinedProposal
+from selfwire.evolvers.prompted_model import DeclinedProposal
 from selfwire.evolvers.trajectory_text import shorten
 
 GRADIENTS = 30

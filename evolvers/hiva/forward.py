@@ -15,16 +15,19 @@ from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import Id, to_plain_json
-from selfwire.evolvers.hiva.distance import (
+from selfwire.evolvers.hiva.kabb import TaskMatch
+from selfwire.evolvers.hiva.knowledge import (
     Indicators,
+    Knowledge,
+    TaskConcepts,
+    concept_names,
     dependency_mismatch,
+    expertise,
     history_mismatch,
     knowledge_match,
     semantic_mismatch,
     tool_mismatch,
 )
-from selfwire.evolvers.hiva.kabb import TaskMatch
-from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_names, expertise
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from selfwire.evolvers.prompted_model import PromptedModel

@@ -1,13 +1,15 @@
-"""The knowledge graph: concepts, agents and tools, joined by is_a, requires_skill and has_tool (App. D.3).
+"""The knowledge graph, and the knowledge distance between an agent and a task (App. D).
 
-The graph is semi-automatic: a model names the concepts of each task, and an agent is joined to the concepts that its
+The graph has concepts, agents and tools, joined by is_a, requires_skill and has_tool.
+It is semi-automatic: a model names the concepts of each task, and an agent is joined to the concepts that its
 role and prompt name. Concepts form a tree under the root "Task".
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from math import log1p, sqrt
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import Field
 
@@ -17,6 +19,8 @@ from selfwire.core.values import FrozenMap, FrozenModel, Id
 
 if TYPE_CHECKING:
     import networkx as nx
+    import numpy as np
+    import numpy.typing as npt
 
 ROOT = "Task"
 NAME_LENGTH = 60
@@ -172,3 +176,162 @@ def _words(text: str) -> list[str]:
 
 def _concept(name: str) -> str:
     return f"concept:{name}"
+
+
+Indicators = tuple[float, float, float, float]
+"""Psi_1 to Psi_4, each in [0, 1]: semantic, dependency, history and tool mismatch."""
+
+UNIFORM: Indicators = (0.25, 0.25, 0.25, 0.25)
+LONGEST_PATH = 6
+
+
+class WeightSample(FrozenModel):
+    """Evidence of one held-out task: log(1 + d_I) * Psi_k, averaged over the agents that ran.
+
+    Args:
+        batch: the iteration in which it was run; the tasks of a batch had the same team.
+    """
+
+    terms: Indicators
+    solved: bool
+    batch: int = -1
+
+
+def semantic_mismatch(agent: Iterable[str], task: Iterable[str], cosine: float) -> float:
+    """Psi_1: mean of the Jaccard distance of concepts(A) and concepts(I) and the cosine distance of embeddings."""
+    ours, theirs = set(agent), set(task)
+    union = ours | theirs
+    jaccard = 1 - len(ours & theirs) / len(union) if union else 1.0
+    return (jaccard + min(max(1 - cosine, 0.0), 1.0)) / 2
+
+
+def dependency_mismatch(path: int | None) -> float:
+    """Psi_2: length of the dependency path over 6; 1 where there is none."""
+    return 1.0 if path is None else min(path, LONGEST_PATH) / LONGEST_PATH
+
+
+def history_mismatch(successes: int, runs: int) -> float:
+    """Psi_3: 1 - (s + 1)/(n + 2) over similar past tasks; a half where there were none."""
+    return 1 - (successes + 1) / (runs + 2)
+
+
+def tool_mismatch(held: Iterable[str], required: Iterable[str]) -> float:
+    """Psi_4: share of the required tools that are missing; 0 where none is required."""
+    needed = set(required)
+    return len(needed - set(held)) / len(needed) if needed else 0.0
+
+
+def knowledge_match(agent: Iterable[str], task: Iterable[str]) -> float:
+    """KM = |concepts(A) & concepts(I)| / |concepts(I)|, in [0, 1]; 0 where the task has none (D4)."""
+    needed = set(task)
+    return len(needed & set(agent)) / len(needed) if needed else 0.0
+
+
+def mismatch(indicators: Indicators, weights: Indicators) -> float:
+    """The weighted mismatch, sum of omega_k * Psi_k, in [0, 1]."""
+    return sum(weight * indicator for weight, indicator in zip(weights, indicators, strict=True))
+
+
+def distance(depth: int, indicators: Indicators, weights: Indicators) -> float:
+    """Equation `distance`: Dist = log(1 + d_I) * sum of omega_k * Psi_k."""
+    return log1p(depth) * mismatch(indicators, weights)
+
+
+FEWEST_TASKS = 20
+NOISE = 2.5
+"""Standard errors of a correlation of 0, 1/sqrt(n), that fitted weights must exceed (D20)."""
+
+_Array: TypeAlias = "npt.NDArray[np.float64]"
+
+
+class Fit(FrozenModel):
+    """Fitted weights and the correlation of -Dist with success that they reach."""
+
+    weights: Indicators
+    correlation: float = Field(ge=-1.000001, le=1.000001)
+
+
+def fit_weights(evidence: Sequence[WeightSample], weights: Indicators = UNIFORM) -> Fit | None:
+    """Weights half way to those on the simplex that maximise the correlation of -Dist with success (App. D.5).
+
+    An indicator that is equal in all tasks keeps its share. The best of many weights correlates with pure noise too, so
+    it counts only from 2.5/sqrt(n) on, and only if it beats the weights so far (D20). Tasks are compared with those of
+    their own batch (D28).
+
+    Returns:
+        None with fewer than 20 tasks in batches of mixed outcome (D14), and where the weights should stay.
+    """
+    import numpy as np  # needed by a fit alone
+
+    batches = [batch for batch in _by_batch(evidence) if len({e.solved for e in batch}) == 2]
+    if sum(map(len, batches)) < FEWEST_TASKS:
+        return None
+    solved = np.concatenate([_centre([float(e.solved) for e in batch]) for batch in batches])
+    terms, old = np.concatenate([_centre([e.terms for e in batch]) for batch in batches]), np.asarray(weights)
+    varying = terms.std(axis=0) > 1e-9
+    share = old[varying].sum()
+    if varying.sum() < 2 or share <= 0:
+        return None
+    best = _best(terms[:, varying], solved, old[varying] / share)
+    free = len(solved) - len(batches) + 1  # each further mean takes a degree of freedom
+    if _correlation(best, terms[:, varying], solved) < NOISE / sqrt(free):
+        return None
+    halfway = old.copy()
+    halfway[varying] = (old[varying] + share * best) / 2
+    fit = Fit(weights=_on_simplex(halfway), correlation=_correlation(halfway, terms, solved))
+    return fit if fit.correlation > _correlation(old, terms, solved) + 1e-6 else None
+
+
+def _by_batch(evidence: Sequence[WeightSample]) -> list[list[WeightSample]]:
+    found: dict[int, list[WeightSample]] = {}
+    for sample in evidence:
+        found.setdefault(sample.batch, []).append(sample)
+    return list(found.values())
+
+
+def _centre(values: Sequence[float] | Sequence[Indicators]) -> _Array:
+    import numpy as np  # needed by a fit alone
+
+    rows = np.array(values, dtype=float)
+    return np.asarray(rows - rows.mean(axis=0))
+
+
+def _best(terms: _Array, solved: _Array, old: _Array) -> _Array:
+    import numpy as np  # needed by a fit alone
+
+    n = terms.shape[1]
+    starts = [old, np.full(n, 1 / n), *(0.85 * row + 0.15 / n for row in np.eye(n)), *np.eye(n)]
+    found = [old, *(_climb(start, terms, solved) for start in starts)]  # ties change nothing
+    best = max(found, key=lambda omega: round(_correlation(omega, terms, solved), 9))
+    return np.asarray(best / best.sum())
+
+
+def _on_simplex(weights: _Array) -> Indicators:
+    import numpy as np  # needed by a fit alone
+
+    first, second, third, _ = (float(weight) for weight in np.round(weights / weights.sum(), 6))
+    return first, second, third, max(round(1 - first - second - third, 6), 0.0)
+
+
+def _climb(start: _Array, terms: _Array, solved: _Array) -> _Array:
+    import numpy as np
+    from scipy.optimize import minimize  # 0.3 s to import
+
+    result = minimize(
+        lambda omega: -_correlation(omega, terms, solved),
+        start,
+        method="SLSQP",
+        bounds=[(0, 1)] * len(start),
+        constraints=[{"type": "eq", "fun": lambda omega: omega.sum() - 1}],
+    )
+    result_weights = np.clip(result.x, 0, 1)
+    return result_weights if np.isfinite(result_weights).all() and result_weights.sum() > 0 else start
+
+
+def _correlation(omega: _Array, terms: _Array, solved: _Array) -> float:
+    import numpy as np  # needed by a fit alone
+
+    nearness = -(terms @ omega)
+    if nearness.std() < 1e-9:
+        return 0.0
+    return float(np.corrcoef(nearness, solved)[0, 1])

@@ -14,8 +14,7 @@ from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient, describe_tools, number_tasks
 from selfwire.evolvers.hiva.schemas import PromptRewrite
-from selfwire.evolvers.prompt_guard import DeclinedProposal, propose_rewrite
-from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel, propose_rewrite
 from selfwire.evolvers.trajectory_text import gather_all
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3

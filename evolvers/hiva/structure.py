@@ -16,8 +16,7 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient, describe_team, describe_tools
 from selfwire.evolvers.hiva.schemas import TopologyDecision
 from selfwire.evolvers.hiva.semantics import render_gradients
-from selfwire.evolvers.prompt_guard import DeclinedProposal
-from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.topology_ops import (
     add_parallel,
     add_serial,

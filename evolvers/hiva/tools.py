@@ -32,8 +32,7 @@ from selfwire.evolvers.hiva.tool_writing import (
     read_known_calls,
     render_examples,
 )
-from selfwire.evolvers.prompt_guard import WHY_LENGTH, DeclinedProposal
-from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.prompted_model import WHY_LENGTH, DeclinedProposal, PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
 from selfwire.evolvers.trajectory_text import gather_all, shorten
 

@@ -254,9 +254,7 @@ def test_a_run_of_ones_own_resumes_without_a_question(
     assert stat.S_IMODE((tmp_path / "config" / KEY).stat().st_mode) == 0o600
 
 
-def test_a_run_of_another_user_imports_nothing_and_gets_no_key(
-    home: Path, here: Path, wire_server: WireServer
-) -> None:
+def test_a_run_of_another_user_imports_nothing_and_gets_no_key(home: Path, here: Path, wire_server: WireServer) -> None:
     run = start_as_another(home, here, *measure(wire_server, "--budget-calls", "2"))
     before = len(wire_server.asked)
     told = call(home, "eval", "--resume", run, "--budget-calls", "50", code=WRONG).stderr

@@ -21,8 +21,8 @@ from selfwire.core.edits import AddEdge, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Workflow
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.nodes.agent import make_agent_runner
 from tests.docs.blocks import BLOCKS, PAGES, ROOT, SHELL, Block, find_spans

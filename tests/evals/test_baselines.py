@@ -23,8 +23,8 @@ from selfwire.evals.baselines import (
 )
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.machine import Ctx
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 
 QUESTION = Question(id="q", input="?")
 

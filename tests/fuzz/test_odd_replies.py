@@ -22,7 +22,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.team import LENIENT
-from selfwire.models import client
+from selfwire.models import metered_chat
 from selfwire.models.structured import parse_reply
 from tests.chaos import CHAOS, ODD_REPLIES, ODD_RUNS, PARTS
 from tests.fuzz.odd import TEXTS, make_odd_reply
@@ -70,7 +70,7 @@ def schemas() -> tuple[type[BaseModel], ...]:
         return await parse_reply(schema, reply)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client, "parse_reply", parse)
+        patch.setattr(metered_chat, "parse_reply", parse)
         for name in method_names():
             asyncio.run(one_iteration(name, seed=0, share=0.0, tasks=len(TASKS)))
     return tuple(found.values())

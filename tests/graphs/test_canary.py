@@ -21,8 +21,8 @@ from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import make_method
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.store.files import get_blob
 from selfwire.store.journal import Journal

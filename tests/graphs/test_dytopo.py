@@ -28,8 +28,8 @@ from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.methods import find_method, make_method
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import MAX_TOKENS
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import with_random_edits
@@ -48,9 +48,7 @@ class Outer(TypedDict):
     answers: list[str]
 
 
-def wired(
-    model: SpokenModel, config: DytopoConfig = DytopoConfig(), **tools: Any
-) -> tuple[Dytopo, Ctx[DytopoConfig]]:
+def wired(model: SpokenModel, config: DytopoConfig = DytopoConfig(), **tools: Any) -> tuple[Dytopo, Ctx[DytopoConfig]]:
     method = Dytopo(config)
     return method, method.make_ctx(model, tools, HashingEmbedder(), at=SCOPE)
 

@@ -29,8 +29,8 @@ from selfwire.graphs.method import EvolveResult, Method, explore_samples
 from selfwire.graphs.methods import find_method
 from selfwire.graphs.rollouts import get_trajectories_note, load_trajectories
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CallResult
 from selfwire.store.library import open_library

@@ -24,9 +24,9 @@ from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas, EvomasCtx
 from selfwire.graphs.methods import find_method
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 
 BENCH = archive(40)

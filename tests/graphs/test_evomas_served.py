@@ -25,8 +25,8 @@ from selfwire.evolvers.router.reinforce import update_router
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.sync import run_sync
 from selfwire.store.files import put_blob
 from selfwire.store.library import open_library

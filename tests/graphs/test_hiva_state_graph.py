@@ -25,8 +25,8 @@ from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.hiva import Hiva, name_concepts
 from selfwire.graphs.rollouts import run_together
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from tests.core.generators import make_tool
 from tests.graphs.scripted import (
     AGGREGATOR,

@@ -32,10 +32,9 @@ from selfwire.graphs.methods import make_method
 from selfwire.graphs.rollouts import RolloutContext, collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings
-from selfwire.models.metered_chat import MeteredChat
+from selfwire.models.metered_chat import MeteredChat, MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.store.journal import Journal
 from selfwire.tools.own import JournalledTools
@@ -130,9 +129,7 @@ class Bench:
         return len(self.chat._asked)
 
     async def explored(self, tasks: Sequence[Task] = TASKS) -> list[Trajectory]:
-        return await collect_rollouts(
-            self.rollout_context, self.method.explore, self.start, tasks, self.at("rollout")
-        )
+        return await collect_rollouts(self.rollout_context, self.method.explore, self.start, tasks, self.at("rollout"))
 
     async def evolved(self, found: Sequence[Trajectory]) -> EvolveResult:
         tasks = {task.id: task for task in TASKS}

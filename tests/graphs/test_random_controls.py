@@ -18,8 +18,8 @@ from selfwire.extras.lab.random_edits.hiva import RandomHiva
 from selfwire.graphs.hera import Hera, HeraCtx
 from selfwire.graphs.hiva import Hiva, HivaCtx
 from selfwire.graphs.method import EvolveResult
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from tests.graphs.orchestra import RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera, learning
 from tests.graphs.scripted import ScriptedChat, trio
 

@@ -263,9 +263,7 @@ def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
     return Workflow.model_validate_json(body)
 
 
-SEEDS = {
-    method.name: method().seed() for method in (tacomas.Tacomas, dytopo.Dytopo)
-}
+SEEDS = {method.name: method().seed() for method in (tacomas.Tacomas, dytopo.Dytopo)}
 REWIRING: dict[str, tuple[str, Any]] = {"tacomas": ("searcher", tacomas.build), "dytopo": ("Researcher", dytopo.build)}
 
 

@@ -24,8 +24,8 @@ from selfwire.graphs.machine import Ctx
 from selfwire.graphs.methods import make_method
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 from tests.graphs import test_evomas, test_tacomas
 from tests.graphs.rounds import SpokenModel

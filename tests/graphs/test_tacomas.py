@@ -26,8 +26,8 @@ from selfwire.graphs import tacomas
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.tacomas import Tacomas
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from tests.graphs.scripted import ASKED, FORMS, TurnsChat, on, run
 from tests.scripted import section
 

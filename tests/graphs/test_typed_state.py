@@ -16,8 +16,8 @@ from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
 from selfwire.graphs.machine import END, START, Ctx, MethodGraph, run_graph
 from selfwire.graphs.state import State, Update
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 
 
 class Counted(State):

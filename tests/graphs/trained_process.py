@@ -34,8 +34,8 @@ from selfwire.graphs.machine import Ctx
 from selfwire.graphs.rollouts import RolloutContext
 from selfwire.graphs.router import Training
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.openai_chat import LARGEST_BODY
 from selfwire.models.structured import KEPT_CALLS, LONGEST_REPLY, UNPARSED
 from selfwire.store.journal import Journal

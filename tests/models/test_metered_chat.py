@@ -27,9 +27,8 @@ from selfwire.core.trajectory import Message, Step
 from selfwire.graphs.team import run_team
 from selfwire.models import openai_chat
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.limits import CallSettings
-from selfwire.models.metered_chat import MeteredChat
+from selfwire.models.metered_chat import MeteredChat, MeteredModel
 from selfwire.models.openai_chat import OpenAIChat
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
@@ -43,6 +42,7 @@ from tests.wire.server import Fault, WireServer, broken, cut_off, lying, refused
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "calls.sqlite"
+
 
 ASKED = [SystemMessage("be kind"), HumanMessage("hello?")]
 TEXT = "Good morning to you, and welcome."

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import get_identity, make_chat_model
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import ConfigError
-from selfwire.models.prices import Prices
+from selfwire.models.budget import Prices
 
 
 def test_a_known_model_costs_by_tokens_sent_and_received() -> None:

@@ -13,7 +13,7 @@ from langgraph.graph import START, StateGraph
 
 from selfwire.evolvers.hiva.schemas import SelfCriticism
 from selfwire.models.providers import make_chat_model
-from selfwire.models.quiet_chat import QuietChat
+from selfwire.models.tracing import QuietChat
 from tests.models.test_tracing import Recorded
 
 ASKED: list[BaseMessage] = [HumanMessage("Is it so?")]

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from selfwire.core import text
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.store.journal import Journal
 from tests.models.wired import ASKED, PRICES, QUICK, Verdict

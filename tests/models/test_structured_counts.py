@@ -5,9 +5,8 @@ import pytest
 from selfwire.core.chat import ChatMessage, ReplySchema
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.models.client import MeteredModel
 from selfwire.models.limits import CallSettings
-from selfwire.models.metered_chat import ObjectCounts, count_objects
+from selfwire.models.metered_chat import MeteredModel, ObjectCounts, count_objects
 from selfwire.models.providers import make_chat_model
 from selfwire.store.journal import Journal
 from tests.wire.server import WireServer, refused, saying, text

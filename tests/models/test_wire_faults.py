@@ -17,10 +17,9 @@ from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageErr
 from selfwire.core.scope import Scope
 from selfwire.core.text import register_secret
 from selfwire.core.usage import Usage
-from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
+from selfwire.models.budget import Ledger, Prices
 from selfwire.models.limits import get_throttle
-from selfwire.models.prices import Prices
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model, redact_error
 from selfwire.models.structured import to_reply
 from selfwire.store.journal import Journal

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.chat import ChatMessage
-from selfwire.models.client import MeteredModel
+from selfwire.models.budget import Price, Prices
 from selfwire.models.limits import CallSettings
-from selfwire.models.prices import Price, Prices
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from tests.wire.server import WireServer
 

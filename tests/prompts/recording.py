@@ -13,7 +13,7 @@ from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.structured import bind_schema
 from selfwire.store.journal import NullRecorder
 

@@ -7,7 +7,7 @@ import pytest
 
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs import evaluation, evolution
 from selfwire.runs.open import LoadedModels, load_models
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec

@@ -8,8 +8,8 @@ from typing import Any
 from selfwire.core.chat import ChatMessage
 from selfwire.core.scope import Scope
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.limits import CallSettings
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.store.journal import Journal
 

@@ -19,8 +19,8 @@ from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.evolvers.router.weights import unpack_weights
 from selfwire.extras.offline.model import OfflineChat
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import CachedEmbedder, HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.store import files
 from selfwire.store.files import read_workflow, write_workflow
 from selfwire.store.journal import Journal

@@ -6,7 +6,7 @@ from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.store.journal import NullRecorder
 from selfwire.store.journal_file import CallResult

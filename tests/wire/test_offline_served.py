@@ -5,7 +5,7 @@ import pytest
 from selfwire.core.chat import ChatMessage, ReplySchema, ToolSpec
 from selfwire.core.scope import Scope
 from selfwire.evolvers.hiva.schemas import AgentGradient, TopologyDecision
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from tests.wire.server import WireServer, served
 

@@ -116,7 +116,7 @@ def _options(
 
         ctx.default_map = load_defaults(ctx, config or Path(FILE), found_here=config is None)
         typer.echo(f"options are read from {config or Path(FILE).resolve()}", err=True)
-    from selfwire.evals.langsmith import silence_tracing
+    from selfwire.models.tracing import silence_tracing
 
     if silence_tracing():
         typer.echo("nothing is traced: there is neither LANGSMITH_API_KEY nor LANGSMITH_ENDPOINT", err=True)

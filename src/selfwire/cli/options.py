@@ -63,9 +63,7 @@ RouterName = Annotated[
         "--router", help="How HiVA routes: kabb, learned (after `train hiva`), or auto: learned where it was trained."
     ),
 ]
-TeamName = Annotated[
-    str | None, typer.Option(help="Name that the team is saved under; by default METHOD-BENCHMARK.")
-]
+TeamName = Annotated[str | None, typer.Option(help="Name that the team is saved under; by default METHOD-BENCHMARK.")]
 StartTeam = Annotated[
     str | None,
     typer.Option("--team", help="Saved team or .json file to start from, in place of the method's first team."),

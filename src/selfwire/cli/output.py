@@ -337,5 +337,3 @@ def write_markdown(found: ResultTable, path: Path) -> None:
     """
     notes = "\n".join(f"- {note}" for note in found.notes)
     write_text(path, f"`{get_command_line()}`\n\n{found.markdown}\n\n{notes}\n", "the table")
-
-

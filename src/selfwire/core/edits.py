@@ -186,6 +186,7 @@ class Rewiring(FrozenModel):
     def __init__(self, *edits: Edit, **fields: Any) -> None:
         super().__init__(**({"edits": edits} if edits else {}), **fields)
 
+
 class RefusedRewiring(FrozenModel):
     """A rewiring that was not applied, with the reason."""
 

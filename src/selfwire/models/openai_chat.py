@@ -22,7 +22,7 @@ from openai.resources.chat import AsyncCompletions
 
 from selfwire.core.errors import ModelError
 from selfwire.core.text import mask_json
-from selfwire.models.quiet_chat import QuietChat
+from selfwire.models.tracing import QuietChat
 
 _http: Any = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
 """The HTTP library of `openai`: httpx before openai 3."""

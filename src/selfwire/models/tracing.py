@@ -1,15 +1,20 @@
-"""Tags and metadata of traces, and calls that are never traced."""
+"""Tags and metadata of traces, whether anybody listens to a call, and calls that are never traced."""
 
 import asyncio
+import os
+import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManager
-from langchain_core.language_models import BaseChatModel
+from langchain_core.globals import get_llm_cache
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config, merge_configs, set_config_context, var_child_runnable_config
-from langsmith import tracing_context
+from langsmith import configure, tracing_context
 from langsmith.run_trees import get_cached_client
 from langsmith.utils import tracing_is_enabled
 from pydantic import SecretStr
@@ -24,6 +29,35 @@ TAGGED = tuple((name, f"selfwire_{name}") for name in ("method", "workflow", "it
 """Labels that become both tags and metadata, with their names in the metadata."""
 COORDINATES = tuple((name, f"selfwire_{name}") for name in Scope.__pydantic_fields__)
 """Fields of a scope, with their names in the metadata."""
+
+
+KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
+ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
+ASKED_FOR = tuple(f"{space}_{name}" for space in ("LANGSMITH", "LANGCHAIN") for name in ("TRACING", "TRACING_V2"))
+ELSEWHERE = (
+    "LANGSMITH_RUNS_ENDPOINTS", "LANGSMITH_TRACING_MODE", "LANGSMITH_OTEL_ENABLED", "LANGSMITH_OTEL_ONLY",
+    "LANGSMITH_PROFILE", "LANGSMITH_CONFIG_FILE",
+)  # fmt: skip
+"""Other settings that say where traces go."""
+
+
+def silence_tracing() -> bool:
+    """Turn off tracing that is requested without a key or endpoint, for child processes too; return whether it was.
+
+    LangChain would still send its traces to the hosted service, which refuses them.
+    """
+    requested = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
+    profile = Path.home() / ".langsmith" / "config.json"
+    if not requested or is_set(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
+        return False
+    configure(enabled=False)
+    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # for child processes
+    return True
+
+
+def is_set(*variables: str) -> bool:
+    """Whether one of some variables of the environment has a value."""
+    return any(os.environ.get(name, "").strip() for name in variables)
 
 
 def make_trace_config(
@@ -126,3 +160,45 @@ async def run_untraced(call: Coroutine[Any, Any, T]) -> T:
     """
     with tracing_context(enabled=False, parent=False), set_config_context(RunnableConfig()) as context:
         return await asyncio.create_task(call, context=context)
+
+
+TRACER_OPTIONS = ("ls_structured_output_format", "structured_output_format")
+"""Options of a call that only tracers read."""
+
+
+class QuietChat(BaseChatModel):
+    """A chat model whose `ainvoke` calls `_agenerate` directly if nothing observes or intercepts the call.
+
+    Requests and answers do not differ. With a callback, a tracer, a graph that streams messages, a cache, a rate
+    limiter, image blocks or another output version, LangChain's own `ainvoke` is called.
+    """
+
+    async def ainvoke(
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> AIMessage:
+        """Answer as `BaseChatModel.ainvoke` does."""
+        messages = self._convert_input(input).to_messages()
+        texts = all(type(message.content) is str for message in messages)
+        if not texts or not self._is_plain() or "stream" in kwargs or has_listeners(config):
+            return await super().ainvoke(input, config, stop=stop, **kwargs)
+        for name in TRACER_OPTIONS:
+            kwargs.pop(name, None)
+        result = await self._agenerate(messages, stop=stop, **kwargs)
+        first, only = result.generations[0], len(result.generations) == 1
+        reply = first.message
+        assert isinstance(reply, AIMessage)
+        more = (result.llm_output or {}) if only else {}
+        reply.response_metadata = {**more, **(first.generation_info or {}), **reply.response_metadata}
+        reply.id = reply.id or f"lc_run--{uuid.uuid4()}-0"
+        return reply
+
+    def _is_plain(self) -> bool:
+        """Whether the model itself has nothing that observes or intercepts a call."""
+        if self.callbacks or self.verbose or self.rate_limiter or getattr(self, "streaming", None):
+            return False
+        return not (self.cache or (self.cache is None and get_llm_cache()) or self.output_version == "v1")

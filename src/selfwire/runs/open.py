@@ -28,11 +28,10 @@ from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import add_method
-from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
+from selfwire.models.budget import Ledger, Prices
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.limits import CallSettings
-from selfwire.models.prices import Prices
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import find_address, get_identity, is_offline, make_chat_model
 from selfwire.models.structured import recall_modes
 from selfwire.models.sync import run_sync

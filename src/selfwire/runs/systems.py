@@ -23,7 +23,7 @@ from selfwire.graphs.method import Method
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.open import (
     describe_other_model,
     find_kind,

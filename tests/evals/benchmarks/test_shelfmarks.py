@@ -16,7 +16,7 @@ from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.offline.vocabulary import FED_BACK, find_skills
-from selfwire.models.client import MeteredModel
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import NullRecorder
 
 ROOT = Path(__file__).parents[3]

@@ -19,8 +19,8 @@ from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.rollouts import RolloutContext
 from selfwire.models.budget import Ledger
-from selfwire.models.client import MeteredModel
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 
 TASKS = tuple(Task(id=f"t{n}", input=f"What is {n}?", reference=str(n)) for n in range(12))

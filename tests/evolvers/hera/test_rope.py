@@ -58,9 +58,7 @@ async def test_a_node_stands_for_its_agent() -> None:
 
 @pytest.mark.parametrize("answer", [FailedAgent(agent="calculator"), FailedAgent(agent=""), ReplyError("nonsense")])
 async def test_nobody_is_blamed_without_a_valid_name(answer: FailedAgent | ReplyError) -> None:
-    blame, _ = await blame_agent(
-        0, FAILED, pool(), meta_model(ScriptedModel(FailedAgent=answer)), scope=Scope()
-    )
+    blame, _ = await blame_agent(0, FAILED, pool(), meta_model(ScriptedModel(FailedAgent=answer)), scope=Scope())
     assert blame is None
 
 

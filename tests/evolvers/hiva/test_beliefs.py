@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfwire.evolvers.hiva.beliefs import (
+from selfwire.evolvers.hiva.memory import (
     Belief,
     Observation,
     decay_belief,

@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfwire.evolvers.hiva.distance import (
+from selfwire.evolvers.hiva.knowledge import (
     UNIFORM,
     WeightSample,
     dependency_mismatch,
     distance,
+    fit_weights,
     history_mismatch,
     knowledge_match,
     mismatch,
     semantic_mismatch,
     tool_mismatch,
 )
-from selfwire.evolvers.hiva.distance_fit import fit_weights
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,18 @@ import pytest
 
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import DecisionCount, Routing, Step
-from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
-from selfwire.evolvers.hiva.distance import distance
 from selfwire.evolvers.hiva.kabb import (
     TaskMatch,
     count_decisions,
     count_left_out,
+    learn_lessons,
     make_kabb_router,
     make_router,
     score,
 )
-from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory, TrajectoryLesson
-from selfwire.evolvers.hiva.updates import learn_lessons
+from selfwire.evolvers.hiva.knowledge import distance
+from selfwire.evolvers.hiva.memory import Belief, EdgeRecord, HivaMemory, TrajectoryLesson
 from tests.evolvers.hiva.doubles import known, team
 
 FORK = team(("s", "a"), ("s", "b"), ("s", "c"), ("s", "end"), ("a", "end"), ("b", "end"), ("c", "end"))

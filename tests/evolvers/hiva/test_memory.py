@@ -3,11 +3,9 @@ import json
 import pytest
 
 from selfwire.core.edits import AddEdge, RemoveEdge, RemoveNode, Rewiring
-from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.distance import UNIFORM, WeightSample
-from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import CONCEPTS, HISTORY, EdgeRecord, HivaMemory, PastTask, TrajectoryLesson
+from selfwire.evolvers.hiva.knowledge import UNIFORM, TaskConcepts, WeightSample
+from selfwire.evolvers.hiva.memory import CONCEPTS, HISTORY, Belief, EdgeRecord, HivaMemory, PastTask, TrajectoryLesson
 from selfwire.evolvers.topology_ops import add_parallel, add_serial, make_newcomer
 from tests.evolvers.hiva.doubles import FORK, LINE
 

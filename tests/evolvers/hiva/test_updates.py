@@ -5,19 +5,19 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.team import Workflow
 from selfwire.core.topology import TopologyLimits
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
-from selfwire.evolvers.hiva.distance import UNIFORM, WeightSample
 from selfwire.evolvers.hiva.gradients import Backward, Loss
 from selfwire.evolvers.hiva.initial_team import adopt_workflow, make_initial_workflow
-from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
-from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import HivaMemory, Retired, TrajectoryLesson
-from selfwire.evolvers.hiva.updates import (
+from selfwire.evolvers.hiva.kabb import (
+    TaskMatch,
     carry_over_learning,
     learn_lessons,
+    make_kabb_router,
     make_lesson,
     make_weight_sample,
     refit_weights,
 )
+from selfwire.evolvers.hiva.knowledge import UNIFORM, TaskConcepts, WeightSample
+from selfwire.evolvers.hiva.memory import HivaMemory, Retired, TrajectoryLesson
 from selfwire.evolvers.topology_ops import add_serial, make_newcomer
 from tests.evolvers.hiva.doubles import FORK, LINE, PROMPTS, gradient, known, run, team
 

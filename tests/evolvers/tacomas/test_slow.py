@@ -228,9 +228,7 @@ async def test_d17_what_is_missing_is_what_the_last_answer_failed() -> None:
     meta, model = meta_model(SlowUpdate=SlowUpdate())
     goals = [("form", "year"), ("source",)]
     first, last = (TacomasRound(number=n, goal="", failed=failed) for n, failed in enumerate(goals))
-    await propose_slow_update(
-        team(), shown_run(first, last), meta, tools={}, config=TacomasConfig(), scope=Scope()
-    )
+    await propose_slow_update(team(), shown_run(first, last), meta, tools={}, config=TacomasConfig(), scope=Scope())
     assert section(model.asked[0][1], "goal") == "- source"
 
 

@@ -12,8 +12,8 @@ from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.models import limits
-from selfwire.models.client import MeteredModel
 from selfwire.models.limits import CallSettings
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.store.journal import Journal
 from tests.models.wired import KEY, PRICES

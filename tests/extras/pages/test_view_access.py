@@ -168,9 +168,7 @@ def test_half_requests_take_nobodys_place_and_those_that_wait_longest_are_closed
                 half.close()
 
 
-def test_readers_that_are_gone_give_their_places_back_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readers_that_are_gone_give_their_places_back_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("selfwire.extras.pages.view.server.POLL", 0.05)
     with serving(tmp_path) as server:
         for _ in range(READERS):

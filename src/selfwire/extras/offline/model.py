@@ -26,7 +26,7 @@ from selfwire.extras.offline.faults import Attempts, Faults
 from selfwire.extras.offline.instructions import VOICES, Voice
 from selfwire.extras.offline.vocabulary import family_of
 from selfwire.extras.offline.worker import work_on
-from selfwire.models.quiet_chat import QuietChat
+from selfwire.models.tracing import QuietChat
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 """Stands beside all numbers that were measured with this model."""

@@ -25,7 +25,7 @@ from selfwire.evals.baselines import (
     self_refine,
     with_tools,
 )
-from selfwire.evolvers.prompt_guard import propose_rewrite
+from selfwire.evolvers.prompted_model import propose_rewrite
 from selfwire.evolvers.trajectory_text import get_score
 from selfwire.extras.contestants.gepa.adapter import TeamAdapter, get_prompts
 from selfwire.extras.contestants.gepa.calls import StoppedCallError

@@ -88,9 +88,7 @@ class RandomHera(RandomControl, Hera):
         newcomer = Agent(id=make_fresh_id(team, text), role=text[:ROLE_LENGTH], prompt=text, tools=tools)
         inside = insert_agent(topology, agent, newcomer.id)
         candidate = MutatedTopology(kind="insert", topology=inside, newcomer=newcomer, why=WHY)
-        return PlannedRun(
-            question=best.question, topology=inside, sample=sample, notes=best.notes, candidate=candidate
-        )
+        return PlannedRun(question=best.question, topology=inside, sample=sample, notes=best.notes, candidate=candidate)
 
     def _add_rule(self, workflow: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
         prompt, limits = Prompt.of(workflow.agents_by_id[agent].prompt), self.config.prompts

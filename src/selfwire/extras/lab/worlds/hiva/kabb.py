@@ -21,9 +21,8 @@ from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.forward import match_task
 from selfwire.evolvers.hiva.gradients import Loss
-from selfwire.evolvers.hiva.kabb import TaskMatch, count_decisions, make_router
+from selfwire.evolvers.hiva.kabb import TaskMatch, count_decisions, learn_lessons, make_lesson, make_router
 from selfwire.evolvers.hiva.memory import TrajectoryLesson
-from selfwire.evolvers.hiva.updates import learn_lessons, make_lesson
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
 from selfwire.extras.lab.worlds.hiva.branching import (

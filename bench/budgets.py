@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.measuring import Row, measure_by_turns
-from selfwire.core.budget import Budget
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.extras.cluster.shared_ledger import FILE, SERVER, open_ledger, share_ledger
 from selfwire.models.budget import Ledger
 

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from bench.harness import CONCURRENCY, make_evaluation
 from bench.measuring import Row
 from bench.models import CannedChatModel
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError
+from selfwire.core.usage import Budget
 from selfwire.store.journal import Journal
 
 TASKS = 10_000

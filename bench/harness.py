@@ -18,8 +18,8 @@ from langgraph.graph.state import CompiledStateGraph
 
 from bench.measuring import Elapsed, Row, get_median
 from bench.models import CannedChatModel
-from selfwire.core.budget import Budget
 from selfwire.core.task import Splits, Task
+from selfwire.core.usage import Budget
 from selfwire.evals.baselines import make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.graders import load_grader

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.measuring import Row, measure_by_turns
-from selfwire.evolvers.router.choosers import draw_layers
+from selfwire.evolvers.router.choosers import draw, draw_layers
 from selfwire.evolvers.router.config import SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
-from selfwire.evolvers.router.encoding import Vectors, make_batch
+from selfwire.evolvers.router.heads import Vectors, make_batch
 from selfwire.evolvers.router.reinforce import advantages, compute_returns, get_decisions
-from selfwire.evolvers.router.sampling import draw
 
 if TYPE_CHECKING:
     from selfwire.evolvers.router.head import RoutingHead

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import Prompts
 from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
-from selfwire.core.errors import ModelError, ReplyError
+from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.protocols import Model, Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage

@@ -6,8 +6,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ModelError
+from selfwire.core.errors import ModelError, get_error_cost
 from selfwire.core.text import excerpt
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory

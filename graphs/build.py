@@ -14,11 +14,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.types import Checkpointer
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.team import Workflow
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
 from selfwire.graphs.machine import AnswerGrader, Compiled, Ctx, Graph, RunStart
 from selfwire.graphs.method import Method

@@ -18,9 +18,8 @@ from typing import Any
 
 from pydantic import Field
 
-from selfwire.core.budget import add_cost_on_error, get_error_cost
 from selfwire.core.chat import Prompts, load_prompts
-from selfwire.core.errors import ConfigError, ModelError, format_error
+from selfwire.core.errors import ConfigError, ModelError, add_cost_on_error, format_error, get_error_cost
 from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -57,8 +56,7 @@ from selfwire.evolvers.evomas.stages import (
     get_best_outcome,
     to_episode,
 )
-from selfwire.evolvers.evomas.state import TaskState, to_rows
-from selfwire.evolvers.evomas.updater import compute_next_state
+from selfwire.evolvers.evomas.state import TaskState, compute_next_state, to_rows
 from selfwire.evolvers.router.config import PAPER_HEAD, ROUTER
 from selfwire.evolvers.router.decisions import count_decisions, to_router_episode
 from selfwire.evolvers.router.heads import get_sampling, refuse_unusable

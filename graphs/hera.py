@@ -32,10 +32,9 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import Prompts, load_prompts
 from selfwire.core.edits import RefusedRewiring, Rewiring
-from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError, TaskError, format_error
+from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError, TaskError, format_error, get_error_cost
 from selfwire.core.task import Question
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory

@@ -67,10 +67,15 @@ from selfwire.evolvers.hiva.kabb import (
 )
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import HivaMemory
-from selfwire.evolvers.hiva.repair import propose_least_helpful_removal, repair_topology
 from selfwire.evolvers.hiva.semantics import propose_rewrites
-from selfwire.evolvers.hiva.structure import count_traffic, decide_edits, list_parallel_tasks
-from selfwire.evolvers.hiva.tool_writing import TRIES as CODE_TRIES
+from selfwire.evolvers.hiva.structure import (
+    count_traffic,
+    decide_edits,
+    list_parallel_tasks,
+    propose_least_helpful_removal,
+    repair_topology,
+)
+from selfwire.evolvers.hiva.tools import TRIES as CODE_TRIES
 from selfwire.evolvers.hiva.tools import evolve_tools
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.router.config import RouterConfig

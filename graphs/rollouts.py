@@ -9,7 +9,6 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from selfwire.core.budget import Budget, get_error_cost
 from selfwire.core.errors import (
     BudgetError,
     ConfigError,
@@ -20,13 +19,14 @@ from selfwire.core.errors import (
     StoppedError,
     TaskBudgetError,
     format_error,
+    get_error_cost,
 )
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.usage import Budget, Usage, sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.machine import Ctx

@@ -26,7 +26,6 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import get_runtime
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.protocols import AgentRunner, Embedder, Router, RouterInput, Tool
 from selfwire.core.scope import Scope
@@ -34,12 +33,21 @@ from selfwire.core.task import Question, Task
 from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
+from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint, is_id
 from selfwire.evolvers.router.choosers import PURPOSE, LearnedChooser, draw_layers, to_layered_workflow
 from selfwire.evolvers.router.config import HeadConfig, RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow, to_router_episode
-from selfwire.evolvers.router.encoding import Vectors, embed_pool, embed_texts, pad_rows, row_texts
-from selfwire.evolvers.router.heads import HEADS, load_weights, with_weights
+from selfwire.evolvers.router.heads import (
+    HEADS,
+    Vectors,
+    embed_pool,
+    embed_texts,
+    load_weights,
+    pad_rows,
+    row_texts,
+    with_weights,
+)
 from selfwire.evolvers.router.probing import probe_router
 from selfwire.evolvers.router.reinforce import Update, update_router
 from selfwire.evolvers.router.weights import read_weights, refuse_other_pool, write_atomically

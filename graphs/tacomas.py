@@ -18,9 +18,8 @@ from functools import wraps
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import Prompts, load_prompts
-from selfwire.core.errors import ModelError, format_error
+from selfwire.core.errors import ModelError, format_error, get_error_cost
 from selfwire.core.protocols import AgentRunner, Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question

@@ -25,8 +25,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ConfigError, ModelError, TopologyError, format_error
+from selfwire.core.errors import ConfigError, ModelError, TopologyError, format_error, get_error_cost
 from selfwire.core.protocols import AgentRunner, InstructionWriter, Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question

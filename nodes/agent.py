@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage, Reply, ToolCall
-from selfwire.core.errors import ConfigError, ModelError, ToolError
+from selfwire.core.errors import ConfigError, ModelError, ToolError, get_error_cost
 from selfwire.core.protocols import AgentRunner, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question

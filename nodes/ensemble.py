@@ -8,9 +8,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import Prompts, ReplySchema
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ReplyError, get_error_cost
 from selfwire.core.protocols import AgentRunner, Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question

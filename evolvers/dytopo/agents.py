@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage, Prompts
-from selfwire.core.errors import ModelError, ToolError
+from selfwire.core.errors import ModelError, ToolError, get_error_cost
 from selfwire.core.protocols import Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import Prompts
-from selfwire.core.errors import ModelError, TaskBudgetError
+from selfwire.core.errors import ModelError, TaskBudgetError, get_error_cost
 from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question

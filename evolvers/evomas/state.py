@@ -1,6 +1,6 @@
-"""The task state: plan, results and judgements so far, as router and agents read them (Sec. 3.1, App. B.3)."""
+"""The task state, as router and agents read it, and its update (Sec. 3.1, App. B.3): plan, results and judgements."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -219,3 +219,47 @@ def _format_subtask(subtask: Subtask, judged: str) -> str:
 
 def _shorten_line(text: str, length: int) -> str:
     return excerpt(" ".join(text.split()), length)
+
+
+def compute_next_state(
+    state: TaskState,
+    layers: Sequence[Sequence[str]],
+    outcome: str | None,
+    assessment: Assessment,
+    *,
+    refinements: int = 2,
+) -> TaskState:
+    """s_t = mu(s_{t-1}, G_{t-1}, xi_{t-1}).
+
+    Args:
+        state: s_{t-1}; without an active subtask nothing changes.
+        outcome: of the workflow; None without an answer.
+        refinements: how often a subtask is sent back before it fails.
+    """
+    current = state.current
+    if current is None:
+        return state
+    after = apply_assessment(current, outcome or "", assessment, refinements=refinements)
+    subtasks = tuple(after if subtask.id == after.id else subtask for subtask in state.subtasks)
+    pending = [subtask.id for subtask in subtasks if subtask.status == "pending"]
+    past = HistoryEntry(subtask=current.id, layers=tuple(map(tuple, layers)), verdict=assessment.verdict)
+    return state.replace(
+        subtasks=subtasks,
+        active=after.id if after.status == "pending" else next(iter(pending), None),
+        assessment=assessment,
+        history=(*state.history, past)[-HISTORY:],
+        hint="",
+        replan=after.status == "failed",
+    )
+
+
+def apply_assessment(subtask: Subtask, outcome: str, assessment: Assessment, *, refinements: int) -> Subtask:
+    """The subtask after a verdict; see the table above."""
+    if assessment.verdict == "success":
+        artifact = excerpt(outcome, ARTIFACT_LENGTH, subtask.goal)
+        return subtask.replace(status="completed", artifact=artifact, trouble="", attempt="")
+    trouble = excerpt(assessment.feedback, FEEDBACK_LENGTH) or "It was not done, and nobody said why."
+    if assessment.verdict == "refine" and subtask.refinements < refinements:
+        attempt = excerpt(outcome, ARTIFACT_LENGTH, subtask.goal) or subtask.attempt
+        return subtask.replace(refinements=subtask.refinements + 1, trouble=trouble, attempt=attempt)
+    return subtask.replace(status="failed", trouble=trouble, attempt="")

@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ReplyError, get_error_cost
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Workflow

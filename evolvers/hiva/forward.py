@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ModelError
+from selfwire.core.errors import ModelError, get_error_cost
 from selfwire.core.protocols import Embedder, InstructionWriter
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question

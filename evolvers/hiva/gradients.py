@@ -2,8 +2,7 @@
 
 from collections.abc import Awaitable, Iterable, Sequence
 
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ModelError, ReplyError
+from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Workflow

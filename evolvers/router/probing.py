@@ -10,8 +10,7 @@ from selfwire.core.team import Workflow
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.router.config import RouterConfig
 from selfwire.evolvers.router.decisions import Decision
-from selfwire.evolvers.router.encoding import Batch, embed_pool, embed_texts, make_batch, row_texts
-from selfwire.evolvers.router.heads import Heads, get_sampling
+from selfwire.evolvers.router.heads import Batch, Heads, embed_pool, embed_texts, get_sampling, make_batch, row_texts
 
 if TYPE_CHECKING:
     from selfwire.evolvers.router.head import RoutingHead

@@ -19,8 +19,17 @@ from selfwire.core.team import Workflow
 from selfwire.core.values import FrozenModel, Id, fingerprint
 from selfwire.evolvers.router.config import RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, agent_text, candidates, pool_fingerprint
-from selfwire.evolvers.router.encoding import Batch, Vectors, embed_pool, embed_texts, make_batch, row_texts
-from selfwire.evolvers.router.heads import get_sampling, load_weights, with_weights
+from selfwire.evolvers.router.heads import (
+    Batch,
+    Vectors,
+    embed_pool,
+    embed_texts,
+    get_sampling,
+    load_weights,
+    make_batch,
+    row_texts,
+    with_weights,
+)
 from selfwire.evolvers.router.weights import MOMENTS, NAMES, Weights, WeightsMetadata, refuse_other_pool
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from selfwire.core.budget import add_cost_on_error
+from selfwire.core.errors import add_cost_on_error
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.text import excerpt

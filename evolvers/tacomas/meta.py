@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ReplyError, get_error_cost
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.team import Workflow

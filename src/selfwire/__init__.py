@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from selfwire.core import edits, errors
     from selfwire.core.agent import Agent
-    from selfwire.core.budget import Budget
     from selfwire.core.edits import Rewiring
     from selfwire.core.task import Feedback, Task
     from selfwire.core.team import Workflow as Team
     from selfwire.core.topology import Topology
     from selfwire.core.trajectory import Trajectory
+    from selfwire.core.usage import Budget
     from selfwire.evals.graders import Grader
     from selfwire.graphs.evolve import Event
     from selfwire.graphs.method import Method
@@ -53,7 +53,7 @@ __all__ = [
 
 _LOADED = {
     "Agent": "selfwire.core.agent:Agent",
-    "Budget": "selfwire.core.budget:Budget",
+    "Budget": "selfwire.core.usage:Budget",
     "Comparison": "selfwire.runs.results:Comparison",
     "Evaluation": "selfwire.runs.results:Evaluation",
     "Evolution": "selfwire.runs.results:Evolution",
@@ -145,7 +145,7 @@ async def arun(
         BudgetError, OutageError: it stopped; `partial_result` has the best answer until then, if there was one.
     """
     from selfwire.runs.open import CallOptions
-    from selfwire.runs.question import ask_team
+    from selfwire.runs.systems import ask_team
 
     options = CallOptions(model, meta, judge, tools, method, budget, home)
     return await ask_team(team, question, options, seed=seed, config=config)

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.core.agent import Agent
-from selfwire.core.budget import Budget
 from selfwire.core.edits import (
     AddEdge,
     AddNode,
@@ -31,7 +30,7 @@ from selfwire.core.own_tool import ToolExample, ToolRecord
 from selfwire.core.scope import Scope
 from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import JOURNAL, SUMMARY
 from selfwire.store.journal import Journal

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError
-from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator, sum_usages
+from selfwire.core.usage import ZERO_USAGE, Budget, Usage, UsageAccumulator, sum_usages
+from selfwire.models.budget import refuse_beyond
 
 usages = st.builds(
     Usage,
@@ -74,7 +74,7 @@ def test_an_unknown_price_stays_unknown() -> None:
 )
 def test_what_exceeds_a_limit_is_refused(budget: Budget, spent: Usage, wanted: Usage, message: str) -> None:
     with pytest.raises(BudgetError, match=message) as refusal:
-        budget.refuse(spent, wanted, "rollout")
+        refuse_beyond(budget, spent, wanted, "rollout")
     assert "in 'rollout'" in str(refusal.value)
 
 
@@ -83,13 +83,13 @@ def test_what_exceeds_a_limit_is_refused(budget: Budget, spent: Usage, wanted: U
 )
 def test_what_just_fits_is_let_through(budget: Budget) -> None:
     spent = Usage(calls=2, input_tokens=4, output_tokens=4, dollars=0.1 + 0.1, seconds=1)
-    budget.refuse(spent, Usage(calls=1, input_tokens=2, dollars=0.1, seconds=1), "rollout")
+    refuse_beyond(budget, spent, Usage(calls=1, input_tokens=2, dollars=0.1, seconds=1), "rollout")
 
 
 def test_amounts_are_written_without_the_errors_of_sums() -> None:
     spent, wanted = Usage(dollars=0.9999), Usage(dollars=0.0012625499999999999)
     with pytest.raises(BudgetError) as refusal:
-        Budget(dollars=1.0).refuse(spent, wanted, "rollout", Usage(dollars=2.3852447794681098e-18))
+        refuse_beyond(Budget(dollars=1.0), spent, wanted, "rollout", Usage(dollars=2.3852447794681098e-18))
     assert "$1.00 of $1.00 dollars spent and up to $0.001263 more needed" in str(refusal.value)
 
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError, ConfigError, GradingError, OutageError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.evals import judge
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, read_rubric

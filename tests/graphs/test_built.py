@@ -14,9 +14,9 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.team import Workflow
+from selfwire.core.usage import Budget
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.checkpoints import sqlite_saver

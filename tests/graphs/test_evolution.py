@@ -11,7 +11,6 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import Budget
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ModelError
 from selfwire.core.scope import Scope
@@ -19,7 +18,7 @@ from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.extras.offline.model import OfflineChat

@@ -9,9 +9,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_sdk import get_sync_client
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import add_cost_on_error
 from selfwire.core.chat import Reply
-from selfwire.core.errors import ConfigError, ModelError
+from selfwire.core.errors import ConfigError, ModelError, add_cost_on_error
 from selfwire.core.task import Question
 from selfwire.core.team import Workflow
 from selfwire.core.usage import Usage

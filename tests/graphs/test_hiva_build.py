@@ -8,12 +8,12 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from selfwire.core.budget import Budget
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.scope import Scope
 from selfwire.core.team import Workflow
 from selfwire.core.topology import TopologyLimits
+from selfwire.core.usage import Budget
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 from selfwire.store.files import write_workflow

@@ -13,13 +13,12 @@ import pytest
 from langchain_core.messages import AIMessage
 from pydantic import PrivateAttr
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import sum_usages
+from selfwire.core.usage import Budget, sum_usages
 from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.extras.offline.faults import OfflineError

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.evomas.figures import format_stage
 from selfwire.evolvers.evomas.stages import Stage

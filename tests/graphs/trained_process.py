@@ -17,12 +17,12 @@ import torch
 import torch._dynamo  # an optimiser imports it when it is made: once, instead of in every process that is forked
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import Budget
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.layers import make_chooser
 from selfwire.evolvers.router.config import SamplingConfig, TrainConfig

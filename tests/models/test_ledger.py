@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.models.budget import Ledger
 from selfwire.models.limits import ResourceAmount
 from selfwire.store.journal import Journal

@@ -18,12 +18,12 @@ from langgraph.prebuilt import ToolNode
 from pydantic import BaseModel, SecretStr
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError, ConfigError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
+from selfwire.core.usage import Budget
 from selfwire.graphs.team import run_team
 from selfwire.models import openai_chat
 from selfwire.models.budget import Ledger

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ModelError, OutageError
 from selfwire.core.scope import Scope
+from selfwire.core.usage import Budget
 from selfwire.models.budget import Ledger, enforce_deadline
 from selfwire.store.journal import Journal
 from tests.models.wired import ASKED, QUICK, metered

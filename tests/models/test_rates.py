@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
+from selfwire.core.usage import Budget
 from selfwire.extras.cluster.shared_ledger import open_ledger, share_ledger
 from selfwire.models import limits
 from selfwire.models.limits import CallSettings, Rate, RateLimits, Throttle, get_throttle

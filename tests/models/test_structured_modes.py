@@ -10,10 +10,10 @@ import pytest
 from langchain_core.messages import AIMessage
 from pydantic import BaseModel
 
-from selfwire.core.budget import Budget
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
+from selfwire.core.usage import Budget
 from selfwire.models import structured
 from selfwire.models.budget import Ledger
 from selfwire.models.structured import Mode, recall_modes

@@ -11,10 +11,10 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.graph import END, START, StateGraph
 from openai import DefaultAsyncHttpxClient
 
-from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
+from selfwire.core.usage import Budget
 from selfwire.models import openai_chat
 from selfwire.models.budget import Ledger
 from selfwire.models.limits import CallSettings

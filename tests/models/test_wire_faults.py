@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError, ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.text import register_secret
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.models.budget import Ledger, Prices
 from selfwire.models.limits import get_throttle
 from selfwire.models.metered_chat import MeteredModel

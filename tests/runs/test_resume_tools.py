@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError
 from selfwire.core.team import Workflow
+from selfwire.core.usage import Budget
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import OpenEvolution, resume_evolution, start_evolution

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from selfwire.cli.commands import STOPPED
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
+from selfwire.core.usage import Budget
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.budget import Ledger

@@ -1,10 +1,9 @@
 import pytest
 
-from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model

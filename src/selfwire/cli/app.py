@@ -124,7 +124,7 @@ def _options(
 
 def version() -> None:
     """Print the version."""
-    from selfwire.cli.console import add_result
+    from selfwire.cli.output import add_result
     from selfwire.runs.record import get_version  # imports what runs need
 
     add_result(version=get_version())

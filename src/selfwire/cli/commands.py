@@ -53,8 +53,8 @@ NO_READER = 141
 
 def load_command(name: str) -> Any:
     """Import a command."""
-    from selfwire.cli.console import add_json_option
     from selfwire.cli.options import expand_option_groups
+    from selfwire.cli.output import add_json_option
     from selfwire.core.plugins import load_plugin
 
     module, _, function = COMMANDS[name][0].partition(":")

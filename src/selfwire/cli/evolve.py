@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.console import add_result
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.memory import TRAIN
 from selfwire.cli.options import (
@@ -20,7 +19,7 @@ from selfwire.cli.options import (
     refuse_without_resume,
     to_local_folder,
 )
-from selfwire.cli.output import show_estimate
+from selfwire.cli.output import add_result, show_estimate
 from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import topology

@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.text import mask_secrets
+from selfwire.core.usage import Budget
 from selfwire.core.values import mask_controls
 from selfwire.evals.judge import read_rubric
 from selfwire.evals.readers import OwnData

@@ -10,9 +10,8 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.commands import STOPPED
-from selfwire.cli.console import add_result
 from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, parse_config_fields, to_local_folder
-from selfwire.cli.output import format_spend, print_answer
+from selfwire.cli.output import add_result, format_spend, print_answer
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.plugins import load_plugin
@@ -33,8 +32,8 @@ from selfwire.runs.open import (
     refuse_other_method,
     require_saved,
 )
-from selfwire.runs.question import OpenQuestion, open_question
 from selfwire.runs.spec import STAMP
+from selfwire.runs.systems import OpenQuestion, open_question
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.ready import FORMS, load_tools

@@ -4,6 +4,8 @@
 while selfwire runs. Messages say what happened, the values seen and the way out.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from pydantic import ValidationError
@@ -11,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from selfwire.core.text import mask_secrets
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import replace_surrogates
 
 
@@ -153,3 +155,18 @@ def refuse_missing(package: str, user: str) -> None:
     """
     if find_spec(package.replace("-", "_")) is None:
         raise ConfigError(f"{user} needs {package}, which is not installed: pip install {package}")
+
+
+def get_error_cost(error: ModelError) -> Usage:
+    """Return the cost of a call that failed or gave no valid reply; code with a fallback adds it to its own cost."""
+    return error.cost or ZERO_USAGE
+
+
+@contextmanager
+def add_cost_on_error(spent: Usage) -> Iterator[None]:
+    """Add `spent` to the cost of an error raised in the block, so that earlier calls still count."""
+    try:
+        yield
+    except ModelError as error:
+        error.cost = spent + get_error_cost(error)
+        raise

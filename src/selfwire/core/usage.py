@@ -1,10 +1,10 @@
-"""The cost of model calls, and sums of it."""
+"""The cost of model calls, sums of it, and limits on it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Protocol, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from selfwire.core.values import FrozenModel
 
@@ -119,3 +119,29 @@ def sum_usages(usages: Iterable[Usage]) -> Usage:
     """Add up usages."""
     terms = list(usages)
     return sum(terms[1:], terms[0]) if terms else ZERO_USAGE
+
+
+class Budget(FrozenModel):
+    """Upper limits on the cost of calls; None means no limit.
+
+    Args:
+        tokens: tokens sent and received, >= 0.
+        dollars: US dollars, >= 0; refused for a model without a price.
+    """
+
+    calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    dollars: float | None = Field(default=None, ge=0)
+    seconds: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explain_other_names(cls, given: object) -> object:
+        if isinstance(given, Mapping) and (other := sorted({"usd", "budget_usd", "cost"}.intersection(given))):
+            names = ", ".join(cls.model_fields)
+            raise ValueError(f"a budget has no {other[0]}; its limits are {names}, as in dollars=1")
+        return given
+
+    def find_zero(self) -> str:
+        """Find the first limit that is 0, so that no call can be made; "" if there is none."""
+        return next((name for name in type(self).model_fields if getattr(self, name) == 0), "")

@@ -17,10 +17,9 @@ from typing import NamedTuple, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, TaskBudgetError, format_validation_error
 from selfwire.core.scope import Scope
-from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
+from selfwire.core.usage import ZERO_USAGE, Budget, Usage, UsageAccumulator
 from selfwire.core.values import FrozenModel
 from selfwire.models.limits import Pool, ResourceAmount
 
@@ -101,7 +100,7 @@ async def enforce_deadline(ledger: "Ledger") -> AsyncIterator[None]:
     except TimeoutError:
         if not timer.expired():
             raise
-        ledger.budget.refuse(ledger.spent, Usage(seconds=1e-3), "the run")
+        refuse_beyond(ledger.budget, ledger.spent, Usage(seconds=1e-3), "the run")
         raise  # pragma: no cover - `refuse` raises, as the same seconds are over
 
 
@@ -324,7 +323,7 @@ class Ledger:
     def _try_to_refuse(self, wanted: ResourceAmount, where: str) -> BudgetError | None:
         spent = self._spent.usage.replace(dollars=self._spent.dollars or 0.0, seconds=self._clock() - self._since)
         try:
-            self.budget.refuse(spent, wanted.usage, where, self._reserved_amount.usage)
+            refuse_beyond(self.budget, spent, wanted.usage, where, self._reserved_amount.usage)
         except BudgetError as error:
             if not self._reserved_kinds:
                 return error
@@ -418,3 +417,44 @@ class TrackedCall:
                 self._ledger._wake_waiters()
             if self._ledger.pool:
                 self._ledger.pool.end_call()
+
+
+def refuse_beyond(budget: Budget, spent: Usage, wanted: Usage, where: str, reserved: Usage = ZERO_USAGE) -> None:
+    """Raise BudgetError if spent, reserved and wanted usage together exceed a limit.
+
+    Args:
+        reserved: the most that calls and tasks under way may still cost.
+
+    Raises:
+        BudgetError: a limit would be exceeded, or there is a limit in dollars and a price is unknown.
+    """
+    if budget.dollars is not None and (spent.dollars is None or wanted.dollars is None):
+        raise BudgetError(
+            f"the budget of ${budget.dollars:,.2f} cannot be kept in {where!r}: the price of a model is not known; "
+            "limit calls or tokens instead"
+        )
+    for name in ("calls", "tokens", "dollars", "seconds"):
+        if (limit := getattr(budget, name)) is None:
+            continue
+        have, more, kept = (getattr(usage, name) or 0 for usage in (spent, wanted, reserved))
+        if have + kept + more > limit + NOTHING:
+            under_way = f", {_format(name, kept)} held by calls and tasks under way," if kept > NOTHING else ""
+            raise BudgetError(
+                f"budget exhausted in {where!r}: {_format(name, have)} of {_format(name, limit)} {name} "
+                f"spent{under_way} and up to {_format(name, more)} more needed; raise the limit on {name} and "
+                "resume the run"
+            )
+
+
+NOTHING = 1e-9
+"""Amounts up to this are rounding errors of sums of dollars."""
+
+
+def _format(name: str, amount: float) -> str:
+    """Format an amount; less than a cent with the digits of millionths of a dollar."""
+    unit = "$" if name == "dollars" else ""
+    if isinstance(amount, int):
+        return f"{unit}{amount:,}"
+    if unit and NOTHING < amount < 0.01:
+        return f"{unit}{max(amount, 1e-6):.6f}".rstrip("0")
+    return f"{unit}{amount:,.2f}"

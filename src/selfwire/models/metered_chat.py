@@ -29,9 +29,16 @@ from langchain_core.runnables import (
 from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.errors import CallError, ConfigError, ModelError, OutageError, RefusedError, ReplyError
+from selfwire.core.errors import (
+    CallError,
+    ConfigError,
+    ModelError,
+    OutageError,
+    RefusedError,
+    ReplyError,
+    get_error_cost,
+)
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import fingerprint, format_count, replace_surrogates, to_canonical_json

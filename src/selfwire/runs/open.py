@@ -13,11 +13,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from pydantic import ValidationError
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Workflow
+from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap, fingerprint
 from selfwire.evals.baselines import BASELINES
 from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits

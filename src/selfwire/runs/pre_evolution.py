@@ -5,9 +5,8 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import find_method

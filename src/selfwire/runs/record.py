@@ -18,7 +18,6 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, ValidationError
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import (
     ConfigError,
     JournalError,
@@ -29,7 +28,7 @@ from selfwire.core.errors import (
     format_first_fault,
 )
 from selfwire.core.task import Task
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
 from selfwire.graphs.method_names import outside_methods
 from selfwire.models.budget import Ledger, enforce_deadline

@@ -5,8 +5,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
 from selfwire.evals.benchmarks.catalogue import GENERATED

@@ -16,11 +16,11 @@ from selfwire.evolvers.evomas.state import (
     Assessment,
     Subtask,
     TaskState,
+    compute_next_state,
     format_plan,
     format_state,
     to_rows,
 )
-from selfwire.evolvers.evomas.updater import compute_next_state
 from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask
 
 SEARCH, COMPARE = "Find both lengths.", "Say which is longer."

@@ -4,8 +4,7 @@ import pytest
 
 from selfwire.evolvers.evomas.planner import apply_plan
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
-from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, HISTORY, Assessment, TaskState, Verdict
-from selfwire.evolvers.evomas.updater import compute_next_state
+from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, HISTORY, Assessment, TaskState, Verdict, compute_next_state
 from tests.evolvers.evomas.states import state, subtask
 
 LAYERS = (("io", "web_search"), ("ensemble",))

@@ -10,7 +10,7 @@ from selfwire.core.team import Workflow
 from selfwire.core.topology import Edge, Node, find_cycle
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.memory import Belief, EdgeRecord, HivaMemory
-from selfwire.evolvers.hiva.repair import is_failing, propose_least_helpful_removal, repair_topology
+from selfwire.evolvers.hiva.structure import is_failing, propose_least_helpful_removal, repair_topology
 from tests.evolvers.hiva.doubles import FORK, LINE, edges, team
 
 CONFIG = HivaConfig()

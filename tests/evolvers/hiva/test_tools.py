@@ -21,8 +21,7 @@ from selfwire.evolvers.hiva.forward import match_task
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.schemas import KnownCall, ToolDecision, ToolSource
-from selfwire.evolvers.hiva.tool_writing import is_same_result, merge_examples, read_known_calls
-from selfwire.evolvers.hiva.tools import ToolsResult, evolve_tools
+from selfwire.evolvers.hiva.tools import ToolsResult, evolve_tools, is_same_result, merge_examples, read_known_calls
 from selfwire.models.embeddings import HashingEmbedder
 from tests.core.generators import SOURCES, make_tool
 from tests.evolvers.hiva.doubles import LINE, gradient, meta_model, run

@@ -12,12 +12,11 @@ from torch.nn import functional
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
-from selfwire.evolvers.router import sampling
-from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers
+from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers, log_probability
 from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, SamplingConfig
 from selfwire.evolvers.router.decisions import Decision, LayerChooser
-from selfwire.evolvers.router.encoding import compute_contexts, embed_pool, embed_texts, make_batch, row_texts
 from selfwire.evolvers.router.head import RoutingHead, entropy, get_device, sequence_log_probability
+from selfwire.evolvers.router.heads import compute_contexts, embed_pool, embed_texts, make_batch, row_texts
 from selfwire.models.embeddings import HashingEmbedder
 
 D = 16
@@ -80,7 +79,7 @@ def test_log_probabilities_are_those_of_the_sampling_rule() -> None:
     order = np.array([[[0, 1, 2], [4, -1, -1], [3, 2, -1]], [[1, 0, 4], [2, 3, 1], [0, -1, -1]]])
     found = sequence_log_probability(torch.tensor(logits), torch.tensor(order))
     for place in np.ndindex(2, 3):
-        expected = sampling.log_probability(logits[place], [one for one in order[place] if one >= 0])
+        expected = log_probability(logits[place], [one for one in order[place] if one >= 0])
         assert float(found[place]) == pytest.approx(expected, abs=1e-12)
 
 

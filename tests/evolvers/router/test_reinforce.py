@@ -8,8 +8,8 @@ import torch
 
 from selfwire.evolvers.router.config import TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
-from selfwire.evolvers.router.encoding import make_batch
 from selfwire.evolvers.router.head import RoutingHead
+from selfwire.evolvers.router.heads import make_batch
 from selfwire.evolvers.router.reinforce import Learner, advantages, compute_returns, get_decisions
 from selfwire.models.embeddings import HashingEmbedder
 from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfwire.evolvers.router.sampling import TOLERANCE, draw, log_probability
+from selfwire.evolvers.router.choosers import TOLERANCE, draw, log_probability
 
 HAND = [log(0.5), log(0.3), log(0.2)]
 """p = (.5, .3, .2)."""

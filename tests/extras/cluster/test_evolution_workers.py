@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, WorkerError
+from selfwire.core.usage import Budget
 from selfwire.extras.cluster import evolution_workers
 from selfwire.extras.cluster.child_processes import ProcessExecutor
 from selfwire.extras.cluster.evolution_workers import Workers, choose_place, roll_out

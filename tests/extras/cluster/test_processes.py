@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, JournalError, OutageError
+from selfwire.core.usage import Budget
 from selfwire.evals.baselines import make_single_workflow
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.extras.cluster import worker_jobs

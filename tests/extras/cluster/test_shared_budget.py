@@ -10,9 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, OutageError
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.extras.cluster import pool_decisions, shared_pool
 from selfwire.extras.cluster.shared_ledger import SERVER, make_budget_address, open_ledger, share_ledger
 from selfwire.models import limits

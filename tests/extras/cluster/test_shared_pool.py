@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, OutageError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.extras.cluster import pool_decisions, shared_ledger, shared_pool
 from selfwire.extras.cluster.pool_decisions import PlaceAsk, Silence, has_place
 from selfwire.extras.cluster.pool_store import AwayError, Holding, PoolStore, ProviderPlaces, SqlitePoolStore

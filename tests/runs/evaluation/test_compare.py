@@ -8,9 +8,8 @@ from typer.testing import Result
 
 from selfwire.cli.commands import STOPPED
 from selfwire.cli.compare import parse_contestants
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.evals.statistics import compute_paired_interval
 from selfwire.evals.table import Column, SystemInfo, SystemSummary, build_table, compute_difference, read_results
 from selfwire.runs.evaluation import OpenEvaluation, validate_request

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, JournalError, LibraryError
 from selfwire.core.task import Question
+from selfwire.core.usage import Budget
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.graphs.evolve import ELAPSED
 from selfwire.models.sync import run_sync

@@ -6,10 +6,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, StoppedError
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.extras.cluster.pool_store import Holding, ProviderPlaces
+from selfwire.models.budget import refuse_beyond
 from selfwire.models.limits import Rate, RateLimits, ResourceAmount, sum_amounts
 
 LEASE = 15.0
@@ -73,7 +73,7 @@ class View(NamedTuple):
     def _refuse(self, ask: AmountAsk, held: ResourceAmount, seconds: float) -> BudgetError | None:
         spent = self.spent.replace(dollars=self.spent.dollars or 0.0, seconds=seconds)
         try:
-            self.budget.refuse(spent, ask.wanted.usage, ask.where, held.usage)
+            refuse_beyond(self.budget, spent, ask.wanted.usage, ask.where, held.usage)
         except BudgetError as error:
             return error
         return None

@@ -16,9 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, OutageError
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.models.limits import Rate, ResourceAmount
 
 Execute = Callable[..., list[Any]]

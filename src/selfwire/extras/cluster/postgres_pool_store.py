@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from selfwire.core.budget import Budget
 from selfwire.core.text import mask_address
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.extras.cluster.pool_store import TABLES, Execute, PoolStore
 
 LOCK = 0x7377706C

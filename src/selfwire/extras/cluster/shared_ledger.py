@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, OutageError
-from selfwire.core.usage import ZERO_USAGE, Usage
+from selfwire.core.usage import ZERO_USAGE, Budget, Usage
 from selfwire.extras.cluster import shared_pool
 from selfwire.extras.cluster.pool_store import AwayError, PoolStore, SqlitePoolStore
 from selfwire.extras.cluster.shared_pool import RETRY, SharedPool

@@ -19,9 +19,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, StoppedError
-from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
+from selfwire.core.usage import ZERO_USAGE, Budget, Usage, UsageAccumulator
 from selfwire.extras.cluster.pool_decisions import BEAT, AmountAsk, Granted, PlaceAsk, Silence, View, grant_places
 from selfwire.extras.cluster.pool_store import Changes, Holding, PoolState, PoolStore, ProviderPlaces, StaleError
 from selfwire.models.limits import Rate, RateLimits, ResourceAmount, update_rates

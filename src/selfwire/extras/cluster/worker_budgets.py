@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Budget
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.ray_executor import refuse_unreachable
 from selfwire.extras.cluster.shared_ledger import SERVER, find_budget_server, make_budget_address, share_ledger

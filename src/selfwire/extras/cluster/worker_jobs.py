@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from selfwire.core.budget import Budget
+from selfwire.core.usage import Budget
 from selfwire.extras.cluster.jobs import Event, JobSettings, Report
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.extras.cluster.slices import open_shard

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from selfwire.core.budget import Budget
 from selfwire.core.errors import JournalError, WorkerError
 from selfwire.core.task import Task
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.evals.table import SystemSummary
 from selfwire.extras.cluster.evaluation_shards import SystemShard
 from selfwire.extras.cluster.executors import WorkerOptions

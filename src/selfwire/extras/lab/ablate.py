@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.console import add_result
-from selfwire.cli.output import show_estimate
+from selfwire.cli.output import add_result, show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.evals.readers import PREFIX, pin_commit
 from selfwire.evals.tasks import is_own_data, read_tasks

@@ -6,9 +6,8 @@ from typing import Any
 
 from gepa.core.adapter import EvaluationBatch, ProposalFn
 
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage
-from selfwire.core.errors import ModelError
+from selfwire.core.errors import ModelError, get_error_cost
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Workflow

@@ -15,9 +15,8 @@ from selfwire.evolvers.hiva.forward import match_noted
 from selfwire.evolvers.hiva.gradients import Loss
 from selfwire.evolvers.hiva.kabb import fit_memory, learn_lessons, make_lesson
 from selfwire.evolvers.hiva.memory import TrajectoryLesson
-from selfwire.evolvers.hiva.repair import repair_topology
-from selfwire.evolvers.hiva.tool_writing import ToolWriter
-from selfwire.evolvers.hiva.tools import CREATE, GRANT, REWRITE, list_spare_tools
+from selfwire.evolvers.hiva.structure import repair_topology
+from selfwire.evolvers.hiva.tools import CREATE, GRANT, REWRITE, ToolWriter, list_spare_tools
 from selfwire.evolvers.random_edits import (
     WHY,
     RandomControl,

@@ -15,7 +15,7 @@ from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, compu
 from selfwire.evolvers.router.choosers import DrawnLayers, draw_layers, draw_layers_by_chance
 from selfwire.evolvers.router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow, agent_text
-from selfwire.evolvers.router.encoding import Vectors, pad_rows, row_texts
+from selfwire.evolvers.router.heads import Vectors, pad_rows, row_texts
 
 if TYPE_CHECKING:
     from selfwire.evolvers.router.head import RoutingHead

@@ -17,7 +17,7 @@ from selfwire.core.protocols import Embedder
 from selfwire.evolvers.router.choosers import DrawnLayers, draw_layers_by_chance
 from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Episode
-from selfwire.evolvers.router.encoding import Vectors
+from selfwire.evolvers.router.heads import Vectors
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.errand_runs import (
     Choose,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from bench.harness import make_evaluation
 from bench.measuring import Row
 from bench.models import CannedChatModel
+from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.graphs.build import build_graph
-from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.graphs.methods import find_method
 from selfwire.store.journal import Journal
 

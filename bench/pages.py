@@ -10,13 +10,13 @@ from typing import Any
 from bench.browser import measure_in_browser
 from bench.measuring import Elapsed, Row
 from selfwire.core.agent import Agent
+from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.extras.pages.page import write_report
 from selfwire.graphs.evolve import EvolutionConfig
-from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.graphs.rollouts import get_sample_name, get_trajectories_note
 from selfwire.runs.record import JOURNAL, REQUEST, SUMMARY
 from selfwire.runs.spec import EvolveSpec

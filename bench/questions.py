@@ -15,12 +15,12 @@ from typing import NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import PrivateAttr
 
+from selfwire.core.plugins import own_methods
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.extras.offline.model import OfflineChat
-from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.methods import make_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel

@@ -9,7 +9,7 @@ import sys
 from statistics import median
 
 from bench.measuring import Row
-from selfwire.graphs.method_names import DEFAULT_METHOD
+from selfwire.core.plugins import DEFAULT_METHOD
 
 HELP = "import sys; from selfwire.cli import main; sys.argv[1:] = ['--help']; main()"
 IMPORT = f"from selfwire.graphs import {DEFAULT_METHOD} as method"

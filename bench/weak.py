@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfwire.core.errors import LibraryError
+from selfwire.core.plugins import own_methods
 from selfwire.evals.table import read_results
-from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.methods import find_method
 from selfwire.models.metered_chat import ObjectCounts, count_objects
 from selfwire.models.sync import run_sync

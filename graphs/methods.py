@@ -11,9 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import FrozenMap, FrozenModel, is_id
-from selfwire.graphs.method import FULL, OPTIONS, Method, parse_config
-from selfwire.graphs.method_names import (
+from selfwire.core.plugins import (
     CONTESTANTS,
     GIVEN,
     GROUP,
@@ -23,6 +21,8 @@ from selfwire.graphs.method_names import (
     outside_methods,
     own_methods,
 )
+from selfwire.core.values import FrozenMap, FrozenModel, is_id
+from selfwire.graphs.method import FULL, OPTIONS, Method, parse_config
 from selfwire.graphs.state import RunContext
 
 MethodType = type[Method[Any]]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from selfwire.cli.commands import FILE
+from selfwire.core.plugins import GROUP, own_methods
 from selfwire.graphs.method import FULL
-from selfwire.graphs.method_names import GROUP, own_methods
 from selfwire.graphs.methods import find_method
 from tests.docs.blocks import PAGES
 

@@ -185,9 +185,9 @@ def test_other_commands_go_on_beside_settings_that_need_consent(home: Path, here
 def test_the_command_line_is_consent_to_what_it_names_and_to_nothing_else(
     home: Path, here: Path, wire_server: WireServer
 ) -> None:
-    (here / "own_grader.py").write_text("def grade(answer, reference):\n    return 1.0\n")
+    (here / "everything_right.py").write_text("def grade(answer, reference):\n    return 1.0\n")
     (here / "selfwire.toml").write_text('[shared]\ngrader = "foreign_grader:grade"\n')
-    asked = ("eval", "single", "--benchmark", "tasks.jsonl", *FEW, "--grader", "own_grader:grade")
+    asked = ("eval", "single", "--benchmark", "tasks.jsonl", *FEW, "--grader", "everything_right:grade")
     call(home, *asked)
     assert not was_imported(here)
     (here / "selfwire.toml").write_text(f'[shared]\nmodel = "openai:mine"\nbase-url = "{wire_server.url}"\n')

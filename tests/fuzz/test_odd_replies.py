@@ -17,10 +17,10 @@ from pydantic import BaseModel
 
 from selfwire.core.chat import Reply
 from selfwire.core.errors import SelfwireError
+from selfwire.core.plugins import method_names
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.extras.offline.wire import requested_schema
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.team import LENIENT
 from selfwire.models import metered_chat
 from selfwire.models.structured import parse_reply

@@ -15,12 +15,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
 
 from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.core.plugins import method_names
 from selfwire.core.team import Workflow
 from selfwire.core.usage import Budget
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import make_method
 from selfwire.store.library import open_library
 from tests.graphs.scripted import ASKED, FORMS, on, run

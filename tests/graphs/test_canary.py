@@ -9,6 +9,7 @@ import pytest
 from langchain_core.tracers.context import collect_runs
 from langgraph.checkpoint.memory import InMemorySaver
 
+from selfwire.core.plugins import method_names
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.team import Workflow
@@ -19,7 +20,6 @@ from selfwire.evolvers.router.config import ROUTER
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import make_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel

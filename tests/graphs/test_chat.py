@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 
 from selfwire.core.errors import ConfigError
-from selfwire.graphs.method_names import own_methods
+from selfwire.core.plugins import own_methods
 
 ASKED = {"question": "What am I?"}
 THREAD: Any = {"configurable": {"thread_id": "t"}}

@@ -77,7 +77,7 @@ for adapter in ("random", "fixed", "learned"):  # the last one builds a head
     report("torch")
 """
 EXPECTED = {  # heavy modules after each step
-    "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.app",
+    "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.commands",
     "help is shown": "",
     "hiva is built and asked": "",
     "others are asked": "hera tacomas dytopo",

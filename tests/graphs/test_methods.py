@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage
 from pydantic import PrivateAttr
 
 from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.core.plugins import method_names
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.team import Workflow
@@ -26,7 +27,6 @@ from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import make_method
 from selfwire.graphs.rollouts import RolloutContext, collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT

@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_sync_client
 
+from selfwire.core import plugins
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.task import Question
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.extras.contestants.aflow.method import Aflow
-from selfwire.graphs import method, method_names, methods
+from selfwire.graphs import method, methods
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.method import Method
 from selfwire.models.sync import run_sync
@@ -92,7 +93,7 @@ def test_the_page_is_short() -> None:
 
 
 def test_its_name_is_listed_without_importing_it(package: Path) -> None:
-    code = "import sys; from selfwire.graphs.method_names import method_names; print(method_names(), *sys.modules)"
+    code = "import sys; from selfwire.core.plugins import method_names; print(method_names(), *sys.modules)"
     printed = run_python(package, code)
     assert "'gepa', 'prune')" in printed
     assert "prune_method" not in printed
@@ -156,14 +157,14 @@ def test_it_is_served(package: Path, tmp_path: Path) -> None:
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def forget() -> None:
-        method_names.GIVEN.clear()
-        method_names.outside_methods.cache_clear()
+        plugins.GIVEN.clear()
+        plugins.outside_methods.cache_clear()
         methods.installed_methods.cache_clear()
         methods._load_outside.cache_clear()
 
     def installed(*points: tuple[str, str]) -> None:
-        found = [EntryPoint(name, value, method_names.GROUP) for name, value in points]
-        monkeypatch.setattr(method_names, "entry_points", lambda group: found if group == method_names.GROUP else [])
+        found = [EntryPoint(name, value, plugins.GROUP) for name, value in points]
+        monkeypatch.setattr(plugins, "entry_points", lambda group: found if group == plugins.GROUP else [])
         forget()
 
     yield installed
@@ -188,12 +189,12 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_a_package_that_cannot_be_used(install: Any, points: list[tuple[str, str]], complaint: str) -> None:
     install(*points)
     name = points[0][0]
-    assert name in method_names.method_names()
+    assert name in plugins.method_names()
     with pytest.raises(ConfigError, match=complaint):
         methods.find_method(name)
     with pytest.warns(RuntimeWarning, match=complaint):
         installed = methods.installed_methods()
-    assert [known.name for known in installed] == [*method_names.own_methods(), *method_names.CONTESTANTS]
+    assert [known.name for known in installed] == [*plugins.own_methods(), *plugins.CONTESTANTS]
 
 
 class Unset(FrozenModel):
@@ -247,7 +248,7 @@ def test_an_instance_makes_its_class_known_until_another_of_its_name_is_given(in
         config_type = Wide
 
     install()
-    assert "bare" not in method_names.method_names()
+    assert "bare" not in plugins.method_names()
     for given in (Bare(), Balder(width=3)):
         found = find_team(given, None)
         assert (found.method, methods.find_method("bare")) == ("bare", type(given))
@@ -269,7 +270,7 @@ def test_an_instance_cannot_replace_a_method_of_selfwire(install: Any) -> None:
     with pytest.raises(ConfigError, match=r"Nameless\.name is a text of up to 64 letters"):
         methods.add_method(Nameless())
     methods.add_method(Aflow())
-    assert method_names.GIVEN == {}
+    assert plugins.GIVEN == {}
 
 
 async def test_a_served_team_without_an_answer_says_how_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +285,7 @@ async def test_a_served_team_without_an_answer_says_how_to_retry(monkeypatch: py
 
 def test_own_methods_cannot_be_replaced(install: Any) -> None:
     install(("hiva", "json:dumps"), ("gepa", "json:dumps"))
-    assert method_names.method_names() == (*method_names.own_methods(), *method_names.CONTESTANTS)
+    assert plugins.method_names() == (*plugins.own_methods(), *plugins.CONTESTANTS)
     assert methods.find_method("hiva").name == "hiva"
     assert methods.find_method("gepa").name == "gepa"
 
@@ -315,7 +316,7 @@ def test_a_declaration_that_cannot_be_used_is_refused(
         methods.find_method("bare")
 
 
-@pytest.mark.parametrize("name", [*method_names.own_methods(), *method_names.CONTESTANTS])
+@pytest.mark.parametrize("name", [*plugins.own_methods(), *plugins.CONTESTANTS])
 def test_the_declaration_of_every_method_of_selfwire_can_be_used(name: str) -> None:
     found = methods.find_method(name)
     assert methods.check_declaration(found) is found

@@ -9,13 +9,13 @@ from langchain_core.messages import AIMessage, ToolMessage
 from selfwire.core.edits import AddTool, Grant, Rewiring
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.own_tool import ToolRecord
+from selfwire.core.plugins import method_names
 from selfwire.core.scope import Scope
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Step, ToolUse, Trajectory
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.hiva import build
-from selfwire.graphs.method_names import method_names
 from selfwire.runs.open import refuse_missing_tools
 from selfwire.store.journal import Journal
 from selfwire.tools import own

@@ -15,10 +15,10 @@ from langgraph.store.memory import InMemoryStore
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError
+from selfwire.core.plugins import own_methods
 from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
 from selfwire.graphs import dytopo, serve, tacomas
-from selfwire.graphs.method_names import own_methods
 from selfwire.graphs.methods import find_method
 from selfwire.store.library import LIBRARY_FILE, WorkflowLibrary, open_library
 from tests.core.generators import make_tool

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import method_names
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.hiva import Hiva
 from selfwire.graphs.method import CallEstimate
-from selfwire.graphs.method_names import method_names
 from selfwire.runs.estimates import estimate_evaluation, estimate_evolution
 from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.evolution import start_evolution

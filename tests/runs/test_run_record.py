@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from selfwire.core.plugins import DEFAULT_METHOD, GROUP
 from selfwire.graphs.evolve import EvolutionConfig
-from selfwire.graphs.method_names import DEFAULT_METHOD, GROUP
 from selfwire.runs import record
 from selfwire.runs.spec import EvolveSpec
 

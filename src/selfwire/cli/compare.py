@@ -11,9 +11,9 @@ from selfwire.cli import options
 from selfwire.cli.evaluate import parse_entry, run_command
 from selfwire.cli.options import BudgetOptions, ConfigFields, Home, parse_config_fields
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import CONTESTANTS, method_names
 from selfwire.core.values import to_plain_json
 from selfwire.evals.baselines import BASELINES
-from selfwire.graphs.method_names import CONTESTANTS, method_names
 from selfwire.graphs.methods import find_method
 from selfwire.runs.open import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec

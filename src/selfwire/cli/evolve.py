@@ -24,6 +24,7 @@ from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import method_names
 from selfwire.core.text import MASK
 from selfwire.core.trajectory import sum_decisions
 from selfwire.evals.table import format_difference
@@ -31,7 +32,6 @@ from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
 from selfwire.graphs.evolve import EvolutionConfig, count_failed_tests, get_structure
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import find_method
 from selfwire.models.providers import ADDRESS, is_offline
 from selfwire.models.sync import run_sync

@@ -14,12 +14,11 @@ from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, p
 from selfwire.cli.output import add_result, format_spend, print_answer
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
-from selfwire.core.plugins import load_plugin
+from selfwire.core.plugins import load_plugin, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.graphs.method_names import method_names
 from selfwire.models.embeddings import CachedEmbedder
 from selfwire.models.sync import run_sync
 from selfwire.runs.estimates import estimate_question_calls

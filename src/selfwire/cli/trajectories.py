@@ -8,11 +8,11 @@ from selfwire.cli import output
 from selfwire.cli.output import add_result
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import method_names
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.evals.table import CAPPED, TRIVIAL, get_own_opinion
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES, get_sample_name
 from selfwire.runs.record import JOURNAL, ROWS, explain_foreign, get_run_folder, list_run_names

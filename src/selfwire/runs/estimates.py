@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from selfwire.core.errors import ConfigError, format_error
+from selfwire.core.plugins import method_names
 from selfwire.core.team import Workflow
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.evals.baselines import SingleAgent, make_baseline
@@ -14,7 +15,6 @@ from selfwire.evals.benchmarks.benchmark import NeedsModel
 from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.graphs.method import LOOP, CallEstimate, Calls, parse_config, scale_calls, sum_calls
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import find_method
 from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation

@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool
 from pydantic import ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
+from selfwire.core.plugins import method_names
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Workflow
@@ -26,7 +27,6 @@ from selfwire.evals.graders import Grader
 from selfwire.evals.tasks import OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import add_method
 from selfwire.models.budget import Ledger, Prices
 from selfwire.models.embeddings import load_embedder

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import method_names
 from selfwire.core.usage import Budget, Usage
 from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import find_method
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync

@@ -27,10 +27,10 @@ from selfwire.core.errors import (
     format_error,
     format_first_fault,
 )
+from selfwire.core.plugins import outside_methods
 from selfwire.core.task import Task
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
-from selfwire.graphs.method_names import outside_methods
 from selfwire.models.budget import Ledger, enforce_deadline
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import LoadedModels

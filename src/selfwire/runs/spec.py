@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
@@ -13,7 +14,6 @@ from selfwire.evals.benchmarks.catalogue import GENERATED
 from selfwire.evals.readers import OwnData
 from selfwire.evals.statistics import compute_wilson_interval
 from selfwire.graphs.evolve import EvolutionConfig
-from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.models.providers import is_offline, keep_address
 from selfwire.models.structured import StructuredMode
 

@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 
 from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
+from selfwire.core.plugins import method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
@@ -24,7 +25,6 @@ from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
 from selfwire.extras.cluster.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
-from selfwire.graphs.method_names import method_names
 from selfwire.graphs.methods import find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.models.budget import Ledger

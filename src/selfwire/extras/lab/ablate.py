@@ -9,6 +9,7 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.output import add_result, show_estimate
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import method_names
 from selfwire.evals.readers import PREFIX, pin_commit
 from selfwire.evals.tasks import is_own_data, read_tasks
 from selfwire.extras.cluster.executors import WorkerOptions
@@ -22,7 +23,6 @@ from selfwire.extras.lab.result_pages import keep_world
 from selfwire.extras.lab.seeds import run_world
 from selfwire.extras.lab.study_output import tell, write_page
 from selfwire.extras.lab.worlds.catalogue import list_worlds, load_world
-from selfwire.graphs.method_names import method_names
 from selfwire.runs.estimates import estimate_ablation
 
 DEFAULTS = Study()

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import Field
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.core.values import fingerprint
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method import FULL, RANDOM, Variant
-from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.graphs.methods import find_method
 from selfwire.runs.evaluation import load_request_tasks
 from selfwire.runs.evolution import load_tasks

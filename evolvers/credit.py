@@ -14,7 +14,7 @@ MEMORY = "failures"  # name of the buffers in a workflow's memory
 TASK_LENGTH = 4_000
 WORK_LENGTH = 2_000
 ANSWER_LENGTH = 600
-SHORT_LENGTH = 1_500
+SHORT_LENGTH = 500
 TASK_ABOVE = "(the one above)"
 TASK_BELOW = "(the one of the last failure)"
 
@@ -33,13 +33,15 @@ class Failure(FrozenModel):
     Args:
         asked: the question.
         received: what the agent was handed; "" in buffers of earlier versions.
-        did: who ran, what the agent did, and the team's answer.
+        ran: the nodes that ran, in their order; "" in buffers of earlier versions.
+        did: what the agent did, and the team's answer.
         cause: why the agent is to blame.
     """
 
     question: str
     asked: str
     received: str = ""
+    ran: str = ""
     did: str
     feedback: str = ""
     cause: str = ""
@@ -53,7 +55,16 @@ class Failure(FrozenModel):
     @property
     def text(self) -> str:
         """The failure as models read it."""
-        return f"{self.case}\nit did:\n{self.did}\nfeedback: {self.feedback}"
+        ran = f"\nwho ran: {self.ran}" if self.ran else ""
+        return f"{self.case}{ran}\nit did:\n{self.did}\nfeedback: {self.feedback}"
+
+    @property
+    def short(self) -> "Failure":
+        """The failure with less of the task and of what was handed over; what the agent did stays whole."""
+        asked, received = (
+            excerpt(text, SHORT_LENGTH, f"{self.cause}\n{self.did}") for text in (self.asked, self.received)
+        )
+        return self.replace(asked=asked, received=received)
 
 
 def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
@@ -66,7 +77,7 @@ def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
         return "(none)"
     *earlier, last = (_name_task(failure, above, TASK_ABOVE) for failure in failures)
     named = [_name_task(failure, last.asked, TASK_BELOW) for failure in earlier]
-    return "\n\n".join([*(excerpt(failure.text, SHORT_LENGTH, failure.cause) for failure in named), last.text])
+    return "\n\n".join([*(failure.short.text for failure in named), last.text])
 
 
 def _name_task(failure: Failure, task: str, name: str) -> Failure:
@@ -109,7 +120,8 @@ def make_failure(trajectory: Trajectory, blame: Blame) -> Failure:
         question=trajectory.question.id,
         asked=excerpt(trajectory.question.input, TASK_LENGTH, about),
         received="\n\n".join(format_inbox(step, WORK_LENGTH, about=about) for step in own),
-        did=f"who ran: {ran}\n{work}{final}",
+        ran=ran,
+        did=f"{work}{final}",
         feedback=excerpt(render_feedback(trajectory), ANSWER_LENGTH),
         cause=blame.cause,
     )

@@ -12,7 +12,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from pydantic import Field
 
-from selfwire.core.edits import Rewiring
+from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
@@ -89,6 +89,8 @@ class EvolutionConfig(FrozenModel):
         return EvidenceRule(gate=self.gate, margin=margin, price=self.price, error=self.error / max(1, self.iterations))
 
 
+UNDO = "UNDO"
+"""The operation that gives an agent its old prompt back."""
 ELAPSED = "elapsed"
 """Name of the journal's note with the run's seconds of wall time."""
 
@@ -318,7 +320,13 @@ class EvolutionLoop:
             verdict = self._decide(before, after, state["equals"])
         candidate = await self.method.fit(candidate, after, self.ctx)
         if verdict.accepted:
-            return await self._conclude(verdict, candidate, after)
+            kept, undone = undo_untried(incumbent, candidate, after)
+            update = await self._conclude(verdict, kept, after)
+            if undone:
+                evolved = await self.journal.get_body(state["evolved"])
+                applied = [*evolved["applied"], *(rewiring.model_dump(mode="json") for rewiring in undone)]
+                update["evolved"] = await self.journal.put_body({**evolved, "applied": applied})
+            return update
         kept = self.method.keep_memory(incumbent, candidate)
         removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
         if removal is not None:
@@ -477,6 +485,31 @@ def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
     why = "agents, tools and topology are as they were" + "".join(f"; {reason}" for reason in reasons)
     decision = _accept_without_gate(why, equals)
     return decision.replace(unchanged="unusable reply" if reasons else "no change")
+
+
+def undo_untried(
+    incumbent: Workflow, candidate: Workflow, runs: Sequence[Trajectory]
+) -> tuple[Workflow, tuple[Rewiring, ...]]:
+    """Give an agent that ran on no gate task its old prompt back, since nothing has tried the new one.
+
+    Returns:
+        The candidate without such prompts, and a rewiring for each that was undone.
+    """
+    ran, old = {step.agent for run in runs for step in run.steps}, incumbent.agents_by_id
+    undone = tuple(
+        Rewiring(
+            RewritePrompt(agent.id, old[agent.id].prompt),
+            why=f"{agent.id} ran on no gate task, so its new prompt is not kept",
+            operation=UNDO,
+            by="gate",
+        )
+        for agent in candidate.agents
+        if ran and agent.id in old and agent.id not in ran and agent.prompt != old[agent.id].prompt
+    )
+    if not undone:
+        return candidate, ()
+    kept, _ = candidate.apply_legal(undone)
+    return kept.with_lineage(incumbent, [*candidate.lineage.rewirings, *undone]), undone
 
 
 def get_structure(workflow: Workflow) -> tuple[Any, ...]:

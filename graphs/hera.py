@@ -263,9 +263,11 @@ async def mutate_topology(state: HeraState, ctx: HeraCtx) -> Update:
 
 async def reflect(state: HeraState, ctx: HeraCtx) -> Update:
     """Draw insights from the groups with successes and failures (Alg. 2)."""
-    iteration, orchestrator = ctx.at.iteration, get_orchestrator(ctx)
+    iteration, success_at, orchestrator = ctx.at.iteration, ctx.options.success_at, get_orchestrator(ctx)
     found = await gather_all(
-        reflect_on_group(group, state.trajectories, orchestrator, iteration=iteration, scope=ctx.at)
+        reflect_on_group(
+            group, state.trajectories, orchestrator, success_at=success_at, iteration=iteration, scope=ctx.at
+        )
         for group in state.groups
         if group.outcome == "mixed"
     )

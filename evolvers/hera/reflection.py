@@ -60,9 +60,19 @@ def get_topology(trajectory: Trajectory) -> Topology | None:
 
 
 async def reflect_on_group(
-    group: Group, trajectories: Sequence[Trajectory], orchestrator: PromptedModel, *, iteration: int, scope: Scope
+    group: Group,
+    trajectories: Sequence[Trajectory],
+    orchestrator: PromptedModel,
+    *,
+    success_at: float,
+    iteration: int,
+    scope: Scope,
 ) -> tuple[tuple[Insight, ...], Usage]:
-    """ReflectOnGroup: the insights of a mixed group; none without a valid reply."""
+    """ReflectOnGroup: the insights of a mixed group; none without a valid reply.
+
+    Args:
+        success_at: score from which a run counts as a success, in [0, 1].
+    """
     best = trajectories[group.order[0]]
     profile = get_profile(best)
     reply, usage = await orchestrator.ask_or(
@@ -74,7 +84,7 @@ async def reflect_on_group(
         task=best.question.input,
         profile=profile.text,
         group="\n\n".join(
-            render_trajectory(trajectories[index], rank, GROUP_LENGTH // len(group.order))
+            render_trajectory(trajectories[index], rank, GROUP_LENGTH // len(group.order), success_at)
             for rank, index in enumerate(group.order, 1)
         ),
     )
@@ -87,11 +97,13 @@ async def reflect_on_group(
     return tuple(insight for insight in insights if insight), usage
 
 
-def render_trajectory(trajectory: Trajectory, rank: int, length: int) -> str:
-    """Render a trajectory in about `length`: score and tokens, feedback, topology, the work of each agent."""
+def render_trajectory(trajectory: Trajectory, rank: int, length: int, success_at: float) -> str:
+    """Render a trajectory in about `length`: outcome, tokens, feedback, topology, the work of each agent."""
+    score = get_score(trajectory) or 0.0
+    outcome = "a success" if score >= success_at else "a failure"
     feedback = trajectory.feedback.text if trajectory.feedback else "(nothing)"
     return (
-        f"trajectory {rank}: score {get_score(trajectory) or 0.0:.2f}, {count_agent_tokens(trajectory)} tokens\n"
+        f"trajectory {rank}: {outcome}, score {score:.2f}, {count_agent_tokens(trajectory)} tokens\n"
         f"feedback: {' '.join(feedback.split())}\ntopology: {render_plan(trajectory)}\n"
         f"{format_trace(trajectory, answer='(the final answer)', length=length)}\n"
         f"final answer: {excerpt((trajectory.answer or '').strip(), ANSWER_LENGTH)}"

@@ -179,23 +179,26 @@ async def integrate_lesson(
 ) -> tuple[Rewiring | None, PromptChange, Usage]:
     """Prompt consolidation: the model integrates the lesson, Pi_C enforces the limits; None where nothing changes.
 
-    Without a valid reply the proposals are added unchanged.
+    Without a valid reply, and to a prompt that has no lines yet, the proposals are added unchanged.
     """
     if not (lesson.rules or lesson.principles):
         return None, PromptChange(), Usage()
-    wanted, usage = await orchestrator.ask_or(
-        PromptDiff(added_rules=list(lesson.rules), added_principles=list(lesson.principles)),
-        PromptDiff,
-        "integrate",
-        scope=scope.at(node=f"integrate {agent.id}"),
-        catch=ModelError,
-        prompt=agent.prompt,
-        proposed=render_lines(
-            [*(f"rule: {text}" for text in lesson.rules), *(f"principle: {text}" for text in lesson.principles)]
-        ),
-        limits=f"at most {config.rules} rules, at most {config.length} characters",
-    )
-    after, diff = apply_prompt_diff(Prompt.of(agent.prompt), wanted, rules=config.rules, length=config.length)
+    before, usage = Prompt.of(agent.prompt), Usage()
+    wanted = PromptDiff(added_rules=list(lesson.rules), added_principles=list(lesson.principles))
+    if before.rules or before.principles:
+        wanted, usage = await orchestrator.ask_or(
+            wanted,
+            PromptDiff,
+            "integrate",
+            scope=scope.at(node=f"integrate {agent.id}"),
+            catch=ModelError,
+            prompt=agent.prompt,
+            proposed=render_lines(
+                [*(f"rule: {text}" for text in lesson.rules), *(f"principle: {text}" for text in lesson.principles)]
+            ),
+            limits=f"at most {config.rules} rules, at most {config.length} characters",
+        )
+    after, diff = apply_prompt_diff(before, wanted, rules=config.rules, length=config.length)
     if not diff:
         return None, diff, usage
     why = f"{diff} (from {'; '.join(dict.fromkeys(lesson.derived_from)) or 'replays with prompt variants'})"

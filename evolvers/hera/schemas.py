@@ -34,7 +34,6 @@ class TopologyPlan(ReplySchema):
     """Who takes part, in which order, and who reads whose output."""
 
     query_profile: str = Field(default="", description="What sort of question it is, in one sentence.")
-    selected_agents: list[str] = Field(default=[], description="Names of the agents that take part.")
     execution_order: list[PlanStep] = Field(description="The steps, in order; the last one answers.")
 
 

@@ -22,7 +22,16 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.extras.offline.model import OfflineChat
-from selfwire.graphs.evolve import Event, EvolutionConfig, EvolutionLoop, build, count_failed_tests, run_evolution
+from selfwire.graphs.evolve import (
+    UNDO,
+    Event,
+    EvolutionConfig,
+    EvolutionLoop,
+    build,
+    count_failed_tests,
+    run_evolution,
+    undo_untried,
+)
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method, explore_samples
 from selfwire.graphs.methods import find_method
@@ -52,6 +61,8 @@ class Scripted(Method[Any]):
     calls: Callable[[int], int] = lambda number: 1
     fails: Callable[[str, str], bool] = lambda phase, task: False
     config: Any = field(default_factory=FrozenModel)
+    idle: bool = False
+    """Whether the agent whose prompt is rewritten takes no step."""
     seen: list[tuple[str, str]] = field(default_factory=list)
 
     async def answer(self, team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
@@ -62,8 +73,11 @@ class Scripted(Method[Any]):
         number = int(team.agents_by_id["a"].prompt)
         rank = int(question.id.lstrip("abcdefghijklmnopqrstuvwxyz"))
         right = rank % 10 < 10 * self.skill(number)
-        step = Step(node="b", agent="b", output="x", usage=Usage(calls=self.calls(number)))
-        return done.replace(answer="right" if right else "wrong", steps=(step,))
+        steps = (
+            Step(node="a", agent="a", output="x", usage=Usage(calls=self.calls(number))),
+            Step(node="b", agent="b", output="x"),
+        )
+        return done.replace(answer="right" if right else "wrong", steps=steps[self.idle :])
 
     async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         rewiring = Rewiring(RewritePrompt("a", str(ctx.at.iteration + 1)), why="next")
@@ -113,6 +127,26 @@ async def test_a_better_candidate_is_kept_and_a_worse_one_is_not() -> None:
     history = await made.library.history("w")
     assert [v.facts.get("gate", {}).get("accepted") for v in history.versions] == [None, True, False, False]
     assert history.head == history.versions[-1].version
+
+
+async def test_a_prompt_of_an_agent_that_ran_on_no_gate_task_is_not_kept() -> None:
+    made = context(Scripted(skill=lambda number: 0.5, idle=True), iterations=1)
+    final = await evolved(made)
+    assert final.agents_by_id["a"].prompt == "0"
+    assert final.memory["lessons"] == 1  # the rest of what was accepted stays
+    saved = (await made.library.history("w")).versions[-1]
+    assert saved.facts["gate"]["accepted"]
+    assert [change["operation"] for change in saved.facts["applied"]] == ["", UNDO]
+    assert "a ran on no gate task" in saved.facts["applied"][-1]["why"]
+    assert [rewiring.operation for rewiring in final.lineage.rewirings] == ["", UNDO]
+
+
+def test_prompts_stay_where_the_agent_ran_and_where_no_run_says_who_ran() -> None:
+    team = context(Scripted()).seed_workflow
+    new = team.apply(Rewiring(RewritePrompt("a", "9"), why="next"))
+    ran = Trajectory(question=Question(id="g", input="?"), workflow="w", steps=(Step(node="a", agent="a", output="x"),))
+    assert undo_untried(team, new, [ran]) == (new, ())
+    assert undo_untried(team, new, [ran.replace(steps=())]) == (new, ())
 
 
 async def test_a_proof_looks_at_more_and_more_fresh_tasks_and_stops_when_it_can() -> None:

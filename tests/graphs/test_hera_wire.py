@@ -25,10 +25,11 @@ AGENTS = ("evidence_selector", "answer_generator")
 
 def reply(body: Body) -> AIMessage:
     wanted = (body.get("response_format") or {}).get("json_schema", {}).get("name")
+    ran = next((name for name in ("answer_generator", "conclude_agent") if name in body["messages"][-1]["content"]), "")
     script = {
         **SCRIPT,
         "TopologyPlan": order(*AGENTS),
-        "FailedAgent": {"agent": "answer_generator", "cause": CAUSE},
+        "FailedAgent": {"agent": ran, "cause": CAUSE},
         "Mutation": {**SCRIPT["Mutation"], "alternative": "conclude_agent"},
     }
     if wanted:

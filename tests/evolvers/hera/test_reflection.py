@@ -38,7 +38,7 @@ def reflection(*insights: tuple[str, str]) -> Reflection:
 
 async def learn(model: ScriptedModel) -> tuple[Insight, ...]:
     [group] = make_groups(BATCH, 0.6)
-    return (await reflect_on_group(group, BATCH, meta_model(model), iteration=4, scope=Scope()))[0]
+    return (await reflect_on_group(group, BATCH, meta_model(model), success_at=0.6, iteration=4, scope=Scope()))[0]
 
 
 async def test_insights_name_the_trajectories_that_they_came_from() -> None:
@@ -55,8 +55,9 @@ async def test_the_group_is_shown_ranked_with_topologies_scores_and_tokens() -> 
     model = ScriptedModel(Reflection=reflection())
     await learn(model)
     [shown] = model.shown("Reflection")
-    places = [shown.index(f"trajectory {rank}: score {told}") for rank, told in
-              enumerate(("1.00, 30 tokens", "1.00, 40 tokens", "0.00, 100 tokens"), 1)]  # fmt: skip
+    places = [shown.index(f"trajectory {rank}: {told}") for rank, told in
+              enumerate(("a success, score 1.00, 30 tokens", "a success, score 1.00, 40 tokens",
+                         "a failure, score 0.00, 100 tokens"), 1)]  # fmt: skip
     assert places == sorted(places)
     assert "retriever reads query_decomposer" in shown
 

@@ -160,12 +160,22 @@ async def test_a_failure_shows_what_the_agent_was_handed_and_the_decisive_passag
 
 
 def test_of_several_failures_the_last_one_is_whole() -> None:
-    long = [told(n).replace(did=f"did {n}. " + "It read on. " * 300) for n in range(2)]
+    long = [told(n).replace(asked=f"{FILLER} {n}") for n in range(2)]
     shown = render_failures(long)
     assert long[1].text in shown
     assert long[0].text not in shown
-    assert "did 0." in shown
+    assert "did 0" in shown
     assert render_failures([]) == "(none)"
+
+
+def test_an_earlier_failure_keeps_what_the_agent_did_and_loses_only_task_and_inbox() -> None:
+    did = "\n\n".join(f"Sentence {n} on the ice of the tundra, that the agent wrote." for n in range(40))
+    earlier = told(0).replace(asked=FILLER, received=FILLER, ran="reader, writer", did=did, cause="it wrote of the ice")
+    shown = render_failures([earlier, told(1)])
+    assert did in shown
+    assert "blamed for: it wrote of the ice\nwho ran: reader, writer\nit did:\nSentence 0" in shown
+    assert "feedback: wrong" in shown
+    assert len(shown) < len(did) + 2_000
 
 
 async def test_no_task_is_shown_twice() -> None:
@@ -204,6 +214,15 @@ async def test_what_is_learned_becomes_an_edit_with_its_reason(answer: PromptDif
     assert diff.added == ("Be complete.", "Search twice.")
 
 
+async def test_a_prompt_without_lines_takes_the_proposals_without_a_call() -> None:
+    model = ScriptedModel()
+    rewiring, _, usage = await integrate_lesson(RETRIEVER, LESSON, meta_model(model), PromptConfig(), scope=Scope())
+    assert rewiring is not None
+    assert usage.calls == 0
+    assert model.shown("PromptDiff") == []
+
+
 async def test_nothing_learned_changes_nothing() -> None:
+    ruled = RETRIEVER.replace(prompt=Prompt(core="Search.", rules=("Search once.",)).text)
     for lesson, model in ((PromptLesson(), ScriptedModel()), (LESSON, ScriptedModel(PromptDiff=PromptDiff()))):
-        assert (await integrate_lesson(RETRIEVER, lesson, meta_model(model), PromptConfig(), scope=Scope()))[0] is None
+        assert (await integrate_lesson(ruled, lesson, meta_model(model), PromptConfig(), scope=Scope()))[0] is None

@@ -83,7 +83,6 @@ def plan(brief: CriticInput) -> dict[str, Any]:
     order += [brief.pick("end", ends)] if ends else []
     return {
         "query_profile": f"{brief.family.name} question",
-        "selected_agents": list(dict.fromkeys(order)),
         "execution_order": _steps(brief, order),
     }
 

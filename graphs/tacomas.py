@@ -1,15 +1,14 @@
 """TacoMAS as a state machine (Xu et al., arXiv 2605.09539, Alg. 1): a team that changes while it works on a question.
 
     START -> init_graph -> round (the team) -> judge -> [confirmed, or t = R - 1] END
-                            ^   ^                 |
-                            |   |                 v
-                            |   +------------- refine -> [(t + 1) mod K = 0, or slow_again] birth_death
-                            |                                                                  |   |
-                            +------------------------------------------------------------------+   +-> [stop] END
+                            ^                   |  |
+                            |                   |  +-> [(t + 1) mod K = 0, or slow_again] birth_death -> [stop] END
+                            |                   v                                             |
+                            +---------------- refine <----------------------------------------+
 
 A judge or meta-model that fails ends the run with what was answered until then, from whichever of the three nodes.
 `refine` is the fast loop F^C, `birth_death` the slow loop F^T. The state knows a question and never a task. Equations,
-prompts and budgets are in `selfwire.evolvers.tacomas`, where the departures D1 to D21 stand too.
+prompts and budgets are in `selfwire.evolvers.tacomas`, where the departures D1 to D23 stand too.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -24,12 +23,14 @@ from selfwire.core.protocols import AgentRunner, Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Workflow
+from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.fast import (
     append_notes,
+    drop_notes,
     give_notes,
     inherit_weights,
     make_uniform_weights,
@@ -110,6 +111,11 @@ class TacomasState(State):
         return RunSoFar(self.rounds, self.done, self.notes)
 
 
+YOURSELF, BEST = "yourself, in the round before", "the team, its best answer so far"
+"""Senders of what an agent is reminded of."""
+RECALLED = 4_000
+"""Most characters of each."""
+
 TacomasCtx = Ctx[TacomasConfig]
 Coach = Callable[[TacomasState, TacomasCtx], Awaitable[Update]]
 
@@ -161,7 +167,7 @@ async def round(state: TacomasState, ctx: TacomasCtx) -> Update:
     After a slow update the team is another than the drawn one.
     """
     team, at = state.workflow, ctx.at.at(visit=len(state.rounds))
-    act, agents = weigh_inboxes(team, state.weights, ctx), give_notes(team, state.notes)
+    act, agents = weigh_inboxes(team, state.weights, recall_work(state), ctx), give_notes(team, state.notes)
     run = TeamContext.of(team, state.get_question(), at, act, agents=agents)
     done = await run_team(team.topology, run, carried=state.carried)
     return state.update(
@@ -198,10 +204,11 @@ async def refine(state: TacomasState, ctx: TacomasCtx) -> Update:
     scored = {found.agent: found.score for found in last.contributions}
     weights = update_weights(state.weights, scored, rate=config.fast.rate, floor=config.fast.floor)
     at = ctx.at.at(visit=last.number)
-    fresh, usage = await refine_agents(state.workflow, state.so_far, ctx.critic, config=config.fast, scope=at)
+    fresh, dropped, usage = await refine_agents(state.workflow, state.so_far, ctx.critic, config=config.fast, scope=at)
+    held = drop_notes(state.notes, dropped)
     return state.update(
         weights=weights,
-        notes=append_notes(state.notes, fresh, state.weights, keep=config.fast.kept),
+        notes=append_notes(held, fresh, state.weights, keep=config.fast.kept),
         rounds=(*before, last.replace(weights=weights, notes=fresh, usage=last.usage + usage)),
         usage=add_usage(state.usage, usage, ctx.budget),
     )
@@ -246,33 +253,59 @@ def list_offered_tools(team: Workflow, ctx: TacomasCtx) -> dict[str, Tool]:
     return {name: tool for name, tool in sorted(add_own_tools(ctx.tools, team).items()) if name in held}
 
 
-def weigh_inboxes(team: Workflow, weights: Mapping[str, float], ctx: TacomasCtx) -> AgentRunner:
-    """Make the runner of a team's agents, who read the messages of influential senders first and at greater length."""
+def recall_work(state: TacomasState) -> dict[str, tuple[Message, ...]]:
+    """What each agent wrote in the round before, and for the sink also the best answer so far (D23)."""
+    if state.done is None:
+        return {}
+    sink, best = state.workflow.agent_at(state.workflow.topology.sink).id, state.best
+    written = {step.agent: step.output for step in state.done.steps if step.output.strip() and step.error is None}
+    recalled: dict[str, tuple[Message, ...]] = {}
+    recalled |= {agent: (Message(source=YOURSELF, target=agent, text=text),) for agent, text in written.items()}
+    if best is not None and best.answer and best.answer.strip() != written.get(sink, "").strip():
+        recalled[sink] = (*recalled.get(sink, ()), Message(source=BEST, target=sink, text=best.answer))
+    return recalled
+
+
+def weigh_inboxes(
+    team: Workflow, weights: Mapping[str, float], recalled: Mapping[str, tuple[Message, ...]], ctx: TacomasCtx
+) -> AgentRunner:
+    """Make the runner of a team's agents, who read the messages of influential senders first and at greater length.
+
+    Args:
+        recalled: what each agent reads before them.
+    """
     act, names = ctx.make_runner(team), name_nodes(team)
     by_node = {node: weights.get(agent, 0.0) for node, agent in team.topology.agents.items()}
 
     async def act_on_weighed(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         read = weigh_messages(inbox, by_node, ctx.options.fast.inbox_length, about=question.input)
         named = [message.replace(source=names.get(message.source, message.source)) for message in read]
-        return await act(agent, question, named, scope=scope)
+        own = [
+            message.replace(text=excerpt(message.text, RECALLED, question.input))
+            for message in recalled.get(agent.id, ())
+        ]
+        return await act(agent, question, [*own, *named], scope=scope)
 
     return act_on_weighed
 
 
+def rewire_or_refine(state: TacomasState, ctx: TacomasCtx) -> str:
+    """`birth_death` every K rounds, and when the slow update before asked for it.
+
+    END after a confirmed answer, a failure or the last round.
+    """
+    config = ctx.options
+    slow = config.topology and is_slow(state.rounds, interval=config.interval, threshold=config.threshold)
+    return "birth_death" if slow and not state.figures else refine_or_end(state, ctx)
+
+
 def refine_or_end(state: TacomasState, ctx: TacomasCtx) -> str:
-    """END after a confirmed answer, a failure or the last round."""
+    """END where the meta-model stopped or failed, so that nobody is coached for nothing (D22)."""
     return END if state.figures else "refine"
 
 
-def rewire_or_round(state: TacomasState, ctx: TacomasCtx) -> str:
-    """`birth_death` every K rounds, and when the slow update before asked for it."""
-    config = ctx.options
-    slow = config.topology and is_slow(state.rounds, interval=config.interval, threshold=config.threshold)
-    return "birth_death" if slow and not state.figures else round_or_end(state, ctx)
-
-
 def round_or_end(state: TacomasState, ctx: TacomasCtx) -> str:
-    """END where the meta-model stopped or failed."""
+    """END where the coach failed."""
     return END if state.figures else "round"
 
 
@@ -281,9 +314,9 @@ figure.add_edge(START, "init_graph")
 figure.add_sequence([init_graph, round, judge])
 figure.add_node(refine)
 figure.add_node(birth_death)
-figure.add_conditional_edges("judge", refine_or_end, ["refine", END])
-figure.add_conditional_edges("refine", rewire_or_round, ["birth_death", "round", END])
-figure.add_conditional_edges("birth_death", round_or_end, ["round", END])
+figure.add_conditional_edges("judge", rewire_or_refine, ["birth_death", "refine", END])
+figure.add_conditional_edges("birth_death", refine_or_end, ["refine", END])
+figure.add_conditional_edges("refine", round_or_end, ["round", END])
 TACOMAS = figure.compile(METHOD)
 STEPS_PER_ROUND = 4
 
@@ -320,7 +353,7 @@ class Tacomas(Method[TacomasConfig]):
         "Xu et al., *TacoMAS: Test-Time Co-Evolution of Topology and Capability in LLM-based Multi-Agent Systems*, "
         "arXiv 2605.09539"
     )
-    departures = "D1-D21"
+    departures = "D1-D23"
 
     @staticmethod
     def estimate_calls(config: TacomasConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:

@@ -1,6 +1,6 @@
 """The capability loop F^C: replicator weights, their effect on messages, and refinements (Sec. 3.3, Eq. 2)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import exp
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
@@ -12,7 +12,7 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.judge import Contribution
-from selfwire.evolvers.tacomas.rounds import RunSoFar
+from selfwire.evolvers.tacomas.rounds import RunSoFar, render_goal
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
 from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_graph, render_work
 from selfwire.evolvers.trajectory_text import gather_all
@@ -121,6 +121,14 @@ def append_notes(
     }
 
 
+def drop_notes(notes: Notes, dropped: Mapping[str, Collection[int]]) -> dict[str, tuple[str, ...]]:
+    """The notes without those that the coach withdraws, by their numbers from 1; other numbers are passed over."""
+    return {
+        agent: tuple(note for number, note in enumerate(kept, 1) if number not in dropped.get(agent, ()))
+        for agent, kept in notes.items()
+    }
+
+
 def give_notes(workflow: Workflow, notes: Notes) -> dict[str, Agent]:
     """The team's agents by id, with notes in their memory; the oldest go where there are too many."""
     agents = dict(workflow.agents_by_id)
@@ -135,26 +143,31 @@ def choose_coached(
     """Scores of agents that need a coach: those that acted and contributed little, and a failed answer's sink (D13)."""
     acted = {step.agent for step in done.steps if step.error is None}
     sink = workflow.agent_at(workflow.topology.sink).id
-    return tuple(s for s in scores if s.agent in acted and (s.score < good or (s.agent == sink and bool(failed))))
+    living = workflow.agents_by_id
+    return tuple(
+        s
+        for s in scores
+        if s.agent in acted and s.agent in living and (s.score < good or (s.agent == sink and bool(failed)))
+    )
 
 
 async def refine_agents(
     workflow: Workflow, run: RunSoFar, meta_model: PromptedModel, *, config: FastConfig, scope: Scope
-) -> tuple[dict[str, str], Usage]:
+) -> tuple[dict[str, str], dict[str, tuple[int, ...]], Usage]:
     """Diagnose the agents that need it, in one call, or in parallel as `judge_each` says.
 
     Returns:
-        Notes by agent, and their cost; an agent without a valid diagnosis gets no note.
+        Notes by agent, the numbers of earlier notes that are withdrawn, and the cost; an agent without a valid
+        diagnosis gets no note and keeps all.
     """
     if not config.refines:
-        return {}, Usage()
+        return {}, {}, Usage()
     last, done, failed = run.rounds[-1], run.done, run.rounds[-1].failed
     coached = choose_coached(done, workflow, last.contributions, failed=failed, good=config.good)
     groups = [[score] for score in coached] if config.judge_each else [coached]
-    goals = [*failed, *([] if done.answer else ["An answer: the last round ended without one."])]
-    goal, work = "\n".join(f"- {text}" for text in goals), render_work(done)
+    goal, work = render_goal(run), render_work(done)
 
-    async def coach(group: Sequence[Contribution]) -> tuple[dict[str, str], Usage]:
+    async def coach(group: Sequence[Contribution]) -> tuple[dict[str, AgentRefinement], Usage]:
         place = f"refine-{group[0].agent}" if len(group) == 1 else "refine"
         found, usage = await meta_model.ask_or(
             None,
@@ -169,11 +182,14 @@ async def refine_agents(
         )
         names, given = {score.agent for score in group}, found.agents if found else []
         advice = {refinement.agent.strip(): refinement for refinement in reversed(given)}
-        return {agent: to_note(advice[agent], last.number) for agent in advice if agent in names}, usage
+        return {agent: refinement for agent, refinement in advice.items() if agent in names}, usage
 
     replies = await gather_all(coach(group) for group in groups if group)
-    fresh = {agent: note for found, _ in replies for agent, note in found.items() if note}
-    return fresh, sum_usages(usage for _, usage in replies)
+    given = {agent: refinement for found, _ in replies for agent, refinement in found.items()}
+    notes = {agent: to_note(refinement, last.number) for agent, refinement in given.items()}
+    dropped = {agent: tuple(refinement.drop) for agent, refinement in given.items() if refinement.drop}
+    fresh = {agent: note for agent, note in notes.items() if note}
+    return fresh, dropped, sum_usages(usage for _, usage in replies)
 
 
 def _render_coached(score: Contribution, workflow: Workflow, notes: Notes) -> str:

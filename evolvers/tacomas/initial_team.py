@@ -1,4 +1,4 @@
-"""The team that every question starts with: planner -> {searcher, calculator} -> verifier -> reflector (Sec. 5.1)."""
+"""The team that every question starts with: planner, searcher, calculator, verifier, reflector (Sec. 5.1)."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ CALCULATOR = "calculator"
 ROLES = {
     "planner": "Breaks the task into parts and says who should do what.",
     "searcher": "Looks up facts.",
-    CALCULATOR: "Computes, counts and compares.",
+    CALCULATOR: "Computes, counts and compares, and makes what the task asks to be made.",
     "verifier": "Checks what the others found.",
     SINK: "Weighs everything and gives the team's answer.",
 }
@@ -48,6 +48,7 @@ CALCULATING = {
 EDGES = (
     ("planner", "searcher"),
     ("planner", CALCULATOR),
+    ("searcher", CALCULATOR),
     ("searcher", "verifier"),
     (CALCULATOR, "verifier"),
     ("verifier", SINK),

@@ -3,7 +3,7 @@
 The judge sees the question, the answer and what the team did, and nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import Field
 
@@ -50,11 +50,13 @@ class Judgement(FrozenModel):
         confirmed: whether two independent verdicts reached the threshold.
         failed: what the items that did not pass ask for (`to_goal`); those of the second verdict where the first passes
             all.
+        struck: criteria of the items that the task allows no answer to pass; they do not count (D22).
     """
 
     score: float | None = Field(default=None, ge=0, le=1)
     confirmed: bool = False
     failed: tuple[str, ...] = ()
+    struck: tuple[str, ...] = ()
     usage: Usage = Usage()
 
 
@@ -70,6 +72,26 @@ class Contribution(FrozenModel):
     score: float = Field(ge=0, le=1)
     reason: str = ""
     evidence: bool = True
+
+
+def strike_items(
+    items: Sequence[RubricItem], results: Sequence[bool], impossible: Collection[int]
+) -> tuple[tuple[RubricItem, ...], tuple[bool, ...], tuple[str, ...]]:
+    """The items that count, with their results, and the criteria of those that do not (D22).
+
+    An item is struck where it does not pass and no answer could pass it; beyond half of the list none is.
+
+    Args:
+        impossible: numbers of items, from 1.
+    """
+    failed = [number for number, item in enumerate(items, 1) if list_failed_items([item], results[number - 1 : number])]
+    struck = [number for number in failed if number in impossible][: len(items) // 2]
+    left = [number for number in range(1, len(items) + 1) if number not in struck]
+    return (
+        tuple(items[number - 1] for number in left),
+        tuple(results[number - 1] for number in left if number <= len(results)),
+        tuple(items[number - 1].criterion for number in struck),
+    )
 
 
 def checklist_score(items: Sequence[RubricItem], results: Sequence[bool]) -> float:
@@ -114,28 +136,30 @@ async def judge_answer(
     Args:
         done: the round, with an answer.
     """
-    results, usage = await _verdict(done, items, meta_model, scope.at(node="judge"))
-    if results is None:
+    verdict, usage = await _verdict(done, items, meta_model, scope.at(node="judge"))
+    if verdict is None:
         return Judgement(usage=usage)
+    items, results, struck = strike_items(items, verdict.results, verdict.impossible)
     score, failed = checklist_score(items, results), list_failed_items(items, results)
     if score < threshold:
-        return Judgement(score=score, failed=failed, usage=usage)
+        return Judgement(score=score, failed=failed, struck=struck, usage=usage)
     turned = tuple(reversed(items))
     with add_cost_on_error(usage):
         again, more = await _verdict(done, turned, meta_model, scope.at(node="judge-again"))
-    second = 0.0 if again is None else checklist_score(turned, again)
+    second = 0.0 if again is None else checklist_score(turned, again.results)
     return Judgement(
         score=score if again is None else min(score, second),
         confirmed=second >= threshold,
-        failed=failed or (() if again is None else list_failed_items(turned, again)),
+        failed=failed or (() if again is None else list_failed_items(turned, again.results)),
+        struck=struck,
         usage=usage + more,
     )
 
 
 async def _verdict(
     done: Trajectory, items: Sequence[RubricItem], meta_model: PromptedModel, scope: Scope
-) -> tuple[list[bool] | None, Usage]:
-    verdict, usage = await meta_model.ask_or(
+) -> tuple[Verdict | None, Usage]:
+    return await meta_model.ask_or(
         None,
         Verdict,
         "judge",
@@ -146,7 +170,6 @@ async def _verdict(
         checklist="\n".join(f"{n}. ({item.operator}) {item.criterion}" for n, item in enumerate(items, 1)),
         trace=render_work(done, with_answer=False),
     )
-    return verdict.results if verdict else None, usage
 
 
 def has_evidence(steps: Sequence[Step]) -> bool:
@@ -205,6 +228,6 @@ def mean_contribution(scores: Sequence[Contribution]) -> float | None:
 
 
 def _shown(agent: str, role: str, steps: Sequence[Step]) -> str:
-    check = "PASS" if has_evidence(steps) else "FAIL"
+    check = "" if has_evidence(steps) else "evidence precheck: FAIL\n"
     done = "\n".join(format_step(step) for step in steps) or "(it was not reached in this round)"
-    return f"[{agent}] {excerpt(' '.join(role.split()), 200)}\nevidence precheck: {check}\n{done}"
+    return f"[{agent}] {excerpt(' '.join(role.split()), 200)}\n{check}{done}"

@@ -9,7 +9,7 @@ from selfwire.core.team import Workflow
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import get_lessons, render_lessons
-from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound
+from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound, render_goal
 from selfwire.evolvers.tacomas.schemas import SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, RefusedChange, enforce_budgets
 from selfwire.evolvers.tacomas.work import Notes, cut_task, get_members, render_agent, render_graph, render_work
@@ -32,7 +32,7 @@ async def propose_slow_update(
         workflow: its lessons of earlier questions are shown.
         tools: that newborns may hold.
     """
-    goal, trace = "\n".join(f"- {goal}" for goal in run.rounds[-1].failed), render_work(run.done)
+    goal, trace = render_goal(run), render_work(run.done)
     try:
         update, usage = await meta_model.ask(
             SlowUpdate,

@@ -59,6 +59,7 @@ def format_round(done: TacomasRound) -> str:
         *([f"  the judge or the meta-model failed, and the run ends here: {done.fault}"] if done.fault else []),
         *([f"  answer: {shorten(' '.join(done.answer.split()), ANSWER_LENGTH)}"] if done.answer else []),
         *(f"  still to achieve: {goal}" for goal in done.failed),
+        *(f"  struck, as the task allows no answer that meets it: {criterion}" for criterion in done.struck),
         *(f"  {c.agent}: contribution {c.score:.2f}: {c.reason}" for c in done.contributions),
         *([f"  weights: {', '.join(f'{agent} {w:.2f}' for agent, w in done.weights.items())}"] if done.weights else []),
         *(f"  note for {agent}: {note}" for agent, note in done.notes.items()),

@@ -33,6 +33,7 @@ class TacomasRound(FrozenModel):
         score: s_t, the judge's; None where there is no answer or no valid verdict.
         confirmed: whether a second judgement reached the threshold too.
         failed: what the checklist's items that did not pass ask for.
+        struck: criteria of its items that the task allows no answer to pass.
         weights: w_v per agent after the replicator's update of this round.
         notes: what the coach wrote after the round, by agent.
         mean: m_t; None where no agent was scored.
@@ -53,6 +54,7 @@ class TacomasRound(FrozenModel):
     score: float | None = Field(default=None, ge=0, le=1)
     confirmed: bool = False
     failed: tuple[str, ...] = ()
+    struck: tuple[str, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     weights: FrozenJson = Field(default_factory=FrozenMap)
     notes: FrozenJson = Field(default_factory=FrozenMap)
@@ -164,6 +166,7 @@ def with_judgement(
         score=found.score,
         confirmed=found.confirmed,
         failed=found.failed,
+        struck=found.struck,
         contributions=scores,
         mean=mean_contribution(scores),
         fault=fault,
@@ -212,6 +215,14 @@ def find_stop_reason(rounds: Sequence[TacomasRound], *, limit: int) -> StopReaso
     if last.control == "stop":
         return "stop"
     return "rounds" if len(rounds) >= limit else None
+
+
+def render_goal(run: "RunSoFar") -> str:
+    """What the last answer did not achieve, for coach and meta-model, and what no answer can."""
+    last = run.rounds[-1]
+    goals = [*last.failed, *([] if run.done.answer else ["An answer: the last round ended without one."])]
+    struck = [f"Not to be pursued, as the task allows no answer that meets it: {text}" for text in last.struck]
+    return "\n".join(f"- {text}" for text in (*goals, *struck))
 
 
 def is_slow(rounds: Sequence[TacomasRound], *, interval: int, threshold: float) -> bool:

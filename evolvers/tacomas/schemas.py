@@ -22,7 +22,7 @@ class Checklist(ReplySchema):
 
     MAX_TOKENS: ClassVar[int] = 800
 
-    items: list[ChecklistItem] = Field(min_length=4, max_length=6, description="4 to 6 items.")
+    items: list[ChecklistItem] = Field(min_length=4, max_length=6, description="5 items.")
 
 
 class Verdict(ReplySchema):
@@ -31,6 +31,7 @@ class Verdict(ReplySchema):
     MAX_TOKENS: ClassVar[int] = 400
 
     results: list[bool] = Field(description="One per item, in its order: whether its statement is true of the answer.")
+    impossible: list[int] = Field(default=[], description="Numbers of items that no answer to this task could pass.")
     reason: str = Field(default="", description="What decided, in at most 40 words.")
 
 
@@ -58,6 +59,7 @@ class AgentRefinement(ReplySchema):
     plan: str = Field(default="", description="What it should do in the next round, in at most 40 words.")
     kind: Literal["prompt", "memory", "tool"] = Field(description="What the update is: a rule, a fact, a use of tools.")
     update: str = Field(default="", description="One concrete update, in at most 30 words; empty if none is needed.")
+    drop: list[int] = Field(default=[], description="Numbers of its notes that no longer hold.")
 
 
 class Refinement(ReplySchema):

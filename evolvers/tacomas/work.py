@@ -84,6 +84,7 @@ def render_agent(agent: Agent, notes: Notes, length: int) -> str:
     Args:
         length: most characters of its prompt.
     """
-    kept = [f"- {note}" for note in (*agent.memory, *notes.get(agent.id, ()))]
+    kept = [f"- {note}" for note in agent.memory]
+    kept += [f"{number}. {note}" for number, note in enumerate(notes.get(agent.id, ()), 1)]
     lines = [f"tools: {', '.join(agent.tools) or 'none'}", f"prompt: {excerpt(agent.prompt, length)}"]
     return "\n".join([*lines, "notes:", *kept] if kept else lines)

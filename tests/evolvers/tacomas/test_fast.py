@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from selfwire.core.edits import RemoveAgent, RemoveNode, Rewiring
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Message
@@ -13,6 +14,7 @@ from selfwire.core.values import FrozenMap
 from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.fast import (
     append_notes,
+    drop_notes,
     inherit_weights,
     make_uniform_weights,
     refine_agents,
@@ -179,7 +181,7 @@ async def refined(
     meta, model = meta_model(Refinement=advice(*said))
     config = FastConfig(judge_each=each)
     run = RunSoFar([judged(failed, **scores)], RAN, notes)
-    found, usage = await refine_agents(team(), run, meta, config=config, scope=Scope())
+    found, _, usage = await refine_agents(team(), run, meta, config=config, scope=Scope())
     assert usage.calls == len(model.asked)
     return found, model
 
@@ -220,13 +222,33 @@ async def test_the_coach_sees_the_notes_and_tools_that_an_agent_has() -> None:
     noted = {"searcher": ("After round 1. Next: search twice",)}
     _, model = await refined("searcher", notes=noted, searcher=0.3, reflector=0.3)
     coached = section(model.shown("Refinement")[0], "agents")
-    assert "notes:\n- After round 1. Next: search twice" in coached
+    assert "notes:\n1. After round 1. Next: search twice" in coached
     assert "tools: search, calculator" in coached
     assert "tools: none" in coached  # the reflector
+
+
+async def test_the_coach_withdraws_notes_by_their_numbers() -> None:
+    withdrawn = UPDATE.model_copy(update={"agent": "planner", "drop": [1, 7]})
+    meta, model = meta_model(Refinement=Refinement(agents=[withdrawn]))
+    noted = {"planner": ("Look east.", "Look closely."), "searcher": ("Search.",)}
+    run = RunSoFar([judged(planner=0.3)], RAN, noted)
+    fresh, dropped, _ = await refine_agents(team(), run, meta, config=FastConfig(), scope=Scope())
+    assert "1. Look east.\n2. Look closely." in section(model.shown("Refinement")[0], "agents")
+    held = drop_notes(noted, dropped)
+    assert held == {"planner": ("Look closely.",), "searcher": ("Search.",)}
+    assert append_notes(held, fresh, ["planner", "searcher"], keep=3)["planner"][0] == "Look closely."
+
+
+async def test_the_dead_are_not_coached() -> None:
+    gone = team().apply(Rewiring(RemoveNode("calculator"), RemoveAgent("calculator"), why="nothing to compute"))
+    meta, model = meta_model(Refinement=advice("calculator"))
+    run = RunSoFar([judged(calculator=0.1, reflector=0.9)], RAN, {})
+    fresh, _, _ = await refine_agents(gone, run, meta, config=FastConfig(), scope=Scope())
+    assert (fresh, model.asked) == ({}, [])
 
 
 async def test_without_a_valid_diagnosis_there_is_no_note() -> None:
     meta, _ = meta_model(Refinement=ReplyError("garbage"))
     run = RunSoFar([judged(planner=0.5)], RAN, {})
-    notes, _ = await refine_agents(team(), run, meta, config=FastConfig(), scope=Scope())
-    assert notes == {}
+    notes, dropped, _ = await refine_agents(team(), run, meta, config=FastConfig(), scope=Scope())
+    assert (notes, dropped) == ({}, {})

@@ -6,6 +6,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.evolvers.tacomas.judge import (
     DEFAULT_CHECKLIST,
+    Judgement,
     RubricItem,
     assess_contributions,
     checklist_score,
@@ -25,6 +26,7 @@ ITEMS = (
     RubricItem(criterion="second"),
     RubricItem(criterion="guessed", operator="contradiction"),
 )
+FOUR = (*ITEMS[:2], RubricItem(criterion="third"), ITEMS[2])
 AVOID = "Make sure that this is not so: guessed"
 
 
@@ -63,6 +65,22 @@ async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it(
     assert await judged([True, False, False]) == (0.666667, False, 1)
     assert await judged(good, turned) == (1.0, True, 2)
     assert await judged(good, [True, True, True]) == (0.666667, False, 2)
+
+
+async def test_d22_an_item_that_no_answer_can_pass_does_not_count() -> None:
+    async def judged(results: list[bool], impossible: list[int]) -> Judgement:
+        left = [Verdict(results=results, impossible=impossible), Verdict(results=[False, True, True])]
+        meta, _ = meta_model(Verdict=lambda text, scope: left.pop(0))
+        return await judge_answer(done(step("planner")), FOUR, meta, threshold=0.8, scope=Scope())
+
+    lacking = await judged([True, False, True, False], [])
+    assert (lacking.score, lacking.failed) == (0.75, ("second",))
+    struck = await judged([True, False, True, False], [2])
+    assert (struck.score, struck.failed, struck.struck) == (1.0, (), ("second",))
+    passed = await judged([True, True, True, True], [1, 3])
+    assert (passed.score, passed.struck) == (0.75, ())  # only what does not pass is struck
+    excused = await judged([False] * 3 + [True], [1, 2, 3, 4])
+    assert (excused.score, excused.struck) == (0.0, ("first", "second"))  # at most half of the list
 
 
 async def test_a_second_judgement_that_finds_a_fault_sets_the_goal() -> None:

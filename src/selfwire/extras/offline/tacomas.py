@@ -43,7 +43,7 @@ def verdict(brief: CriticInput) -> dict[str, Any]:
     missing = bool(brief.family.missing(CriticView(brief["task"], shown))) != brief.errs("verdict")
     results = [_is_true(line, open_, missing) for line in lines]
     reason = "The answer leaves the task open." if open_ else "A step does not show." if missing else "It holds up."
-    return {"results": results, "reason": reason}
+    return {"results": results, "impossible": [], "reason": reason}
 
 
 def contributions(brief: CriticInput) -> dict[str, Any]:
@@ -88,7 +88,16 @@ def _refine(brief: CriticInput, agent: str, prompt: str, shown: str) -> list[dic
     if not wanted or len(has) >= PLACES:
         return []
     update = brief.phrase(brief.pick(f"step {agent}", wanted))
-    return [{"agent": agent, "errors": "A step is missing.", "plan": "Take it.", "kind": "prompt", "update": update}]
+    return [
+        {
+            "agent": agent,
+            "errors": "A step is missing.",
+            "plan": "Take it.",
+            "kind": "prompt",
+            "update": update,
+            "drop": [],
+        }
+    ]
 
 
 def slow_update(brief: CriticInput) -> dict[str, Any]:

@@ -272,7 +272,7 @@ def weigh_inboxes(
     """Make the runner of a team's agents, who read the messages of influential senders first and at greater length.
 
     Args:
-        recalled: what each agent reads before them.
+        recalled: what each agent reads after them.
     """
     act, names = ctx.make_runner(team), name_nodes(team)
     by_node = {node: weights.get(agent, 0.0) for node, agent in team.topology.agents.items()}
@@ -284,7 +284,7 @@ def weigh_inboxes(
             message.replace(text=excerpt(message.text, RECALLED, question.input))
             for message in recalled.get(agent.id, ())
         ]
-        return await act(agent, question, [*own, *named], scope=scope)
+        return await act(agent, question, [*named, *own], scope=scope)
 
     return act_on_weighed
 

@@ -180,8 +180,8 @@ def test_d1_weights_order_the_messages_of_the_next_round() -> None:
     equal, weighed = inboxes(TacomasConfig(rounds=2))
     own = "From yourself, in the round before:"
     assert equal == ["From searcher:", "From calculator:"]
-    assert weighed == [own, "From searcher:", "From calculator:"]
-    assert inboxes(TacomasConfig(rounds=2, capability=False)) == [equal, [own, *equal]]
+    assert weighed == ["From searcher:", "From calculator:", own]
+    assert inboxes(TacomasConfig(rounds=2, capability=False)) == [equal, [*equal, own]]
 
 
 def test_refinements_reach_the_next_round_and_no_other_question() -> None:

@@ -50,7 +50,7 @@ Departures (a test is named after each):
         all contributions, and the meta-judge's remarks of K rounds.
     D20 Edges that a replacement inherits, or that go with the dead, do not count in |dE|.
     D21 Who fails the evidence precheck contributes at most 0.3, whatever the meta-judge says.
-    D22 The slow loop comes before the coach, who is not asked before a stop or about the dead; Alg. 1 coaches first. Items
-        of the checklist that the task allows no answer to pass do not count, at most half of them.
+    D22 The slow loop comes before the coach, who is not asked before a stop or about the dead; Alg. 1 coaches first.
+        Items of the checklist that the task allows no answer to pass do not count, at most half of them.
     D23 After the messages an agent reads its own output of the round before, and the sink the best answer so far.
 """

@@ -18,6 +18,7 @@ from selfwire.evals.table import pair_scores, summarise_trajectories
 from selfwire.evolvers.gate import name_outcome
 from selfwire.extras.lab.ablation.plan import NAME, Operations, Study
 from selfwire.extras.lab.ablation.rows import OUTCOMES, EvolutionRow
+from selfwire.graphs.evolve import UNDO
 from selfwire.graphs.rollouts import get_trajectories_note
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
@@ -35,7 +36,7 @@ SIDES = (
 """Phases and sides of which an evolution keeps trajectories."""
 ENDS = ("before", "after")
 """Sides of the test phase."""
-UNMATCHED = ("REPAIR", "PRUNE", "ADD_EXAMPLES")
+UNMATCHED = ("REPAIR", "PRUNE", "ADD_EXAMPLES", UNDO)
 """Kinds of rewirings without a random counterpart."""
 
 

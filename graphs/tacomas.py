@@ -259,10 +259,15 @@ def recall_work(state: TacomasState) -> dict[str, tuple[Message, ...]]:
         return {}
     sink, best = state.workflow.agent_at(state.workflow.topology.sink).id, state.best
     written = {step.agent: step.output for step in state.done.steps if step.output.strip() and step.error is None}
-    recalled: dict[str, tuple[Message, ...]] = {}
-    recalled |= {agent: (Message(source=YOURSELF, target=agent, text=text),) for agent, text in written.items()}
+
+    def remind(agent: str, source: str, text: str) -> Message:
+        return Message(source=source, target=agent, text=excerpt(text, RECALLED, state.get_question().input))
+
+    recalled: dict[str, tuple[Message, ...]] = {
+        agent: (remind(agent, YOURSELF, text),) for agent, text in written.items()
+    }
     if best is not None and best.answer and best.answer.strip() != written.get(sink, "").strip():
-        recalled[sink] = (*recalled.get(sink, ()), Message(source=BEST, target=sink, text=best.answer))
+        recalled[sink] = (*recalled.get(sink, ()), remind(sink, BEST, best.answer))
     return recalled
 
 
@@ -280,11 +285,7 @@ def weigh_inboxes(
     async def act_on_weighed(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         read = weigh_messages(inbox, by_node, ctx.options.fast.inbox_length, about=question.input)
         named = [message.replace(source=names.get(message.source, message.source)) for message in read]
-        own = [
-            message.replace(text=excerpt(message.text, RECALLED, question.input))
-            for message in recalled.get(agent.id, ())
-        ]
-        return await act(agent, question, [*named, *own], scope=scope)
+        return await act(agent, question, [*named, *recalled.get(agent.id, ())], scope=scope)
 
     return act_on_weighed
 

@@ -6,7 +6,7 @@ Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". 
                 compact rows for the router, full text for agents
     plan        a model's, made valid by a pure function          planner.make_plan             (B.1, C.1)
     e_t         verdict, confidence, feedback of a binary reward  evaluator.assess_outcome      (Eq. 20, B.2)
-    mu          the next state, deterministic                     updater.compute_next_state    (Eq. 7, B.3)
+    mu          the next state, deterministic                     state.compute_next_state      (Eq. 7, B.3)
     a           written from the findings by a closing call       evaluator.compose_answer      (Alg. 1)
     P           pool-4 and pool-7                                 pool.make_initial_workflow    (C.4, Table 4)
     G_t         the drawn layers as a team                        layers.make_layered_topology  (Eq. 8, 9, D.3)

@@ -229,7 +229,7 @@ def compute_next_state(
     *,
     refinements: int = 2,
 ) -> TaskState:
-    """s_t = mu(s_{t-1}, G_{t-1}, xi_{t-1}).
+    """The Updater, a pure function: s_t = mu(s_{t-1}, G_{t-1}, xi_{t-1}) (Eq. 7).
 
     Args:
         state: s_{t-1}; without an active subtask nothing changes.
@@ -254,7 +254,13 @@ def compute_next_state(
 
 
 def apply_assessment(subtask: Subtask, outcome: str, assessment: Assessment, *, refinements: int) -> Subtask:
-    """The subtask after a verdict; see the table above."""
+    """The active subtask after a verdict (App. B.3).
+
+    success                            DONE         completed, with its artifact; the next pending one is active
+    refine, refinements left           NEED-REFINE  pending, with its outcome and what is wrong; it stays active
+    refine, no refinements left        FAILED       failed, and the planner must plan anew
+    fail                               FAILED       failed, and the planner must plan anew
+    """
     if assessment.verdict == "success":
         artifact = excerpt(outcome, ARTIFACT_LENGTH, subtask.goal)
         return subtask.replace(status="completed", artifact=artifact, trouble="", attempt="")

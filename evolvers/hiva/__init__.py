@@ -7,17 +7,17 @@ Evolution". Whatever asks a model raises BudgetError where the run must stop. In
     loss       L_t = L(E_env(y)), its gradient at v_a from LLM(y, L_t)   gradients.compute_loss (Sec. 3.2, Alg. 1)
     chain      dL/dv_i = LLM({dL/dv_j of executed j}, y_i)               gradients.propagate_gradients (Alg. 1, J.1)
     score      P_j = theta_j * exp(-lambda * Dist(A_j, I)) * zeta^eta    kabb.score             (Sec. 3.4)
-    zeta       zeta(S) = mean of C_syn over ordered pairs of S           beliefs.team_synergy   (Sec. 3.4)
-    distance   Dist = log(1 + d_I) * sum_k omega_k * Psi_k               distance.distance      (Sec. 3.4, D.1)
-    belief     a' = 1 + gamma^dt * (a - 1) + sum of [r + delta * KM]     beliefs.update_belief (Sec. 3.4, J.2)
+    zeta       zeta(S) = mean of C_syn over ordered pairs of S           memory.team_synergy    (Sec. 3.4)
+    distance   Dist = log(1 + d_I) * sum_k omega_k * Psi_k               knowledge.distance     (Sec. 3.4, D.1)
+    belief     a' = 1 + gamma^dt * (a - 1) + sum of [r + delta * KM]     memory.update_belief   (Sec. 3.4, J.2)
                b' = 1 + gamma^dt * (b - 1) + sum of [1 - r + delta * (1 - KM)]
     forward    x_j = LLM(x_i, y_i, p_j) for the k best successors        forward, kabb          (Alg. 2)
-    synergy    C_ij' = C_ij + gamma' * a_ij / (a_ij + b_ij) * R_ij       beliefs.update_synergy (Sec. 3.5, J.3)
+    synergy    C_ij' = C_ij + gamma' * a_ij / (a_ij + b_ij) * R_ij       memory.update_synergy  (Sec. 3.5, J.3)
     f_P        prompts from gradients, weights 0.7 (role), 0.3 (tools)   semantics              (Sec. 3.6, B.3)
                code of tools from feedback on tools, temperature 0.3     tools                  (App. A.3, B.3)
     f_G        ADD_PARALLEL, ADD_SERIAL, REMOVE_SUCCESSOR, CONNECT_...   structure              (Sec. 3.6, Fig. 10)
-    omega      max corr(-Dist, success) on the simplex                   distance_fit.fit_weights (D.2, D.5, D20)
-    repair     RepairTopology                                            repair                 (G.1)
+    omega      max corr(-Dist, success) on the simplex                   knowledge.fit_weights  (D.2, D.5, D20)
+    repair     RepairTopology                                            structure              (G.1)
 
 Departures from the paper (a test is named after each):
     D1   Beliefs decay toward the prior (1, 1), not toward (0, 0), where Beta is undefined. There is one update per

@@ -60,7 +60,10 @@ class ToolTester(Protocol):
 
 @dataclass(frozen=True)
 class ToolWriter:
-    """Asks for the code of one tool.
+    """Asks for the code of one tool, which is tried before it counts (App. A.3, Fig. 12 and 13).
+
+    It must pass the tool's examples: calls whose right result is known from the environment's feedback, never from a
+    reference.
 
     Attributes:
         meta_model: asks at the temperature for code.

@@ -55,7 +55,14 @@ def draw(
     width: int | None = None,
     free: npt.NDArray[np.bool_] | None = None,
 ) -> Draw:
-    """Draw agents for each row of logits.
+    """Draw agents for each row of logits: cumulative-mass soft sampling (Eq. 11, 12, 27-29).
+
+    p      = softmax(logits)
+    draw   without replacement from p, until the p drawn so far sum to rho
+    log P  = sum_r ( logit_{i_r} - log sum_{j not drawn before r} exp(logit_j) )                      (D3)
+
+    Sorting logits plus Gumbel noise draws a whole order without replacement at once (Yellott, 1977), so a batch of
+    decisions is one sort; the mass rule then cuts each order.
 
     Args:
         logits: (B, N) scores divided by the softness; finite.

@@ -1,7 +1,7 @@
 """What the gates accept over whole runs, by simulation: changes without effect, harm, and gains of known size.
 
 Each task is won, lost or equal, independently; a run is five decisions. The gate `mean` compares 20 tasks a decision; a
-proof looks at 20 more at a time, at most 200.
+proof looks at 20 more at a time, at most 200, with the share of the error that its run's earlier outcomes have left.
 """
 
 import random
@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 from bench.measuring import Row
-from selfwire.evolvers.gate import EvidenceRule, GateDecision, decide, decide_by_evidence
+from selfwire.evolvers.gate import WEIGHTS, EvidenceRule, GateDecision, decide, decide_by_evidence, name_outcome
 
 TITLE = "gates: what they accept"
 RUNS, DECISIONS, LOOK, TASKS = 400, 5, 20, 200
@@ -28,13 +28,15 @@ EFFECTS = {
 
 
 class Decided(NamedTuple):
-    """A decision, and the tasks that it took on each side."""
+    """A decision, the tasks that it took on each side, and the share of the error that is left to the next."""
 
     accepted: bool
     tasks: int
+    weight: float = 1.0
 
 
 Draw = Callable[[], float]
+Decide = Callable[[Draw, float], Decided]
 
 
 def measure() -> list[Row]:
@@ -43,7 +45,7 @@ def measure() -> list[Row]:
     return [row for effect in EFFECTS for name, gate in gates.items() for row in measure_gate(effect, name, gate)]
 
 
-def measure_gate(effect: str, name: str, gate: Callable[[Draw], Decided], runs: int = RUNS) -> list[Row]:
+def measure_gate(effect: str, name: str, gate: Decide, runs: int = RUNS) -> list[Row]:
     """The rows of a gate and an effect."""
     chance, (win, lose) = random.Random(SEED), EFFECTS[effect]
 
@@ -51,7 +53,7 @@ def measure_gate(effect: str, name: str, gate: Callable[[Draw], Decided], runs: 
         found = chance.random()
         return 1.0 if found < win else -1.0 if found < win + lose else 0.0
 
-    made = [[gate(draw) for _ in range(DECISIONS)] for _ in range(runs)]
+    made = [_decide_often(gate, draw) for _ in range(runs)]
     decisions = [outcome for run in made for outcome in run]
     return [
         Row(what=f"{effect}; {name}", column="runs that accept any, %", value=100 * _share([*map(_any, made)])),
@@ -60,20 +62,28 @@ def measure_gate(effect: str, name: str, gate: Callable[[Draw], Decided], runs: 
     ]
 
 
-def decide_by_mean(draw: Draw) -> Decided:
+def _decide_often(gate: Decide, draw: Draw) -> list[Decided]:
+    made, weight = list[Decided](), 1.0
+    for _ in range(DECISIONS):
+        made.append(gate(draw, weight))
+        weight = made[-1].weight
+    return made
+
+
+def decide_by_mean(draw: Draw, weight: float) -> Decided:
     """The gate `mean` on as many tasks as a look has."""
     gains = [draw() for _ in range(LOOK)]
     verdict = decide([0.5] * LOOK, [0.5 + gain / 2 for gain in gains], [1.0] * LOOK, [1.0] * LOOK, 0)
     return Decided(verdict.accepted, LOOK)
 
 
-def decide_by_proof(draw: Draw) -> Decided:
-    """The gate `better`, with the error of one decision of the run."""
-    gains, verdict, rule = list[float](), None, EvidenceRule(error=0.05 / DECISIONS)
+def decide_by_proof(draw: Draw, weight: float) -> Decided:
+    """The gate `better`, with this share of the error of one decision of the run."""
+    gains, verdict, rule = list[float](), None, EvidenceRule(error=0.05 / DECISIONS * weight)
     while verdict is None:
         gains += [draw() for _ in range(LOOK)]
         verdict = prove(gains, rule)
-    return Decided(verdict.accepted, len(gains))
+    return Decided(verdict.accepted, len(gains), weight * WEIGHTS[name_outcome(verdict.model_dump())])
 
 
 def prove(gains: list[float], rule: EvidenceRule) -> GateDecision | None:

@@ -7,7 +7,11 @@
 A proof is an e-process (Waudby-Smith and Ramdas, arXiv 2010.09686): the wealth of somebody who bets at fair odds, task
 by task, against the claim that there is no gain. If there is none, the wealth reaches 1/error in a share of at most
 `error` of all runs, however often one looks, so the gate may stop as soon as it is there. A run deals its error out to
-its decisions in equal parts (a union bound); one on tasks that earlier decisions have seen gets half for each of them.
+its decisions in equal parts, and each part to the outcomes that the earlier decisions may have had (`WEIGHTS`), since
+outcomes are all that these can tell a candidate of the gate tasks. Both are union bounds.
+
+What does no worse in the mean, its gain not proved, is a draft: the next rewiring builds on it and is compared with the
+incumbent again, so that small gains add up to one that can be proved. A run hands over what was proved.
 """
 
 import math
@@ -22,6 +26,8 @@ Gate = Literal["better", "no-worse", "mean", "off"]
 TIE = 1e-9  # differences of mean scores below this are ties
 BETS = tuple((number - 0.5) / 20 for number in range(1, 21))
 """Shares of the wealth that are bet on each task; the evidence is the mean wealth of all, so none has to be tuned."""
+WEIGHTS = {"accepted": 0.15, "draft": 0.3, "rejected": 0.55}
+"""The part of a decision's share of the error that belongs to the histories in which it has this outcome."""
 MOST_PRICE = 0.25
 """Most that the calls of a task may take off its gain, or add to it; a bet needs a bound."""
 
@@ -36,6 +42,7 @@ class GateDecision(FrozenModel):
         left_out: tasks that ended as an error for either.
         evidence: for a gain, against "there is none", as a factor; None for a gate that needs no proof.
         error: chance of a false acceptance that this decision may take; None for such a gate.
+        draft: whether it does no worse in the mean, though no gain is proved, so that the next rewiring builds on it.
         patience_used: ties at more calls that were accepted in a row, this decision included.
         try_pruning: whether the patience is used up, so that a cheaper workflow should be tried.
         unchanged: why there was nothing to compare, where the team is as it was: no change was proposed, or only what
@@ -49,14 +56,17 @@ class GateDecision(FrozenModel):
     left_out: int = Field(ge=0)
     evidence: float | None = None
     error: float | None = None
+    draft: bool = False
     patience_used: int = Field(ge=0)
     try_pruning: bool = False
     unchanged: Literal["", "no change", "unusable reply"] = ""
 
 
 def name_outcome(decision: Mapping[str, Any]) -> str:
-    """Outcome of an iteration by its decision on record: accepted, rejected, no change or unusable reply."""
-    return decision.get("unchanged") or ("accepted" if decision["accepted"] else "rejected")
+    """Outcome of an iteration by its decision on record: accepted, draft, rejected, no change or unusable reply."""
+    if decision.get("unchanged"):
+        return str(decision["unchanged"])
+    return "accepted" if decision["accepted"] else "draft" if decision.get("draft") else "rejected"
 
 
 def decide(
@@ -197,6 +207,7 @@ def decide_by_evidence(
         difference=difference,
         left_out=left_out,
         evidence=evidence,
+        draft=not accepted and difference >= -TIE,
     )
 
 

@@ -21,6 +21,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
 from selfwire.evolvers.gate import (
+    WEIGHTS,
     EvidenceRule,
     Gate,
     GateDecision,
@@ -55,12 +56,13 @@ class EvolutionConfig(FrozenModel):
         batch: train tasks per iteration (1 is HiVA's per-sample mode).
         gate: better, no-worse and mean let a held-out comparison decide (`evolvers.gate`); off accepts every candidate,
             as the papers do.
-        gate_tasks: fresh gate tasks per comparison; of better and no-worse per look, up to all gate tasks.
+        gate_tasks: gate tasks per comparison, fresh ones first; of better and no-worse per look, up to all gate tasks.
         margin: least difference of a candidate that is accepted; of no-worse the loss that does not count. None for
             0.02 of no-worse and 0 of the others.
         error: chance that a run accepts a change without effect, of better and no-worse.
         price: score that a model call of a task costs, of better and no-worse.
-        patience: most candidates in a row that are accepted with an equal score and more calls.
+        anyway: whether to run although there are too few gate tasks for any proof, so that nothing will be accepted.
+        patience: most candidates in a row that are accepted with an equal score and more calls, of mean.
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
             evolution stops, resumable, instead of learning from the rest.
@@ -69,11 +71,12 @@ class EvolutionConfig(FrozenModel):
     name: Id
     iterations: int = Field(default=10, ge=0)
     batch: int = Field(default=10, ge=1)
-    gate: Gate = "mean"
+    gate: Gate = "better"
     gate_tasks: int = Field(default=20, ge=1)
     margin: float | None = Field(default=None, ge=0, lt=1)
     error: float = Field(default=0.05, gt=0, lt=1)
     price: float = Field(default=0.002, ge=0, le=1)
+    anyway: bool = False
     patience: int = Field(default=3, ge=0)
     concurrency: int = Field(default=8, ge=1)
     seed: int = Field(default=0, ge=0)
@@ -105,7 +108,10 @@ class EvolutionState(TypedDict, total=False):
         evolved: applied and refused rewirings and notes of this iteration, by hash.
         verdict: the gate's decision.
         equals: candidates in a row that were accepted with an equal score and more calls.
-        looked, decided: gate tasks that comparisons have used, and the number of these comparisons.
+        draft: body of the team that is rewired, where that is not the incumbent yet; "" if it is.
+        drafted: `evolved` of the iterations that the draft has come from.
+        decided: comparisons so far.
+        weight: share of a decision's error that belongs to the outcomes of these.
         train: mean train score of the incumbent in this iteration, None if every task ended as an error.
         errors: train runs of this iteration that ended as errors.
         fault: the first of these errors, "" if there is none.
@@ -121,8 +127,10 @@ class EvolutionState(TypedDict, total=False):
     evolved: str
     verdict: dict[str, Any]
     equals: int
-    looked: int
+    draft: str
+    drafted: list[str]
     decided: int
+    weight: float
     train: float | None
     errors: int
     fault: str
@@ -174,8 +182,8 @@ class EvolutionLoop:
         return {"iteration": 0, "equals": 0, "incumbent": await self._put(workflow)}
 
     async def rollout(self, state: EvolutionState) -> EvolutionState:
-        """Run the incumbent on the next train batch."""
-        workflow = await self._workflow(state["incumbent"])
+        """Run the incumbent, or the draft, on the next train batch."""
+        workflow = await self._workflow(state.get("draft") or state["incumbent"])
         tasks = self.train_batch(state["iteration"])
         found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), explores=True)
         kept = await self.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
@@ -189,8 +197,8 @@ class EvolutionLoop:
         }
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
-        """Let the method rewrite the incumbent."""
-        workflow = await self._workflow(state["incumbent"])
+        """Let the method rewrite the incumbent, or the draft."""
+        workflow = await self._workflow(state.get("draft") or state["incumbent"])
         bodies = [await self.journal.get_body(found) for found in state["trajectories"]]
         trajectories = [Trajectory.model_validate(body) for body in bodies]
         self._report("evolve", state["iteration"])
@@ -205,8 +213,9 @@ class EvolutionLoop:
         invalid = await count_invalid_replies(self.journal)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
         record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
+        recorded = await self._put(workflow)
         return {
-            "incumbent": await self._put(workflow),
+            **(EvolutionState(draft=recorded) if state.get("draft") else EvolutionState(incumbent=recorded)),
             "candidate": await self._put(evolved.workflow),
             "evolved": await self.journal.put_body(record),
         }
@@ -216,8 +225,12 @@ class EvolutionLoop:
         incumbent = await self._workflow(state["incumbent"])
         candidate = await self._workflow(state["candidate"])
         evolved = await self.journal.get_body(state["evolved"])
-        if get_structure(candidate) == get_structure(incumbent) and not evolved["needs_gate"]:
+        draft = await self._workflow(state["draft"]) if state.get("draft") else incumbent
+        if get_structure(candidate) == get_structure(draft) and not evolved["needs_gate"]:
             verdict = _keep_unchanged(evolved, state["equals"])
+            if draft is not incumbent:
+                update = await self._conclude(verdict, self.method.keep_memory(incumbent, candidate))
+                return {**update, "draft": await self._put(candidate)}
         elif self.config.gate == "off" or not self.method.sees_labels:
             verdict = _accept_without_gate("the gate is off", state["equals"])
             if self.method.fits(candidate):
@@ -226,9 +239,8 @@ class EvolutionLoop:
                 return await self._conclude(verdict, await self.method.fit(candidate, after, self.ctx), after)
         else:
             update = await self._compare(incumbent, candidate, state)
-            used = update["verdict"]["compared"] + update["verdict"]["left_out"]
-            looked, decided = state.get("looked", 0) + used, state.get("decided", 0) + bool(used)
-            return {**update, "looked": looked, "decided": decided}
+            weight = state.get("weight", 1.0) * WEIGHTS[name_outcome(update["verdict"])]
+            return {"draft": "", "drafted": [], **update, "decided": state.get("decided", 0) + 1, "weight": weight}
         return await self._conclude(verdict, candidate)
 
     async def save(self, state: EvolutionState) -> EvolutionState:
@@ -276,19 +288,19 @@ class EvolutionLoop:
         return _draw_batch(self.splits.gate, self.config.gate_tasks, iteration, self._scope("draw gate", 0))
 
     def draw_proof(self, state: EvolutionState) -> tuple[tuple[Task, ...], EvidenceRule]:
-        """Draw the gate tasks of a proof and its rule: fresh ones, and where they are too few all, at a lower error.
+        """Draw the gate tasks of a proof, none if they could prove nothing, and its rule.
 
-        Only which proofs succeeded can have told a candidate of tasks that were used: one of two for each, so a union
-        bound over them halves the error for each.
+        The tasks begin a look further on with each decision, so that fresh ones come first. Where they begin depends on
+        no score, or a union bound would have to count it.
         """
-        rule, decided, order = self.config.rule, state.get("decided", 0), self._scope("draw gate", 0)
+        rule, decided = self.config.rule, state.get("decided", 0)
         assert rule is not None, "the gate mean proves nothing"
-        fresh = _draw_batch(self.splits.gate, len(self.splits.gate), 0, order)[state.get("looked", 0) :]
-        if find_least_gain(len(fresh), rule.error) is not None:
-            return fresh, rule
-        rule = rule.replace(error=rule.error / 2**decided)
-        again = _draw_batch(self.splits.gate, len(self.splits.gate), decided, order)
-        return (again if find_least_gain(len(again), rule.error) is not None else ()), rule
+        rule = rule.replace(error=rule.error * state.get("weight", 1.0))
+        tasks = _draw_batch(self.splits.gate, len(self.splits.gate), 0, self._scope("draw gate", 0))
+        first = decided * self.config.gate_tasks % max(len(tasks), 1)
+        if find_least_gain(len(tasks), rule.error) is None and not self.config.anyway:
+            return (), rule
+        return (*tasks[first:], *tasks[:first]), rule
 
     async def _prove(
         self, incumbent: Workflow, candidate: Workflow, state: EvolutionState
@@ -319,14 +331,16 @@ class EvolutionLoop:
             after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
             verdict = self._decide(before, after, state["equals"])
         candidate = await self.method.fit(candidate, after, self.ctx)
+        evolved = await self.journal.get_body(state["evolved"])
         if verdict.accepted:
             kept, undone = undo_untried(incumbent, candidate, after)
+            drafts = [await self.journal.get_body(body) for body in state.get("drafted", ())]
+            applied = [change for body in (*drafts, evolved) for change in body["applied"]]
+            applied += [rewiring.model_dump(mode="json") for rewiring in undone]
+            if drafts:
+                kept = kept.with_lineage(incumbent, map(Rewiring.model_validate, applied))
             update = await self._conclude(verdict, kept, after)
-            if undone:
-                evolved = await self.journal.get_body(state["evolved"])
-                applied = [*evolved["applied"], *(rewiring.model_dump(mode="json") for rewiring in undone)]
-                update["evolved"] = await self.journal.put_body({**evolved, "applied": applied})
-            return update
+            return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
         kept = self.method.keep_memory(incumbent, candidate)
         removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
         if removal is not None:
@@ -336,10 +350,14 @@ class EvolutionLoop:
             if pruned.accepted:
                 smaller = self.method.keep_memory(smaller, kept).with_lineage(incumbent, [removal])
                 pruned = pruned.replace(why=f"{pruned.why}; {removal.why}")
-                evolved = await self.journal.get_body(state["evolved"])
                 tried = [rewiring["operation"] for rewiring in evolved["applied"]]
                 return await self._conclude(pruned, smaller, after, removal, tried)
-        return await self._conclude(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []), before)
+        kept = kept if kept == incumbent else kept.with_lineage(incumbent, [])
+        update = await self._conclude(verdict, kept, before)
+        if verdict.draft:
+            update["draft"] = await self._put(candidate)
+            update["drafted"] = [*state.get("drafted", ()), state["evolved"]]
+        return update
 
     async def _conclude(
         self,

@@ -70,7 +70,7 @@ class Variant(FrozenModel):
 
     Args:
         config: config fields that differ from the method's defaults.
-        gate: as in `EvolutionConfig`.
+        gate: as in `EvolutionConfig`; mean, by which the published studies were made, does not depend on sizes.
         random: whether rewirings are drawn at random.
         choice: whether it lacks a learned router's choice, and so compares nothing where that was never free.
         evolves: False to skip evolution and measure the initial workflow.

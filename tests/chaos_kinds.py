@@ -22,10 +22,10 @@ ERRANDS = "errands.jsonl"
 TINY_TRAINING = ("--updates", "2", "--batch", "4", "--train", "4", "--test", "2", "--set", "stages=1")
 SHARED = ("--concurrency", "2", "--budget-calls", "9999")
 SMALL_EVALUATION = ("--benchmark", "archive", *SHARED)
-TINY_EVOLUTION = ("--iterations", "1", "--batch", "2", "--gate-tasks", "2", "--train", "4", "--gate-size", "4")
-SHARED_EVOLUTION = (
-    "--iterations", "1", "--batch", "8", "--gate-tasks", "6", "--train", "12", "--gate-size", "8", "--test", "6",
-)  # fmt: skip
+TINY_EVOLUTION = tuple("--gate mean --iterations 1 --batch 2 --gate-tasks 2 --train 4 --gate-size 4".split())
+SHARED_EVOLUTION = tuple(
+    "--gate mean --iterations 1 --batch 8 --gate-tasks 6 --train 12 --gate-size 8 --test 6".split()
+)
 SHARED_TRAINING = (
     "--updates", "2", "--batch", "8", "--train", "4", "--test", "4", "--set", "stages=1", "--set", "samples=2",
 )  # fmt: skip

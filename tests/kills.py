@@ -29,10 +29,8 @@ from tests import processes
 from tests.wire.server import WireServer, served
 
 NAME = "killed"
-SMALL = (
-    "--iterations", "3", "--batch", "6", "--gate-tasks", "6", "--train", "18", "--gate-size", "18", "--test", "10",
-)  # fmt: skip
-TINY = ("--iterations", "1", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "4")
+SMALL = tuple("--gate mean --iterations 3 --batch 6 --gate-tasks 6 --train 18 --gate-size 18 --test 10".split())
+TINY = tuple("--gate mean --iterations 1 --batch 4 --gate-tasks 4 --train 8 --gate-size 8 --test 4".split())
 SECONDS = re.compile(r'"seconds":[\d.e-]+,?')
 METHOD = ("hiva",)
 """What is killed where nothing else is said: the method, and maybe fields."""

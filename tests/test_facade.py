@@ -24,7 +24,7 @@ from selfwire.runs.open import CallOptions
 
 VERBS = ("run", "evolve", "evaluate", "compare", "load", "save")
 SUMS = [{"input": f"What is {n} plus {n}?", "reference": str(2 * n)} for n in range(1, 31)]
-SMALL: dict[str, Any] = {"iterations": 1, "batch": 2, "limit": 6}
+SMALL: dict[str, Any] = {"iterations": 1, "batch": 2, "limit": 6, "gate": "mean"}
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_a_team_is_evolved_on_dicts_with_a_function_as_the_grader(home: Path) ->
 
 
 def test_what_was_wrong_reaches_the_team_that_learns() -> None:
-    found = selfwire.evolve("hiva", SUMS, grade, run_name="told", gate="off", **SMALL)
+    found = selfwire.evolve("hiva", SUMS, grade, run_name="told", **{**SMALL, "gate": "off"})
     journal = (found.folder / "journal.sqlite").read_bytes()
     assert b"the number is missing" in journal
 
@@ -100,7 +100,7 @@ def test_a_run_of_the_same_name_goes_on_without_paying_twice() -> None:
 
 
 def test_tasks_that_a_saved_team_has_learned_from_are_left_out_wherever_they_come_from() -> None:
-    selfwire.evolve("hiva", SUMS[:8], grade, valset=SUMS[8:14], iterations=1, batch=2, name="sums")
+    selfwire.evolve("hiva", SUMS[:8], grade, valset=SUMS[8:14], iterations=1, batch=2, gate="mean", name="sums")
     found = selfwire.evaluate("sums", SUMS, grade)
     assert {row.task for row in found.rows} == {f"testset-{number}" for number in range(15, 31)}
     assert "14 of 30 tasks are left out" in found.summary()
@@ -108,10 +108,10 @@ def test_tasks_that_a_saved_team_has_learned_from_are_left_out_wherever_they_com
 
 def test_splits_of_ones_own_are_taken_whole() -> None:
     parts = {"valset": SUMS[10:18], "testset": SUMS[18:23]}
-    found = selfwire.evolve("hiva", SUMS[:10], grade, iterations=1, batch=2, **parts)  # type: ignore[arg-type]
+    found = selfwire.evolve("hiva", SUMS[:10], grade, iterations=1, batch=2, gate="mean", **parts)  # type: ignore[arg-type]
     assert found.after is not None
     assert list(found.after.scores) == [f"testset-{number}" for number in range(1, 6)]
-    untested = selfwire.evolve("hiva", SUMS[:10], grade, iterations=1, batch=2, valset=SUMS[8:16])
+    untested = selfwire.evolve("hiva", SUMS[:10], grade, iterations=1, batch=2, gate="mean", valset=SUMS[8:16])
     assert (untested.score, untested.systems) == (None, ())
     assert "2 questions are in more than one of trainset, valset" in untested.summary()
 

@@ -48,7 +48,7 @@ Departures from the paper (a test is named after each):
         depends on how hard the questions are: on hard ones, all insights would go.
     D19 The contrast shows the varied agent's own work with answer, score and tokens, not that of agents whose prompts
         were frozen, and proposes no new prompt: App. B asks for that twice, and the diff of the integration is it.
-    D20 Experience is always kept; changes of prompts and pool have to do no worse on held-out tasks. In the paper,
+    D20 Experience is always kept; changes of prompts and pool have to prove a gain on held-out tasks. In the paper,
         every change stays.
     D21 Limits that the paper lacks, for the bill: 12 steps of a plan, 16 agents, 3 agents per batch whose prompts
         evolve, 100 insights.

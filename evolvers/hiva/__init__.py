@@ -67,7 +67,7 @@ Departures from the paper (a test is named after each):
          Fig. 14: a decision adds one agent, as in Fig. 10, and the source's output goes to that agent instead.
     D28  omega's evidence is compared within an iteration's held-out tasks. The team changes between iterations, and
          what makes it better or worse as a whole says nothing about an indicator.
-    D29  The workflow learns on train tasks, and what was rewired is kept if it does no worse on held-out tasks. The
+    D29  The workflow learns on train tasks, and what was rewired is kept if it proves its gain on held-out tasks. The
          paper evolves on each test sample and accepts every change; a run that does so says that it used labels.
     D30  A team has at most 12 nodes, an evolved prompt 4000 characters, an instruction 200 words. The paper has no
          limit on agents, and 1000 tokens for replies.

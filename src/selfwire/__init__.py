@@ -160,7 +160,8 @@ async def aevolve(
     testset: Tasks | None = None,
     iterations: int = 10,
     batch: int = 10,
-    gate: Literal["better", "no-worse", "mean", "off"] = "mean",
+    gate: Literal["better", "no-worse", "mean", "off"] = "better",
+    anyway: bool = False,
     name: str | None = None,
     run_name: str | None = None,
     seed: int = 0,
@@ -176,7 +177,7 @@ async def aevolve(
     budget: Budget | Mapping[str, float] | None = None,
     home: str | Path | None = None,
 ) -> Evolution:
-    """Rewire a team on tasks and keep what does no worse on held-out ones.
+    """Rewire a team on tasks and keep what is proved to gain on held-out ones.
 
     An unfinished run of the same `run_name` goes on; calls that were answered are not paid for twice.
 
@@ -192,6 +193,7 @@ async def aevolve(
         batch: train tasks per iteration.
         gate: better keeps a change whose gain is proved on held-out tasks, its further calls paid for; no-worse also
             one that saves calls; mean one that does no worse in the mean, chance included; off every change.
+        anyway: run although there are too few held-out tasks for any proof, so that nothing will be kept.
         name: that the team is saved under; by default METHOD-TASKS.
         run_name: of the run; by default a new one.
         limit: most tasks of each split where `trainset` is dealt out.
@@ -215,6 +217,7 @@ async def aevolve(
         "iterations": iterations,
         "batch": batch,
         "gate": gate,
+        "anyway": anyway,
         "seed": seed,
         "concurrency": concurrency,
     }

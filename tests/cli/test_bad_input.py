@@ -31,7 +31,7 @@ from tests.commands import call
 EVOLVE = ("evolve", "hiva", "--benchmark", "archive")
 TASKS = "".join(f'{{"input": "What is {n} + {n}?", "reference": "{2 * n}"}}\n' for n in range(12))
 NOWHERE = "http://127.0.0.1:9/v1"
-SMALL = ("--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4", "--test", "4", "--iterations", "1")
+SMALL = tuple("--gate mean --train 4 --gate-size 4 --gate-tasks 4 --batch 4 --test 4 --iterations 1".split())
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
@@ -84,7 +84,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("run", "tacomas", "Who?", "--set", "fast.rate=11"), "config of tacomas: fast.rate: Input should be less"),
         (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
         (("run", "hvia", "Who?"), "; methods are dytopo, evomas, hera, hiva"),
-        ((*EVOLVE, "--error", "0.1"), "--error would do nothing: --gate mean proves nothing"),
+        ((*EVOLVE, "--gate", "mean", "--error", "0.1"), "--error would do nothing: --gate mean proves nothing"),
         (
             (*EVOLVE, "--gate", "better", "--gate-size", "6"),
             "--gate better cannot accept anything with 6 gate tasks: at --error 0.05 over 10 iterations a proof needs",
@@ -285,7 +285,7 @@ def small(name: str = "seeded") -> EvolveSpec:
     return EvolveSpec(
         benchmark="archive",
         sizes=Sizes(train=2, gate=2, test=2),
-        evolution=EvolutionConfig(name=name, iterations=1, batch=2, gate_tasks=2),
+        evolution=EvolutionConfig(name=name, iterations=1, batch=2, gate="mean", gate_tasks=2),
     )
 
 

@@ -12,7 +12,7 @@ from selfwire.models.providers import make_chat_model
 from tests.commands import call
 from tests.wire.server import WireServer, served
 
-SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "6"]
+SMALL = "--gate mean --iterations 2 --batch 4 --gate-tasks 4 --train 8 --gate-size 8 --test 6".split()
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_run_needs_the_tools_that_a_team_holds(evolved: tuple[Path, str]) -> Non
 
 
 def test_hiva_takes_gate_tasks_without_a_gate_to_fit_omega_to(tmp_path: Path) -> None:
-    call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--dry-run", "--gate", "off", *SMALL)
+    call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--dry-run", *SMALL, "--gate", "off")
 
 
 def test_a_dry_run_estimates_and_writes_nothing(tmp_path: Path) -> None:
@@ -241,7 +241,9 @@ def test_run_knows_its_methods(tmp_path: Path) -> None:
 def test_compare_tries_what_a_team_that_rewires_while_it_works_can_learn_beside(
     tmp_path: Path, method: str, fields: list[str]
 ) -> None:
-    small = "--tasks 2 --evolve mine --iterations 1 --batch 2 --gate-tasks 2 --train 2 --gate-size 2".split()
+    small = (
+        "--tasks 2 --evolve mine --iterations 1 --batch 2 --gate mean --gate-tasks 2 --train 2 --gate-size 2".split()
+    )
     given = [word for field in (*fields, "rounds=3") for word in ("--set", f"mine.{field}")]
     result = call(tmp_path, "compare", f"mine={method}", "single", "--benchmark", "archive", *small, *given)
     run = re.findall(r"run (compare-archive-\w+):", result.stdout)[0]

@@ -34,9 +34,9 @@ def grade(answer, reference):
     return 0.0
 """
 FEW = ("--tasks", "4", "--concurrency", "1", "--embedder", "hashing")
-SMALL = ("--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4", "--test", "4", "--iterations", "1")
+SMALL = tuple("--gate mean --train 4 --gate-size 4 --gate-tasks 4 --batch 4 --test 4 --iterations 1".split())
 HARMLESS = {
-    "against", "at", "baselines", "batch", "benchmark", "budget-calls", "budget-seconds", "budget-tokens",
+    "against", "anyway", "at", "baselines", "batch", "benchmark", "budget-calls", "budget-seconds", "budget-tokens",
     "budget-usd", "calls-per-task", "check", "checkpoint-every", "concurrency", "corpus", "curve", "data-split",
     "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "family", "gate", "gate-size",
     "gate-tasks", "grading-timeout", "input-field", "iterations", "json", "judge-model", "margin", "max-errors",
@@ -330,7 +330,7 @@ def test_a_run_overwrites_no_file_that_its_journal_names(home: Path, here: Path)
 
 
 def test_the_evolution_inside_a_run_is_the_one_that_the_run_asks_for(home: Path, here: Path) -> None:
-    small = ("--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4", "--iterations", "1")
+    small = tuple("--gate mean --train 4 --gate-size 4 --gate-tasks 4 --batch 4 --iterations 1".split())
     words = ("compare", "hiva", "single", "--benchmark", "archive", "--tasks", "4", *small, "--workers", "1")
     call(home, *words, "--budget-calls", "10", code=STOPPED)
     run = forget(home, here)

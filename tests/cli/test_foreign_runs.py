@@ -204,7 +204,7 @@ def test_the_end_of_an_evolution_names_the_run_that_has_moved_the_name_on(
         await end(run, final)
 
     monkeypatch.setattr(OpenEvolution, "note_end", save_another)
-    small = ("--train", "2", "--gate-size", "2", "--test", "2", "--iterations", "1", "--batch", "1")
+    small = ("--gate", "mean", "--train", "2", "--gate-size", "2", "--test", "2", "--iterations", "1", "--batch", "1")
     asked = ("evolve", "hiva", "--benchmark", "archive", "--name", "n", "--gate-tasks", "1")
     result = call(tmp_path, *asked, *small)
     said = " ".join(result.stdout.split())

@@ -91,6 +91,7 @@ def test_where_a_saved_team_is_wanted_a_method_is_refused(home: Path, arguments:
 
 def test_a_team_that_is_saved_under_a_methods_name_is_told_how_it_is_called(home: Path) -> None:
     sizes = [option for name in ("train", "gate-size", "test", "batch") for option in (f"--{name}", "1")]
+    sizes += ["--gate", "mean"]
     result = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", "hiva", "--iterations", "1", *sizes)
     assert result.stdout.startswith(CLASH)
     assert "look at it with `selfwire show team:hiva`" in result.stdout

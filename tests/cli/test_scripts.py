@@ -13,7 +13,7 @@ from selfwire.runs.record import get_version
 from tests.commands import call
 from tests.wire.server import Fault, WireServer
 
-SIZES = ("--iterations", "1", "--batch", "1", "--train", "2", "--gate-size", "1", "--test", "2", "--gate-tasks", "1")
+SIZES = tuple("--gate mean --iterations 1 --batch 1 --train 2 --gate-size 1 --test 2 --gate-tasks 1".split())
 
 
 @pytest.fixture

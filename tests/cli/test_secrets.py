@@ -15,7 +15,7 @@ from tests.commands import call
 from tests.wire.server import Fault, WireServer, served
 
 USER, KEY, API_KEY = "pa55-w0rd", "q-4711-abc", "f00ba4-f00ba4"
-SMALL = ("--train", "2", "--gate-size", "2", "--test", "2", "--iterations", "1", "--batch", "1", "--gate-tasks", "1")
+SMALL = tuple("--gate mean --train 2 --gate-size 2 --test 2 --iterations 1 --batch 1 --gate-tasks 1".split())
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ SMALL = ("--benchmark", "archive", "--iterations", "1", "--batch", "2", "--train
 COMMANDS = (
     ("eval", "dytopo", "--benchmark", "archive", "--tasks", "1", "--retries", "0", "--set", "rounds=2"),
     ("evolve", "hera", *SMALL, "--gate-size", "0", "--gate", "off", "--test", "0"),
-    ("compare", "hera", *SMALL, "--gate-size", "1", "--gate-tasks", "1", "--tasks", "1"),
+    ("compare", "hera", *SMALL, "--gate", "mean", "--gate-size", "1", "--gate-tasks", "1", "--tasks", "1"),
 )
 
 

@@ -13,7 +13,7 @@ from tests.wire.server import Body, Fault, WireServer, text
 
 ROWS = "frage,question,answer\n" + "".join(f"x,What is {n} plus 1?,{n + 1}\n" for n in range(24))
 OWN = ("--benchmark", "q.csv", "--grader", "numeric")
-SIZES = ("--batch", "1", "--gate-tasks", "1", "--train", "4", "--gate-size", "4", "--test", "0", "--no-baselines")
+SIZES = tuple("--gate mean --batch 1 --gate-tasks 1 --train 4 --gate-size 4 --test 0 --no-baselines".split())
 GUESSED = "q.csv: question from 'question', reference from 'answer'; guessed, --input-field"
 NUMBER = text("Answer: 1")
 
@@ -49,7 +49,8 @@ def reached(server: WireServer) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    "command", [("evolve", "hiva"), ("eval", "single"), ("compare", "single", "cot"), ("train", "evomas")]
+    "command",
+    [("evolve", "hiva", "--gate", "mean"), ("eval", "single"), ("compare", "single", "cot"), ("train", "evomas")],
 )
 def test_a_dry_run_says_which_fields_are_guessed(home: Path, command: tuple[str, ...]) -> None:
     result = call(home, *command, *OWN, "--dry-run")
@@ -59,9 +60,14 @@ def test_a_dry_run_says_which_fields_are_guessed(home: Path, command: tuple[str,
 
 def test_a_dry_run_refuses_dollars_that_cannot_be_counted(home: Path) -> None:
     asked = (*OWN, "--model", "openai:of-my-own", "--dry-run", "--budget-usd", "1")
-    assert "the price of openai:of-my-own is not known" in call(home, "evolve", "hiva", *asked, code=WRONG).stderr
+    assert (
+        "the price of openai:of-my-own is not known"
+        in call(home, "evolve", "hiva", "--gate", "mean", *asked, code=WRONG).stderr
+    )
     Path("prices.json").write_text('{"openai:of-my-own": {"input": 1, "output": 1}}')
-    assert "dollars: about $" in call(home, "evolve", "hiva", *asked, "--prices", "prices.json").stdout
+    assert (
+        "dollars: about $" in call(home, "evolve", "hiva", "--gate", "mean", *asked, "--prices", "prices.json").stdout
+    )
 
 
 def test_replies_that_nobody_can_use_are_no_proposals(home: Path) -> None:
@@ -116,7 +122,11 @@ def test_a_provider_that_answers_nothing_stops_a_run_and_a_task_that_fails_does_
 @pytest.mark.parametrize("status", [401, 404])
 @pytest.mark.parametrize(
     "command",
-    [("eval", "single", "--tasks", "6"), ("compare", "hiva", "single", "--tasks", "4"), ("evolve", "hiva", *SIZES)],
+    [
+        ("eval", "single", "--tasks", "6"),
+        ("compare", "hiva", "single", "--tasks", "4", "--gate", "mean"),
+        ("evolve", "hiva", *SIZES),
+    ],
 )
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_wrong_key_or_model_is_refused_and_leaves_no_run(

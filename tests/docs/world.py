@@ -37,15 +37,15 @@ STUDIO = "http://127.0.0.1:2024"
 LEARN = "--iterations 1 --batch 1 --train 2 --gate-size 2 --gate-tasks 2"
 CUT = {
     "run": "--embedder hashing",
-    "evolve": f"--test 2 --embedder hashing {LEARN}",
+    "evolve": f"--test 2 --embedder hashing --gate mean {LEARN}",
     "eval": "--tasks 2 --embedder hashing",
-    "compare": f"--tasks 1 --workers 1 --embedder hashing {LEARN}",
+    "compare": f"--tasks 1 --workers 1 --embedder hashing --gate mean {LEARN}",
     "ablate": f"--variants full,random --seeds 1 --test 1 --workers 1 --embedder hashing {LEARN}",
     "train": "--train 4 --batch 4 --updates 1 --test 2 --embedder hashing",
 }
 """Options that a command gets in place of those of the page, so that it takes a second."""
 
-USELESS = {"--gate off": ("--gate-tasks",), "--evolve none": LEARN.split()[::2]}
+USELESS = {"--gate off": ("--gate-tasks",), "--evolve none": ["--gate", *LEARN.split()[::2]]}
 """Options that a command refuses beside others."""
 
 REPLACED: Mapping[str, str] = {

@@ -167,7 +167,7 @@ def judge_calls(home: Path) -> list[CallRow]:
 
 
 EVAL = "eval single --tasks 4"
-EVOLVE = "evolve hiva --iterations 1 --batch 4 --train 4 --gate-size 4 --gate-tasks 4 --test 4"
+EVOLVE = "evolve hiva --gate mean --iterations 1 --batch 4 --train 4 --gate-size 4 --gate-tasks 4 --test 4"
 
 
 @pytest.mark.parametrize("command", [EVAL, EVOLVE])

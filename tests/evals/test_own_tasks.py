@@ -34,7 +34,7 @@ def moody(task, answer):
 def broken(task, answer):
     raise OSError("the disk is full")
 '''
-SMALL = ("--iterations", "1", "--batch", "5", "--train", "5", "--gate-size", "5", "--gate-tasks", "5", "--test", "10")
+SMALL = tuple("--gate mean --iterations 1 --batch 5 --train 5 --gate-size 5 --gate-tasks 5 --test 10".split())
 
 
 @pytest.fixture
@@ -89,7 +89,19 @@ def test_a_grader_that_grades_nothing_stops_the_run(tmp_path: Path, tasks: Path)
 
 
 def test_a_few_tasks_are_enough_and_what_cannot_be_had_is_said(tmp_path: Path, tasks: Path) -> None:
-    given = ["evolve", "hiva", "--benchmark", str(tasks), "--grader", "numeric", "--iterations", "1", "--no-baselines"]
+    given = [
+        "evolve",
+        "hiva",
+        "--benchmark",
+        str(tasks),
+        "--grader",
+        "numeric",
+        "--iterations",
+        "1",
+        "--gate",
+        "mean",
+        "--no-baselines",
+    ]
     called = call(tmp_path / "home", *given)
     assert "there are fewer tasks than usual: --train 6 (not 60), --gate-size 6 (not 60), --test 6" in called.stderr
     assert len(errors(tmp_path / "home", "after")) == 6
@@ -119,7 +131,7 @@ def test_an_evolution_in_a_comparison_has_the_rubric_and_the_tools(tmp_path: Pat
         rubric="A right sum.",
         tools="calculator",
         entries=(SystemSpec(name="hiva", target="hiva"),),
-        evolving=PreEvolutionSpec(names=("hiva",), train=5, gate=5),
+        evolving=PreEvolutionSpec(names=("hiva",), train=5, gate_size=5, gate="mean"),
         tasks=5,
     )
     [evolution] = make_evolutions(request, tmp_path, None)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "golden"
-SIZES = "--iterations 3 --batch 6 --train 18 --gate-size 6 --gate-tasks 6 --test 6 --concurrency 6".split()
+SIZES = "--iterations 3 --batch 6 --train 18 --gate mean --gate-size 6 --gate-tasks 6 --test 6 --concurrency 6".split()
 TRAINING = "--train 6 --test 6 --updates 3 --batch 4".split()
 METHODS = ("hiva", "hera", "tacomas", "dytopo", "evomas")
 MEASURED = ("tacomas", "dytopo")

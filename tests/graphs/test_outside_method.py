@@ -126,7 +126,7 @@ def test_a_command_takes_it(package: Path, line: str) -> None:
 @pytest.mark.slow
 def test_it_evolves(package: Path) -> None:
     [line] = [one for one in COMMANDS if one.startswith("selfwire evolve") and "--dry-run" not in one]
-    printed = run_command(package, f"{line.replace('--gate-tasks 2', '--gate off')} --name thinner")
+    printed = run_command(package, f"{line.replace('--gate mean --gate-tasks 2', '--gate off')} --name thinner")
     assert 'graph = team.graph("offline"' in printed
     with open_library(package / "home") as library:
         evolved = run_sync(library.load("thinner"))

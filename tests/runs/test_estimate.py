@@ -23,7 +23,7 @@ def evolution(method: str, **config: Any) -> EvolveSpec:
         method=method,
         benchmark="archive",
         sizes=Sizes(train=6, gate=6, test=4),
-        evolution=EvolutionConfig(name="w", iterations=1, batch=4, gate_tasks=4),
+        evolution=EvolutionConfig(name="w", iterations=1, batch=4, gate="mean", gate_tasks=4),
         config=config,
         baselines=False,
     )

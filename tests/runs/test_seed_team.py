@@ -31,7 +31,7 @@ def request(team: str, **config: int | bool) -> EvolveSpec:
     return EvolveSpec(
         benchmark="archive",
         sizes=Sizes(train=2, gate=2, test=2),
-        evolution=EvolutionConfig(name="seeded", iterations=1, batch=2, gate_tasks=2),
+        evolution=EvolutionConfig(name="seeded", iterations=1, batch=2, gate="mean", gate_tasks=2),
         config=config,
         seed_team=team,
     )

@@ -46,7 +46,8 @@ class Evolutions:
     ] = None
     iterations: Annotated[int, typer.Option(help="Iterations of an evolution.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
-    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per comparison, drawn anew each time.")] = (
+    gate: Annotated[str, typer.Option(help="What a change has to show, as in evolve.")] = DEFAULTS.gate
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof, and per comparison of mean.")] = (
         DEFAULTS.gate_tasks
     )
     train: options.TrainSize = None
@@ -63,11 +64,11 @@ class Evolutions:
         names = [name for word in self.evolve or [LEARN] for name in words.get(word, [word])]
         if not names:
             return None
-        return PreEvolutionSpec(
-            names=tuple(dict.fromkeys(names)),
-            iterations=self.iterations,
-            batch=self.batch,
-            gate_tasks=self.gate_tasks,
+        return PreEvolutionSpec.model_validate(
+            {
+                "names": tuple(dict.fromkeys(names)),
+                **{name: getattr(self, name) for name in ("iterations", "batch", "gate", "gate_tasks")},
+            }
         )
 
 

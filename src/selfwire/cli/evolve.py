@@ -73,16 +73,17 @@ def evolve(
             "fewer calls at a loss that is ruled out; mean: accept what does no worse in the mean, chance included; "
             "off: accept everything, as in the papers."
         ),
-    ] = "mean",
-    gate_tasks: Annotated[
-        int, typer.Option(help="Gate tasks per comparison, drawn anew each time; of a proof per look.")
-    ] = 20,
+    ] = "better",
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof, and per comparison of mean.")] = 20,
     margin: Annotated[
         float | None,
         typer.Option(help="Least gain; of --gate no-worse the loss that does not count. By default 0, and 0.02."),
     ] = None,
     error: Annotated[float, typer.Option(help="Chance that a run of better or no-worse accepts mere chance.")] = 0.05,
     price: Annotated[float, typer.Option(help="Score that a call of a task costs, in better and no-worse.")] = 0.002,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Run although there are too few gate tasks for any proof.")
+    ] = False,
     train: options.TrainSize = None,
     gate_size: options.GateSize = None,
     test: options.TestSize = None,
@@ -112,7 +113,7 @@ def evolve(
         return
     refuse_without_resume(ctx)
     if gate in ("off", "mean"):
-        refuse_unused(ctx, ["error", "price"], f"--gate {gate} proves nothing")
+        refuse_unused(ctx, ["error", "price", "anyway"], f"--gate {gate} proves nothing")
     if gate == "off" and not (method and find_method(method).fits_held_out):
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = parse_request(ctx.params, models, grading, limits)
@@ -141,7 +142,7 @@ def parse_request(
         raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
     refuse_method_that_learns_nothing(method, benchmark)
     names = (
-        "iterations", "batch", "gate", "gate_tasks", "margin", "error", "price",
+        "iterations", "batch", "gate", "gate_tasks", "margin", "error", "price", "anyway",
         "seed", "concurrency", "calls_per_task",
     )  # fmt: skip
     config = parse_config_fields(given["config"] or [], given["router"])

@@ -40,7 +40,7 @@ from selfwire.store.library import Version
 OPTIONS: dict[str, dict[str, str]] = {
     "Models": {"agent": "--model", "meta": "--meta-model", "judge": "--judge-model"},
     "Sizes": {"gate": "--gate-size"},
-    "PreEvolutionSpec": {"gate": "--gate-size", "names": "--evolve"},
+    "PreEvolutionSpec": {"names": "--evolve"},
     "Budget": {
         "calls": "--budget-calls",
         "tokens": "--budget-tokens",

@@ -626,7 +626,7 @@ def _tasks(
     request: EvaluateSpec, known: ContaminatedTasks, more: int, given: Given
 ) -> tuple[Benchmark, tuple[Task, ...]]:
     evolving = request.evolving
-    others = {"train": evolving.train, "gate": evolving.gate} if evolving else {"train": 0, "gate": 0}
+    others = {"train": evolving.train, "gate": evolving.gate_size} if evolving else {"train": 0, "gate": 0}
     sizes = {**others, "test": 0, request.split: request.tasks + more}
     wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
     bench = given.benchmark or load_benchmark(
@@ -668,11 +668,11 @@ def fit_evaluation(request: EvaluateSpec, given: GivenSizes, objects: Given = Gi
         tasks = request.replace(tasks=sizes["--tasks"])
         if evolving is None:
             return tasks
-        return tasks.replace(evolving=evolving.replace(train=sizes["--train"], gate=sizes["--gate-size"]))
+        return tasks.replace(evolving=evolving.replace(train=sizes["--train"], gate_size=sizes["--gate-size"]))
 
     usual = {"--tasks": request.tasks}
     if evolving is not None:
-        usual = {"--train": evolving.train, "--gate-size": evolving.gate, **usual}
+        usual = {"--train": evolving.train, "--gate-size": evolving.gate_size, **usual}
     sizes, note = fit_sizes(
         request.benchmark,
         {name: given.get(name) for name in usual},

@@ -413,6 +413,7 @@ def validate_request(
         with open_library(home, create=False) as library:
             seed = _seed(method, ctx, request, bench, library, given)
         check(method, seed)
+    refuse_hopeless_gate(request)
     clashes = describe_clashes([request.evolution.name], [request.evolution.name])
     notices = (*bench.notes, *models.notices, *clashes, *describe_gate(request))
     return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
@@ -424,14 +425,15 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     Raises:
         ConfigError: so many gate tasks prove nothing.
     """
-    rule, tasks = request.evolution.rule, request.sizes.gate
-    if rule is None or not request.evolution.iterations or find_least_gain(tasks, rule.error) is not None:
+    rule, tasks, settings = request.evolution.rule, request.sizes.gate, request.evolution
+    if rule is None or not settings.iterations or settings.anyway or find_least_gain(tasks, rule.error) is not None:
         return
     needed = next(more for more in count(tasks + 1) if find_least_gain(more, rule.error) is not None)
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at --error "
-        f"{request.evolution.error:g} over {format_count(request.evolution.iterations, 'iteration')} a proof needs at "
-        f"least {needed}, all of them won; give --gate-size {5 * needed} or more, fewer --iterations, or --gate mean"
+        f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof needs at least {needed}, "
+        f"all of them won; give {5 * needed} or more (--gate-size, valset), fewer --iterations, --gate mean, which "
+        "takes chance for a gain, or of evolve --anyway, to accept nothing"
     )
 
 
@@ -440,11 +442,11 @@ def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
     rule, tasks = request.evolution.rule, request.sizes.gate
     if rule is None or not request.evolution.iterations:
         return ()
-    least = find_least_gain(tasks, rule.error)
-    return (
-        f"with {format_count(tasks, 'gate task')}, gains below {least or 1:.2f} cannot be told from chance, even if "
-        f"nothing is lost (an error of {request.evolution.error:g} over {request.evolution.iterations} iterations)",
-    )
+    least, of = find_least_gain(tasks, rule.error), f"with {format_count(tasks, 'gate task')}"
+    if least is None:
+        return (f"{of} no gain can be told from chance, so nothing will be accepted",)
+    over = f"an error of {request.evolution.error:g} over {format_count(request.evolution.iterations, 'iteration')}"
+    return (f"{of}, gains below {least:.2f} cannot be told from chance, even if nothing is lost ({over})",)
 
 
 def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, Splits]:
@@ -456,7 +458,6 @@ def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, 
     sizes = request.sizes
     if request.evolution.gate != "off" and not sizes.gate and request.evolution.iterations:
         raise ConfigError("the gate needs gate tasks; give --gate-size above 0, or --gate off")
-    refuse_hopeless_gate(request)
     wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
     benchmark = given.benchmark or load_benchmark(
         request.benchmark,

@@ -53,11 +53,12 @@ class PreEvolution:
             tools=asked.tools,
             own_data=asked.own_data,
             models=asked.models.replace(prices=None if prices is None else str(prices.resolve())),
-            sizes=Sizes(train=sizes.train, gate=sizes.gate, test=asked.tasks),
+            sizes=Sizes(train=sizes.train, gate=sizes.gate_size, test=asked.tasks),
             evolution=EvolutionConfig(
                 name=self.entry.name,
                 iterations=min(sizes.iterations, 1) if whole else sizes.iterations,
                 batch=sizes.train if whole else sizes.batch,
+                gate=sizes.gate,
                 gate_tasks=sizes.gate_tasks,
                 concurrency=asked.concurrency,
                 seed=asked.seed,

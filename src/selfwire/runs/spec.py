@@ -13,6 +13,7 @@ from selfwire.evals.benchmarks.benchmark import TooFewTasksError
 from selfwire.evals.benchmarks.catalogue import GENERATED
 from selfwire.evals.readers import OwnData
 from selfwire.evals.statistics import compute_wilson_interval
+from selfwire.evolvers.gate import Gate
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.providers import is_offline, keep_address
 from selfwire.models.structured import StructuredMode
@@ -158,13 +159,14 @@ class PreEvolutionSpec(FrozenModel):
 
     Args:
         names: of entries whose targets are methods.
-        train, gate: tasks of these splits.
-        iterations, batch, gate_tasks: as in `EvolutionConfig`.
+        train, gate_size: tasks of these splits.
+        iterations, batch, gate, gate_tasks: as in `EvolutionConfig`.
     """
 
     names: tuple[Id, ...] = Field(min_length=1)
     train: int = Field(default=60, ge=1)
-    gate: int = Field(default=60, ge=1)
+    gate_size: int = Field(default=60, ge=1)
+    gate: Gate = "better"
     iterations: int = Field(default=10, ge=1)
     batch: int = Field(default=10, ge=1)
     gate_tasks: int = Field(default=20, ge=1)

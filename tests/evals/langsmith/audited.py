@@ -55,7 +55,7 @@ def outside() -> None:
 def main() -> None:
     home = Path(sys.argv[1])
     few = "--benchmark archive --tasks 2".split()
-    sizes = "--iterations 1 --batch 2 --gate-tasks 2 --train 4 --gate-size 4 --test 2".split()
+    sizes = "--gate mean --iterations 1 --batch 2 --gate-tasks 2 --train 4 --gate-size 4 --test 2".split()
     steps: dict[str, Callable[[], None]] = {
         "run": lambda: cli("run", "hiva", "What is 2 + 2?", "--home", str(home)),
         "evolve": lambda: cli("evolve", "hiva", "--benchmark", "archive", *sizes, "--home", str(home)),

@@ -12,7 +12,7 @@ from tests.evals.langsmith.asking import metadata, task_file
 from tests.processes import start_selfwire, wait_for
 from tests.wire.langsmith_server import LangSmithServer, Row
 
-SIZES = ("--iterations", "2", "--batch", "2", "--gate-tasks", "2", "--train", "4", "--gate-size", "4", "--test", "2")
+SIZES = tuple("--gate mean --iterations 2 --batch 2 --gate-tasks 2 --train 4 --gate-size 4 --test 2".split())
 
 
 @pytest.mark.slow

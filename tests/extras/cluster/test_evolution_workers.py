@@ -39,7 +39,7 @@ def make_request(method: str = "hiva", **more: Any) -> EvolveSpec:
         benchmark="archive",
         models=Models(embedder="hashing"),
         sizes=Sizes(train=8, gate=6, test=4),
-        evolution=EvolutionConfig(name="team", iterations=1, batch=6, gate_tasks=4, calls_per_task=20),
+        evolution=EvolutionConfig(name="team", iterations=1, batch=6, gate="mean", gate_tasks=4, calls_per_task=20),
         baselines=False,
         **more,
     )

@@ -35,7 +35,7 @@ from tests.machines import wait_until
 from tests.runs.evaluation.test_evaluation import comparable, request
 from tests.wire.server import WireServer, text
 
-EVOLVING = PreEvolutionSpec(names=("hiva",), train=6, gate=6, iterations=1, batch=3, gate_tasks=3)
+EVOLVING = PreEvolutionSpec(names=("hiva",), train=6, gate_size=6, gate="mean", iterations=1, batch=3, gate_tasks=3)
 FOUR = ("hiva", "single", "cot", "self-refine")
 
 
@@ -89,7 +89,9 @@ def test_seconds_that_are_over_end_the_calls_of_all_workers_within_one_more(tmp_
 
 @pytest.mark.slow
 def test_a_router_that_one_process_has_trained_is_measured_by_all(tmp_path: Path) -> None:
-    trained = PreEvolutionSpec(names=("evomas",), train=4, gate=2, iterations=1, batch=2, gate_tasks=2)
+    trained = PreEvolutionSpec(
+        names=("evomas",), train=4, gate_size=2, gate="mean", iterations=1, batch=2, gate_tasks=2
+    )
     asked = request("evomas", "single", tasks=6, command="compare", calls_per_task=40, evolving=trained)
     with start_evaluation(asked, tmp_path, run="r") as run:
         assert [one.errors for one in run_on_workers(run, tmp_path, WorkerOptions(workers=2))] == [0, 0, 0]

@@ -122,7 +122,7 @@ class DyingAfterwards(LocalExecutor):
 def test_calls_of_workers_that_died_at_an_evolution_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always: bool
 ) -> None:
-    evolving = PreEvolutionSpec(names=("hiva",), iterations=1, batch=2, train=4, gate=4, gate_tasks=2)
+    evolving = PreEvolutionSpec(names=("hiva",), iterations=1, batch=2, train=4, gate_size=4, gate="mean", gate_tasks=2)
     asked = request("hiva", tasks=2, evolving=evolving)
     monkeypatch.setattr(worker_processes, "open_workers", lambda options: nullcontext(DyingAfterwards(always=always)))
     with start_evaluation(asked, tmp_path, run="r") as evaluation:

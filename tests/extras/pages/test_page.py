@@ -27,7 +27,7 @@ from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
 from tests.extras.pages.samples import make_place, make_report, make_trail, make_version
 
-SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "6", "--train", "8", "--gate-size", "12", "--test", "6"]
+SMALL = "--gate mean --iterations 2 --batch 4 --gate-tasks 6 --train 8 --gate-size 12 --test 6".split()
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> <!-- \ud800 \x1b[2J\u202e {{ 7 * 7 }} &amp;"
 
 

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.slow,
     needs_browser,
 ]
-SMALL = ("--batch", "2", "--train", "2", "--gate-size", "2", "--gate-tasks", "2", "--test", "2", "--no-baselines")
+SMALL = tuple("--gate mean --batch 2 --train 2 --gate-size 2 --gate-tasks 2 --test 2 --no-baselines".split())
 
 
 class Provider:

@@ -18,7 +18,7 @@ from selfwire.runs.record import find_contaminated_tasks
 from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec
 from tests.commands import call
 
-SIZES = ("--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
+SIZES = ("--gate", "mean", "--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
 
 
 def compared(home: Path, *arguments: str, code: int = 0) -> Result:

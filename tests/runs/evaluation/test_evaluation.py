@@ -227,7 +227,7 @@ def test_a_run_is_listed_shown_and_removed(tmp_path: Path) -> None:
 
 
 def test_a_saved_workflow_is_solved_by_its_own_method_and_says_what_its_evolution_cost(tmp_path: Path) -> None:
-    sizes = ("--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4", "--test", "0")
+    sizes = ("--gate", "mean", "--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4", "--test", "0")
     evolve = ("evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--iterations", "1", "--no-baselines")
     call(tmp_path, *evolve, *sizes)
     header, _ = evaluated(tmp_path, request("mine"))

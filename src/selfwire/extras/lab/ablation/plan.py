@@ -43,7 +43,8 @@ class Study(RunSpec):
     Args:
         method, sizes: as in `EvolveSpec`, of each evolution or evaluation.
         variants: names of variants; none for all of the method.
-        iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve.
+        iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve. A variant
+            names the gate.
     """
 
     method: str = DEFAULT_METHOD

@@ -85,7 +85,7 @@ class EvolutionConfig(FrozenModel):
 
     @property
     def rule(self) -> EvidenceRule | None:
-        """What a change has to prove, with the error of a decision on fresh tasks; None if it has to prove nothing."""
+        """The proof that a change needs, with the error of a run's first decision; None if it needs none."""
         if self.gate not in ("better", "no-worse"):
             return None
         margin = (0.02 if self.gate == "no-worse" else 0.0) if self.margin is None else self.margin

@@ -36,6 +36,8 @@ RUN_ELSEWHERE = {
     ("docs/method.md", "python"): "tests/graphs/test_outside_method.py",
     ("docs/method.md", "sh"): "tests/graphs/test_outside_method.py",
     ("docs/first-hour.md", "console"): "tests/docs/test_first_hour.py",
+    ("docs/bring.md", "console"): "tests/docs/test_first_hour.py",
+    ("docs/bring.md", "python"): "tests/docs/test_first_hour.py",
     ("docs/studio.md", "console"): "tests/docs/test_studio.py",
     ("docs/studio.md", "python"): "tests/docs/test_studio.py",
 }

@@ -1,4 +1,4 @@
-"""docs/first-hour.md is a script: its blocks are done in their order, and print what the page shows."""
+"""Pages that are scripts: their blocks are done in their order, and print what the page shows."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ from tests.docs.blocks import BLOCKS
 from tests.docs.world import World
 from tests.wire.server import Body, WireServer
 
-PAGE = "docs/first-hour.md"
+PAGES = {"docs/first-hour.md": 10, "docs/bring.md": 3}
+"""Pages, and how many blocks they have at least."""
 
 
 async def answer(body: Body) -> AIMessage:
@@ -29,9 +30,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 @pytest.mark.slow
-def test_the_first_hour(world: World) -> None:
-    blocks = [one for one in BLOCKS if one.page == PAGE]
-    assert len(blocks) > 10
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_that_is_a_script(world: World, page: str) -> None:
+    blocks = [block for block in BLOCKS if block.page == page]
+    assert len(blocks) > PAGES[page]
     for block in blocks:
         if block.file:
             world.write(block)

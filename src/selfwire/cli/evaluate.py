@@ -38,7 +38,7 @@ from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
 from selfwire.extras.cluster.worker_processes import choose_worker_count, run_on_workers
 from selfwire.extras.cluster.workers import prepare_workers
 from selfwire.models.sync import run_sync
-from selfwire.runs.comparison import USUAL, build_results_table
+from selfwire.runs.comparison import USUAL, build_results_table, describe_models
 from selfwire.runs.estimates import estimate_evaluation
 from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, resume_evaluation, start_evaluation
 from selfwire.runs.langsmith import upload_if_requested
@@ -176,8 +176,8 @@ def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, 
     add_result(
         benchmark=asked.benchmark, split=asked.split, seed=asked.seed, tasks=len(run.tasks), measured=run.origins
     )
-    tasks, model = format_count(len(run.tasks), "task"), asked.models.agent
-    out.print(f"run {run.run}: {names} on {run.benchmark.name}, {tasks}, seed {asked.seed}, model {model}")
+    tasks, models = format_count(len(run.tasks), "task"), describe_models(asked)
+    out.print(f"run {run.run}: {names} on {run.benchmark.name}, {tasks}, seed {asked.seed}, {models}")
     with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for line in (*run.origins, *run.notices):
             out.print(line)

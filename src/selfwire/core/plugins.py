@@ -4,6 +4,7 @@ Groups are `selfwire.commands`, `selfwire.controls`, `selfwire.methods`, `selfwi
 """
 
 import importlib
+import re
 import sys
 from functools import cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
@@ -62,6 +63,17 @@ DEFAULT_METHOD = "hiva"
 
 GIVEN: dict[str, Any] = {}
 """Classes of methods that this process was given as values, by name; see `methods.add_method`."""
+
+
+GRAPH_NAME = re.compile(r"(?!team:)(?P<module>[\w./\\-]+):(?P<name>[A-Za-z_][\w.]*)")
+"""A graph of the user's own by name: `my_app.graph:graph`, or `my_app/graph.py:graph` as langgraph.json has it."""
+GRAPHS: dict[str, Any] = {}
+"""Graphs that this process was given as values, by the name that stands for them; see `own_graph.give_graph`."""
+
+
+def is_graph(name: str) -> bool:
+    """Whether a name is that of a graph of the user's own."""
+    return name in GRAPHS or (GRAPH_NAME.fullmatch(name) is not None and not name.endswith(".json"))
 
 
 def method_names() -> tuple[str, ...]:

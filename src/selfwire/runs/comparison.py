@@ -8,6 +8,7 @@ from textwrap import shorten
 from typing import Any
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import is_graph
 from selfwire.core.values import format_count, is_id
 from selfwire.evals.benchmarks.benchmark import TrivialRule
 from selfwire.evals.table import (
@@ -136,6 +137,13 @@ def build_results_table(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> 
     return build_table(columns, lines, (_conditions(run, lines, against), *_remarks(run, lines)))
 
 
+def describe_models(request: EvaluateSpec) -> str:
+    """Name the model of the agents; graphs of the user's own bring theirs."""
+    model = f"model {request.models.agent}"
+    own = [is_graph(target) for target in request.targets]
+    return "models of its own" if all(own) else f"{model}, graphs with models of their own" if any(own) else model
+
+
 def describe_trivial_baseline(rule: TrivialRule) -> str:
     """Write the note below a table that explains the trivial baseline of a benchmark."""
     return f"trivial baseline: {rule.name}, without a model"
@@ -148,7 +156,7 @@ def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: Sy
     efficiency = "; S = 100 P / ($ per task + 0.01)" if any(line.spend.dollars != 0 for line in lines) else ""
     tasks = format_count(len(run.tasks), "task")
     return (
-        f"{run.benchmark.name}, {request.split} split, {tasks}, model {request.models.agent}, seed {request.seed}, "
+        f"{run.benchmark.name}, {request.split} split, {tasks}, {describe_models(request)}, seed {request.seed}, "
         f"{cap}; errors are counted apart;"
         f" differences are paired by task, from {against.contestant.name}{evolved}{efficiency}"
     )
@@ -170,7 +178,7 @@ def _remarks(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> Iterator[st
         yield from _describe_runs(line)
     if run.benchmark.aside is not None:
         yield from run_sync(run.benchmark.aside())
-    if run.request.models.is_offline:
+    if run.request.models.is_offline and not all(map(is_graph, run.request.targets)):
         yield STAMP
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from selfwire.core.errors import ConfigError, format_error
-from selfwire.core.plugins import method_names
+from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.team import Workflow
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.evals.baselines import SingleAgent, make_baseline
@@ -125,7 +125,8 @@ def estimate_evaluation(request: EvaluateSpec, home: Path | None) -> CostEstimat
     for entry in request.entries:
         low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
         few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
-        found += _price(few, many, tokens + asked, models, home)
+        priced = models.replace(agent=entry.target) if is_graph(entry.target) else models  # its own models' price
+        found += _price(few, many, tokens + asked, priced, home)
     if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline is judged too
         judged = {"judge": len(plan.tasks) * (len(request.entries) + 1)}
         found += _price(judged, judged, JUDGE_TOKENS + asked, models, home)
@@ -247,6 +248,8 @@ def _estimate_method(
 def _estimate_baseline(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[float, float]:
     """Estimate the fewest and most calls: every node once, or with a tool loop; a vote spends its whole cap."""
     most = sum(2 * LOOP if workflow.agents_by_id[agent].tools else 1 for agent in workflow.topology.agents.values())
+    if is_graph(workflow.method):
+        return 1, cap or 2 * LOOP
     baseline = make_baseline(workflow.method, entry.config)
     if not isinstance(baseline, SingleAgent):
         return len(workflow.topology.nodes), most

@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from selfwire.core.errors import ConfigError, GradingError
-from selfwire.core.plugins import load_plugin
+from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Workflow
@@ -295,6 +295,11 @@ def refuse_method_that_learns_nothing(method: str, benchmark: str = "") -> None:
     Raises:
         ConfigError: it is such a method, or there is no method of this name.
     """
+    if is_graph(method):
+        raise ConfigError(
+            f"{method} is a graph of your own, which is measured and not evolved: "
+            f"`selfwire compare {method} single --benchmark {shlex.quote(benchmark or 'archive')}`"
+        )
     if not find_method(method).evolves:
         raise ConfigError(
             f"{method} cannot be evolved: it rewires its team while it works on a question, and learns nothing between "

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
+from langgraph.graph import StateGraph
 from pydantic import ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
-from selfwire.core.plugins import method_names
+from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Workflow
@@ -28,6 +30,7 @@ from selfwire.evals.tasks import OwnTasks, is_own_data, list_tasks, read_tasks, 
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.methods import add_method
+from selfwire.graphs.own_graph import give_graph
 from selfwire.models.budget import Ledger, Prices
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.limits import CallSettings
@@ -43,7 +46,7 @@ from selfwire.tools.ready import load_tools, make_toolbox
 
 Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
 """Mappings with `input` and `reference`, Task objects, a file (JSONL, CSV, Parquet), "hf:owner/name", a benchmark."""
-Teamlike = Workflow | Method[Any] | str | Path
+Teamlike = Workflow | Method[Any] | Runnable[Any, Any] | StateGraph[Any] | str | Path
 """A team, a method or its name, the name of a saved team (name, name@version, fingerprint) or an exported file."""
 Tools = Sequence[Callable[..., Any] | BaseTool | Tool] | str
 """Functions, LangChain tools and objects with `spec` and `run`; or names, such as "calculator,sql:sales.sqlite"."""
@@ -106,6 +109,8 @@ def find_team(wanted: Teamlike, home: str | Path | None, *, method: str | Method
         ConfigError: there is no such method, or it cannot be used.
         LibraryError: there is no such team.
     """
+    if isinstance(wanted, Runnable | StateGraph):
+        return find_team(give_graph(wanted), home, method=method)
     if isinstance(wanted, Method):
         add_method(wanted)
         return find_team(wanted.name, home, method=method)._replace(config=_list_options(wanted))
@@ -316,11 +321,13 @@ GROUPS = ("methods", "baselines", "all")
 
 
 def find_kind(name: str) -> str:
-    """Find the kind of a name: "method", "baseline" or "word of `selfwire compare`"; "" if it is none of them."""
+    """Find the kind of a name: "method", "baseline", "graph of your own" or "word of `selfwire compare`"; else ""."""
     if name in method_names():
         return "method"
     if name in BASELINES:
         return "baseline"
+    if is_graph(name):
+        return "graph of your own"
     return "word of `selfwire compare`" if name in GROUPS else ""
 
 

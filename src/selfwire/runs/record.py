@@ -27,7 +27,7 @@ from selfwire.core.errors import (
     format_error,
     format_first_fault,
 )
-from selfwire.core.plugins import outside_methods
+from selfwire.core.plugins import is_graph, outside_methods
 from selfwire.core.task import Task
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
@@ -354,7 +354,9 @@ def list_taken(request: RunSpec, out: object) -> dict[str, tuple[str, str]]:
         out: its other file of results.
     """
     langsmith = getattr(request, "langsmith", "off")
+    graphs = ", ".join(target for target in request.targets if is_graph(target))
     found = {
+        "graphs": ("the code of the graphs", graphs),
         "grader": ("the code of the grader", request.grader if ":" in request.grader else ""),
         "tools": ("the tools", ", ".join(find_foreign_tools(request.tools or ""))),
         "base_url": ("the address", request.models.base_url or ""),

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 
 from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
-from selfwire.core.plugins import method_names
+from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
@@ -26,6 +26,7 @@ from selfwire.extras.cluster.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.methods import find_method, make_method
+from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
@@ -103,6 +104,9 @@ class SystemParts:
         Raises:
             ConfigError: there is no system of this name, or a config field cannot be used.
         """
+        if is_graph(name):
+            graph = OwnGraph(name, config)
+            return graph, graph.make_ctx(self.model, self.toolbox, self.embedder)
         is_baseline = name in BASELINES
         method = make_baseline(name, config, calls=self.calls) if is_baseline else make_method(name, config)
         return method, method.make_ctx(self.model, self.toolbox, self.embedder)
@@ -137,6 +141,8 @@ def make_seed_team(name: str) -> Workflow:
     Raises:
         ConfigError: there is neither of this name.
     """
+    if is_graph(name):
+        raise ConfigError(f"{name!r} is a graph of your own, not a team; measure it with selfwire.evaluate or compare")
     return (make_baseline(name) if name in BASELINES else make_method(name)).seed()
 
 
@@ -176,8 +182,8 @@ async def load_system_workflow(
     """
     if find_kind(entry.target):
         method, ctx = parts.open(entry.target, entry.config)
-        is_baseline = entry.target in BASELINES
-        return LoadedWorkflow(workflow=method.seed(bench.tools) if is_baseline else make_seed(method, ctx, bench))
+        is_own = entry.target in method_names()
+        return LoadedWorkflow(workflow=make_seed(method, ctx, bench) if is_own else method.seed(bench.tools))
     if team := teams.get(entry.target):
         saved = LoadedWorkflow(workflow=team, learned=team.lineage.parent is not None)
     else:

@@ -1,0 +1,148 @@
+"""Meters calls of chat models in somebody else's code, by LangChain's callbacks."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import LLMResult
+
+from selfwire.core.chat import ChatMessage, Reply
+from selfwire.core.errors import BudgetError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import ZERO_USAGE, Usage
+from selfwire.core.values import replace_surrogates
+from selfwire.models.budget import Ledger, Prices, Reservation
+from selfwire.models.metered_chat import estimate_tokens
+from selfwire.models.providers import MAX_TOKENS
+from selfwire.models.structured import describe_message
+from selfwire.store.journal import Recorder
+from selfwire.store.journal_file import CallResult
+
+
+def _is_loud(record: logging.LogRecord) -> bool:
+    """Whether a warning is not LangChain's of a refusal, which is raised too."""
+    return "CallMeter." not in record.getMessage()
+
+
+logging.getLogger("langchain_core.callbacks.manager").addFilter(_is_loud)
+
+
+@dataclass(frozen=True)
+class MeteredCall:
+    """A call that was answered.
+
+    Attributes:
+        node: of the graph, in which it was made; the model's name outside a graph.
+    """
+
+    node: str
+    model: str
+    reply: str
+    usage: Usage
+
+
+class CallUnderWay(NamedTuple):
+    """A call that was sent; `sent` is its number of tokens by estimate."""
+
+    node: str
+    model: str
+    sent: int
+    reservation: Reservation
+
+
+@dataclass(eq=False)
+class CallMeter(BaseCallbackHandler):
+    """Counts, journals and refuses the calls of a run by callbacks; a call over the budget is never sent.
+
+    Attributes:
+        scope: place of the run, for the ledger's task and the journal's rows.
+        loop: on which the journal is written.
+        calls: in the order in which they ended.
+        refusal: the first refusal, which the code that made the call may have caught.
+    """
+
+    ledger: Ledger
+    journal: Recorder
+    prices: Prices
+    scope: Scope
+    loop: asyncio.AbstractEventLoop
+    calls: list[MeteredCall] = field(default_factory=list)
+    refusal: BudgetError | None = None
+    raise_error = True
+    run_inline = True
+
+    def __post_init__(self) -> None:
+        self._under_way: dict[UUID, CallUnderWay] = {}
+        self._recorded: list[Future[Any]] = []
+
+    def on_chat_model_start(
+        self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **given: Any
+    ) -> None:
+        """Reserve the most that a call may cost; raises BudgetError if it does not fit, so that it is not sent."""
+        self._begin([describe_message(message) for message in messages[0]], **given)
+
+    def on_llm_start(self, serialized: dict[str, Any] | None, prompts: list[str], **given: Any) -> None:
+        """Reserve as `on_chat_model_start` does."""
+        self._begin(prompts, **given)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
+        """Settle a call at its cost, and record it."""
+        call = self._under_way.pop(run_id, None)
+        if call is None:
+            return
+        found = response.generations[0][0] if response.generations and response.generations[0] else None
+        text = replace_surrogates(found.text if found else "")
+        counted = getattr(getattr(found, "message", None), "usage_metadata", None)
+        sent = counted["input_tokens"] if counted else call.sent
+        received = counted["output_tokens"] if counted else _estimate([text])
+        usage = self._price(call.model, sent, received)
+        call.reservation.settle(usage)
+        self.calls.append(MeteredCall(call.node, call.model, text, usage))
+        reply = Reply(content=text, usage=usage).model_dump_json()
+
+        async def give() -> CallResult:
+            return CallResult(reply, usage)
+
+        row = self.journal.call_once("model", self.scope.at(node=call.node), [call.model, str(run_id)], give, usage)
+        self._recorded.append(asyncio.run_coroutine_threadsafe(row, self.loop))
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Give back what a failed call has reserved."""
+        if call := self._under_way.pop(run_id, None):
+            call.reservation.settle(ZERO_USAGE)
+
+    async def close(self) -> None:
+        """Give back what calls without an end have reserved, and wait until all others are recorded."""
+        for call in self._under_way.values():
+            call.reservation.settle(ZERO_USAGE)
+        self._under_way.clear()
+        await asyncio.gather(*map(asyncio.wrap_future, self._recorded))
+
+    def _begin(
+        self, texts: Sequence[str], *, run_id: UUID, metadata: Mapping[str, Any] | None = None, **_: Any
+    ) -> None:
+        known = metadata or {}
+        name, provider = str(known.get("ls_model_name") or "model"), str(known.get("ls_provider") or "")
+        model, sent = f"{provider}:{name}" if provider else name, _estimate(texts)
+        where = "/".join(part for part in (self.scope.phase, self.scope.task) if part)
+        try:
+            at_most = self._price(model, sent, int(known.get("ls_max_tokens") or MAX_TOKENS))
+            reservation = self.ledger.get_task_ledger(self.scope).reserve(at_most, where)
+        except BudgetError as error:
+            self.refusal = self.refusal or error
+            raise
+        self._under_way[run_id] = CallUnderWay(str(known.get("langgraph_node") or name), model, sent, reservation)
+
+    def _price(self, model: str, sent: int, received: int) -> Usage:
+        dollars = self.prices.cost(model, sent, received)
+        return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+
+
+def _estimate(texts: Sequence[str]) -> int:
+    return estimate_tokens([ChatMessage.user(replace_surrogates(text)) for text in texts])

@@ -1,0 +1,285 @@
+"""Graphs of the user's own as systems: asked as they are, their models metered, budgeted and journalled."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableLambda
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
+
+import selfwire
+from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.graphs.own_graph import OwnGraphConfig, load_graph, map_graph
+from tests.commands import call
+from tests.wire.server import WireServer, text
+
+APP = """
+import os
+from typing import Annotated, TypedDict
+
+from langchain.agents import create_agent
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Send, interrupt
+from pydantic import BaseModel
+
+model = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key="k", max_retries=0)
+
+
+class Plan(TypedDict):
+    input: str
+    plan: str
+    response: str
+
+
+def plan(state: Plan) -> dict:
+    return {"plan": model.invoke("Plan: " + state["input"]).text}
+
+
+async def act(state: Plan) -> dict:
+    return {"response": (await model.ainvoke(state["plan"] + state["input"])).text}
+
+
+builder = StateGraph(Plan)
+builder.add_node(plan)
+builder.add_node(act)
+builder.add_edge(START, "plan")
+builder.add_edge("plan", "act")
+builder.add_edge("act", END)
+planner = builder.compile()
+
+
+def chat(state: MessagesState) -> dict:
+    return {"messages": [model.invoke(state["messages"])]}
+
+
+uncompiled = StateGraph(MessagesState)
+uncompiled.add_node(chat)
+uncompiled.add_edge(START, "chat")
+uncompiled.add_edge("chat", END)
+remembering = uncompiled.compile(checkpointer=InMemorySaver())
+
+agent = create_agent(model, [], system_prompt="You add.")
+
+
+def make():
+    return create_agent(model, [])
+
+
+chain = ChatPromptTemplate.from_messages([("system", "You add."), ("user", "{question}")]) | model
+
+
+class Typed(BaseModel):
+    query: str
+    count: int = 0
+    answer: str = ""
+
+
+def solve(state: Typed) -> dict:
+    return {"answer": model.invoke(state.query).text}
+
+
+pydantic_builder = StateGraph(Typed)
+pydantic_builder.add_node(solve)
+pydantic_builder.add_edge(START, "solve")
+pydantic_builder.add_edge("solve", END)
+typed = pydantic_builder.compile()
+
+
+class Open(TypedDict):
+    left: str
+    right: str
+
+
+ambiguous_builder = StateGraph(Open)
+ambiguous_builder.add_node("copy", lambda state: {"right": model.invoke(state["left"]).text})
+ambiguous_builder.add_edge(START, "copy")
+ambiguous_builder.add_edge("copy", END)
+ambiguous = ambiguous_builder.compile()
+
+
+def ask(state: MessagesState) -> dict:
+    return {"messages": [("ai", interrupt("may I?"))]}
+
+
+waiting_builder = StateGraph(MessagesState)
+waiting_builder.add_node(ask)
+waiting_builder.add_edge(START, "ask")
+waiting_builder.add_edge("ask", END)
+waiting = waiting_builder.compile(checkpointer=InMemorySaver())
+
+
+def swallow(state: MessagesState) -> dict:
+    said = "nothing"
+    for _ in range(9):
+        try:
+            said = model.invoke(state["messages"]).text
+        except Exception:
+            pass
+    return {"messages": [("ai", said)]}
+
+
+swallowing_builder = StateGraph(MessagesState)
+swallowing_builder.add_node(swallow)
+swallowing_builder.add_edge(START, "swallow")
+swallowing_builder.add_edge("swallow", END)
+swallowing = swallowing_builder.compile()
+number = 7
+"""
+TASKS = [{"input": f"What is {n} plus 1?", "reference": str(n + 1)} for n in range(4)]
+CALLS = {"planner": 8, "uncompiled": 4, "remembering": 4, "agent": 4, "make": 4, "chain": 4, "model": 4, "typed": 4}
+"""Calls for the four tasks, by graph."""
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    with WireServer(text("Answer: 3")) as server:
+        yield server
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_MODEL", server.url)
+    Path("own_app.py").write_text(APP)
+    Path("q.jsonl").write_text("\n".join(map(json.dumps, TASKS)))
+    return tmp_path / "home"
+
+
+def evaluate(home: Path, graph: str, *more: str, code: int = 0) -> Any:
+    return call(home, "eval", graph, "--benchmark", "q.jsonl", "--grader", "contains", "--json", *more, code=code)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_graph_is_measured_as_it_is_and_its_calls_are_counted(home: Path, server: WireServer, name: str) -> None:
+    found = json.loads(evaluate(home, f"own_app.py:{name}").stdout)
+    _, own = found["systems"]
+    assert own["score"] == 0.25
+    assert own["spend"]["calls"] == len(server.asked) == CALLS[name]
+    assert own["spend"]["input_tokens"] > 0
+    assert found["spend"]["calls"] == CALLS[name]
+
+
+def test_steps_name_the_nodes_and_a_finished_task_is_not_asked_again(home: Path, server: WireServer) -> None:
+    run = json.loads(evaluate(home, "own_app.py:planner").stdout)["run"]
+    shown = call(home, "show", run, "--task", "line-3", "--at", "own-app").stdout
+    assert "plan (graph)" in shown
+    assert "act (graph)" in shown
+    asked = len(server.asked)
+    call(home, "eval", "--resume", run)
+    assert len(server.asked) == asked
+
+
+def test_two_workers_measure_it_too(home: Path, server: WireServer) -> None:
+    found = json.loads(evaluate(home, "own_app.py:planner", "--workers", "2").stdout)
+    assert found["systems"][1]["spend"]["calls"] == len(server.asked) == 8
+
+
+@pytest.mark.parametrize("name", ["planner", "swallowing"])
+def test_a_call_over_the_budget_is_not_sent_even_if_the_graph_hides_the_refusal(
+    home: Path, server: WireServer, name: str
+) -> None:
+    done = evaluate(home, f"own_app.py:{name}", "--budget-calls", "3", "--concurrency", "1", code=3)
+    assert len(server.asked) == 3
+    assert "budget exhausted" in done.stderr + done.stdout
+    assert "CallMeter" not in done.stderr
+
+
+def test_a_task_over_its_cap_scores_nothing(home: Path, server: WireServer) -> None:
+    found = json.loads(evaluate(home, "own_app.py:planner", "--calls-per-task", "1").stdout)
+    own = found["systems"][1]
+    assert (own["score"], own["capped"], len(server.asked)) == (0.0, 4, 4)
+
+
+def test_a_graph_that_waits_for_a_person_is_an_error_and_no_zero(home: Path, server: WireServer) -> None:
+    found = json.loads(evaluate(home, "own_app.py:waiting", code=1).stdout)
+    own = found["systems"][1]
+    assert (own["errors"], own["score"], server.asked) == (4, None, [])
+    assert "waits for a person" in own["fault"]
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "told"),
+    [
+        ("ambiguous", (), "several text fields could be it: left, right; say it with --set input="),
+        ("ambiguous", ("--set", 'input={"left": "x"}'), "has no {question}"),
+        ("number", (), "is a int, not a graph"),
+        ("nothing", (), "cannot be imported: AttributeError"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_by_name_before_a_call(
+    home: Path, server: WireServer, name: str, more: tuple[str, ...], told: str
+) -> None:
+    assert told in evaluate(home, f"own_app.py:{name}", *more, code=2).stderr
+    assert server.asked == []
+    assert not (home / "runs").exists()
+
+
+def test_the_way_out_works(home: Path, server: WireServer) -> None:
+    more = ("--set", 'input={"left": "{question}"}', "--set", "answer=right")
+    assert json.loads(evaluate(home, "own_app.py:ambiguous", *more).stdout)["systems"][1]["score"] == 0.25
+
+
+def test_it_is_compared_but_not_evolved(home: Path, server: WireServer) -> None:
+    model = ("--model", "openai:mine", "--base-url", server.url, "--retries", "0")
+    given = ("--benchmark", "q.jsonl", "--grader", "contains", "--calls-per-task", "2", *model)
+    done = call(home, "compare", "own_app.py:planner", "mine=own_app.py:agent", "direct", *given, OPENAI_API_KEY="k")
+    assert "graphs with models of their own" in done.stdout
+    refused = call(home, "evolve", "own_app.py:planner", "--benchmark", "q.jsonl", code=2)
+    assert "is a graph of your own, which is measured and not evolved" in refused.stderr
+
+
+def test_a_run_of_somebody_else_imports_no_graph(home: Path, server: WireServer, monkeypatch: Any) -> None:
+    run = json.loads(evaluate(home, "own_app.py:planner").stdout)["run"]
+    Path("own_app.py").write_text("raise SystemExit('imported')")
+    monkeypatch.setenv("SELFWIRE_CONFIG_HOME", str(home / "another"))  # of a user who has started no run
+    refused = call(home, "eval", "--resume", run, code=2)
+    assert "names the code of the graphs own_app.py:planner; nothing of that was used" in refused.stderr
+
+
+class Asked(TypedDict):
+    question: str
+    answer: str
+
+
+def test_in_python_a_graph_is_a_system_as_an_object(home: Path, server: WireServer) -> None:
+    model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)  # type: ignore[arg-type]
+    graph = StateGraph(Asked)
+    graph.add_node("solve", lambda state: {"answer": str(model.invoke(state["question"]).text)})
+    graph.add_edge(START, "solve")
+    graph.add_edge("solve", END)
+    found = selfwire.evaluate(graph.compile(), TASKS, "contains", home=home)
+    assert (found.score and found.score.value, found.cost.calls) == (0.25, 4)
+    both = selfwire.compare({"mine": graph.compile(), "chain": model}, TASKS, "contains", home=home)
+    assert {name: score and score.value for name, score in both.scores.items() if name != "trivial"} == {
+        "mine": 0.25, "chain": 0.25,
+    }  # fmt: skip
+    with pytest.raises(BudgetError):
+        selfwire.evaluate(graph.compile(), TASKS, "contains", home=home, budget={"calls": 2})
+
+
+def test_every_thread_of_a_graph_that_langchain_starts_is_metered(home: Path, server: WireServer) -> None:
+    names: set[str] = set()
+
+    def solve(question: str) -> str:
+        names.add(threading.current_thread().name)
+        model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)  # type: ignore[arg-type]
+        return "\n".join(message.text for message in model.batch([question, question]))
+
+    found = selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home)
+    assert found.cost.calls == len(server.asked) == 8
+    assert names
+
+
+def test_a_path_into_the_output_leads_to_the_answer() -> None:
+    chain = RunnableLambda(lambda question: {"result": {"text": question}})
+    assert map_graph("x", chain, OwnGraphConfig(answer="result.text")).answer == ("result", "text")
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        load_graph("no_such_module_here:graph")

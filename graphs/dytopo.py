@@ -147,8 +147,7 @@ async def induce_topology(state: DytopoState, ctx: DytopoCtx) -> Update:
 
 async def deliver(state: DytopoState, ctx: DytopoCtx) -> Update:
     """The barrier: private messages along the graph, memories for the next round (phase 4)."""
-    roles = {name: state.workflow.agents_by_id[name].role for name in get_workers(state.workflow)}
-    done = update_memories(state.memories, state.said, state.graph, roles=roles, limit=ctx.options.memory)
+    done = update_memories(state.memories, state.said, state.graph, limit=ctx.options.memory)
     finished = DytopoRound(
         number=state.round,
         goal=state.goal,
@@ -159,7 +158,7 @@ async def deliver(state: DytopoState, ctx: DytopoCtx) -> Update:
     )
     rounds = (*state.rounds, finished)
     stopped = "" if len(rounds) < ctx.options.rounds else "rounds"
-    if len(finished.failed) == len(finished.said):
+    if all(turn.error is not None for turn in finished.said if turn.asked):
         stopped = "failed"  # another round would hardly go better (D6)
     return state.update(memories=done.memories, rounds=rounds, stopped=stopped)
 
@@ -224,7 +223,17 @@ def make_round_input(state: DytopoState, ctx: DytopoCtx) -> RoundInput:
     if state.rounds and mode != "none":
         last = state.rounds[-1]
         needs = describe_needs(last.said, last.graph, matched=mode == "semantic")
-    return RoundInput(state.workflow, state.get_question(), state.goal, ctx.at, memories=state.memories, needs=needs)
+    managed = state.rounds[-1].managed if state.rounds else None
+    return RoundInput(
+        state.workflow,
+        state.get_question(),
+        state.goal,
+        ctx.at,
+        memories=state.memories,
+        needs=needs,
+        answer=state.answer_so_far or "",
+        speakers=managed.speakers if managed else (),
+    )
 
 
 @dataclass
@@ -348,7 +357,7 @@ class Dytopo(Method[DytopoConfig]):
         "Lu et al., *DyTopo: Dynamic Topology Routing for Multi-Agent Reasoning via Semantic Matching*, "
         "arXiv 2602.06039"
     )
-    departures = "D1-D16"
+    departures = "D1-D18"
 
     @staticmethod
     def estimate_calls(config: DytopoConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:

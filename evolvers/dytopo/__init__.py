@@ -19,8 +19,8 @@ the paper:
 Departures (a test is named after each):
     D1   Workers read private messages by decreasing r, the manager reads public ones in order sigma; the paper says
          both of private messages (Sec. 3.4, Eq. 3).
-    D2   The private channel is a list of addressed entries, as strict schemas allow no open objects. An edge carries
-         the entries addressed to the recipient if there are any, else all of them.
+    D2   The private channel is one text, for whoever has the need (Eq. 2). App. B.1 addresses entries to roles, which
+         only an edge could deliver: of messages addressed by name two in three were lost.
     D3   A blank or missing query or key has no edge and is never embedded: two blanks have cosine 1.
     D4   The manager's verdict alone does not end a run: an answer must exist, and the latest verdict of every
          checker, a field of its reply, must be "pass" on the current answer, given before the round of the verdict.
@@ -35,7 +35,7 @@ Departures (a test is named after each):
     D10  The random baseline has the edge count of the graph that would have been induced in that round, and K_in. It
          halts as the method does; the variants `random-fixed` and `broadcast-fixed` run the paper's five rounds.
     D11  The last round of a run that cannot halt has no manager: its goal would have no reader.
-    D12  Members and manager read all needs of the round and whose offers fitted, and the manager the offers too. In the
+    D12  Members and manager read all needs of the round and who answered them, and the manager the offers too. In the
          paper no agent reads a need, so an agent that could answer it does not hear of it.
     D13  The manager is no vertex (Alg. 1), so it is not asked for a query, a key and private messages, as App. B.1
          asks it: nothing would read them.
@@ -46,4 +46,8 @@ Departures (a test is named after each):
     D16  L_max is the model's own limit (2,048 tokens unless it is built with `max_tokens`), and public messages have at
          most 200 words beside code; the paper allows 3,000 to 5,000 tokens and 1,000 to 2,000 words. Memories of
          ten rounds have to fit into the reader's context.
+    D17  A worker remembers the newest answer that it has given, and a member whom the goal names reads the team's
+         answer so far: in the paper nobody but the manager reads an answer, so whoever is asked to check one cannot.
+    D18  The manager may name who speaks next; the others are not asked, which saves their calls. In the paper all speak
+         in every round. The answerers speak in the last round in any case.
 """

@@ -19,18 +19,18 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, Id, parse_object
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
-from selfwire.evolvers.dytopo.domain import MANAGER, Domain, DytopoMemory
+from selfwire.evolvers.dytopo.domain import MANAGER, Domain, DytopoMemory, get_workers
 from selfwire.evolvers.dytopo.halting import Rounds, find_objection
 from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.schemas import Call, Halting, Turn, turn_schema
-from selfwire.evolvers.dytopo.turns import ManagerTurn, Private, WorkerTurn
+from selfwire.evolvers.dytopo.turns import ManagerTurn, WorkerTurn
 from selfwire.tools.own import call_tool
 
 SHOWN = 1000
 """Most characters of wrong arguments in the error that a worker reads."""
 
-_HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
+_HEAD = re.compile(r"^\[(?=(?:You|Your answer so far|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
 """The bracket of a line that could be taken for the head of another entry."""
 
 
@@ -42,8 +42,7 @@ _FIELDS = {
     "calls": '- calls: tools to use now, at most {calls}, each {"tool": its name, "arguments": its input, a JSON '
     "object in a string}. You read the results in the next round.",
 }
-_UNKNOWN = {"answer": '""', "verdict": '"open"', "calls": "[]"}
-"""Further fields of a reply: what workers read of them, and their values in the example."""
+"""What workers read of the further fields of a reply."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,8 @@ class RoundInput:
         scope: of the round's calls; its visit is the number of the round.
         memories: H_i by worker.
         needs: of the members in the round before (D12); in the round itself for the manager.
+        answer: the team's so far, for members whom the goal names (D17); "" without one.
+        speakers: who was called to speak (D18); () for all.
     """
 
     workflow: Workflow
@@ -63,6 +64,8 @@ class RoundInput:
     scope: Scope
     memories: Mapping[Id, Memory] = FrozenMap()
     needs: Mapping[Id, str] = FrozenMap()
+    answer: str = ""
+    speakers: tuple[Id, ...] = ()
 
     @cached_property
     def domain(self) -> Domain:
@@ -73,6 +76,15 @@ class RoundInput:
     def new_goal(self) -> str:
         """The goal; blank where it is the task, which is shown anyway."""
         return "" if self.goal.strip() == self.question.input.strip() else self.goal.strip()
+
+    def calls(self, worker: Id, rounds: int) -> bool:
+        """Whether a worker speaks: if it was called, and an answerer in the last round in any case."""
+        is_last = self.scope.visit + 1 == rounds and worker in self.domain.answerers
+        return is_last or not self.speakers or worker in self.speakers
+
+    def names(self, worker: Id) -> bool:
+        """Whether the goal names a worker."""
+        return re.search(rf"\b{re.escape(worker)}\b", self.new_goal, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,8 @@ class DytopoAgents:
             BudgetError, OutageError: the run must stop.
         """
         agent, domain, scope = given.workflow.agents_by_id[worker], given.domain, given.scope.at(node=worker)
+        if not given.calls(worker, self.config.rounds):
+            return WorkerTurn(worker=worker, round=scope.visit, asked=False)
         held = {name: self.toolbox[name] for name in agent.tools if name in self.toolbox}
         schema = turn_schema(
             answers=worker in domain.answerers and domain.form == "text",
@@ -104,6 +118,7 @@ class DytopoAgents:
             "goal": given.new_goal,
             "team": render_roster([member for member in get_members(given.workflow) if member.id != worker]),
             "needs": "\n".join(f"{'You' if member == worker else member}: {n}" for member, n in given.needs.items()),
+            "answer": given.answer if given.names(worker) and worker not in domain.answerers else "",
             "memory": render_memory(given.memories.get(worker, ())),
             "number": str(scope.visit + 1),
         }
@@ -130,6 +145,7 @@ class DytopoAgents:
             "manager",
             prompt=agent.prompt,
             rule=_describe_rule(given.domain),
+            check=" Neither is a result that only its author has looked at." if given.domain.checkers else "",
             task=given.question.input.strip(),
             goal=given.new_goal,
             trace=render_global_state(rounds[-1], given.needs) or "Nobody has said anything.",
@@ -144,11 +160,14 @@ class DytopoAgents:
             return ManagerTurn(goal=goal, why=str(error), usage=get_error_cost(error))
         why = find_objection(given.domain, rounds) if verdict.is_complete else ""
         next_goal = verdict.next_goal.strip() or goal
+        known = {name.casefold(): name for name in get_workers(given.workflow)}
+        called = [known[name.strip().casefold()] for name in verdict.speakers if name.strip().casefold() in known]
         return ManagerTurn(
             complete=verdict.is_complete and not why,
             claimed=verdict.is_complete,
             why=why,
             goal=f"{next_goal}\nStill open: {why}." if why else next_goal,
+            speakers=() if why else tuple(dict.fromkeys(called)),
             public=verdict.public,
             usage=usage,
         )
@@ -164,11 +183,9 @@ class DytopoAgents:
         fields = "\n".join(_FIELDS[name] for name in extras).replace("{calls}", str(self.config.calls))
         return self.prompts.messages(
             "worker",
+            name=agent.id,
             prompt=agent.prompt + (f"\n\nNotes from earlier work:{notes}" if notes else ""),
-            shown="".join(f", your {name}" for name in extras if name != "calls"),
-            results=", the results of your tools" if held else "",
             fields=fields,
-            example="".join(f', "{name}": {_UNKNOWN[name]}' for name in extras),
             tools="\n".join(_describe_tool(tool) for tool in held.values()),
             rounds=self.config.rounds,
             **sections,
@@ -190,7 +207,12 @@ class DytopoAgents:
 
 def render_memory(memory: Memory) -> str:
     """A memory as its owner reads it, oldest first; models count rounds from 1."""
-    shown = {"own": "You, round {0}", "routed": "From {1}, round {0}", "tool": "Result of {1}, round {0}"}
+    shown = {
+        "own": "You, round {0}",
+        "answer": "Your answer so far, round {0}",
+        "routed": "From {1}, round {0}",
+        "tool": "Result of {1}, round {0}",
+    }
     return "\n\n".join(
         f"[{shown[entry.kind].format(entry.round + 1, entry.source)}]\n{_HEAD.sub('(', entry.text)}" for entry in memory
     )
@@ -209,6 +231,8 @@ def render_roster(agents: Sequence[Agent]) -> str:
 def _render_public(turn: WorkerTurn, need: str) -> str:
     if turn.error is not None:
         return "(failed in this round and said nothing)"
+    if not turn.asked:
+        return "(was not called in this round)"
     lines = [turn.public.strip()]
     lines += [f"Its answer: {turn.answer.strip()}"] if turn.answer.strip() else []
     lines += [f"Its verdict: {turn.verdict}"] if turn.verdict else []
@@ -222,7 +246,7 @@ def _to_worker_turn(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Us
         worker=agent.id,
         round=visit,
         public=turn.public,
-        private=tuple(Private(to=note.to, text=note.text) for note in turn.private if note.text.strip()),
+        private=turn.private,
         descriptors=Descriptors(query=turn.query, key=turn.key),
         answer=getattr(turn, "answer", ""),
         verdict=getattr(turn, "verdict", ""),

@@ -16,12 +16,12 @@ class MemoryEntry(FrozenModel):
 
     Args:
         source: the speaker; the tool's name for a result.
-        kind: own (its public message), routed (a private message of another) or tool.
+        kind: own (its public message), answer (its newest one), routed (a private message of another) or tool.
     """
 
     round: int = Field(ge=0)
     source: Id
-    kind: Literal["own", "routed", "tool"]
+    kind: Literal["own", "answer", "routed", "tool"]
     text: str
 
 
@@ -50,45 +50,47 @@ def update_memories(
     turns: Sequence[WorkerTurn],
     graph: RoundGraph,
     *,
-    roles: Mapping[Id, str],
     limit: int,
 ) -> DeliveryResult:
     """Equation 3 for all workers: H_i + own public message + routed private ones by decreasing relevance.
 
-    Results of tools stand between the two (D5). A worker that failed keeps its memory.
+    The worker's answer, which replaces its earlier one, and results of tools stand between the two (D5, D17). A worker
+    that failed or was not asked keeps its memory.
 
     Args:
-        roles: names by which private entries may be addressed, by worker.
         limit: characters of a memory.
     """
-    spoken = {turn.worker: turn for turn in turns if turn.error is None}
+    spoken = {turn.worker: turn for turn in turns if turn.error is None and turn.asked}
     messages = tuple(
         Message(source=edge.source, target=edge.target, text=text)
         for edge in graph.edges
-        if edge.source in spoken
-        and edge.target in spoken
-        and (text := spoken[edge.source].message_to(edge.target, roles.get(edge.target, "")))
+        if edge.source in spoken and edge.target in spoken and (text := spoken[edge.source].private.strip())
     )
     after: dict[Id, Memory] = dict(memories)
     dropped: list[DroppedEntry] = []
     for worker, turn in spoken.items():
         routed = [message for message in messages if message.target == worker]
-        after[worker], gone = cap_memory((*memories.get(worker, ()), *_entries(turn, routed)), limit)
+        before = memories.get(worker, ())
+        if turn.answer.strip():
+            before = tuple(entry for entry in before if entry.kind != "answer")
+        after[worker], gone = cap_memory((*before, *_entries(turn, routed)), limit)
         dropped += [DroppedEntry(worker=worker, entry=entry) for entry in gone]
     return DeliveryResult(memories=after, messages=messages, dropped=tuple(dropped))
 
 
 def describe_needs(turns: Sequence[WorkerTurn], graph: RoundGraph, *, matched: bool = True) -> dict[Id, str]:
-    """Needs by worker with the offers that fitted, which all may read (D12); workers without a need are left out.
+    """Needs by worker with who answered, which all may read (D12); workers without a need are left out.
 
     Args:
         matched: whether the edges of the graph follow from needs and offers.
     """
-    needs = {}
+    needs, sent = {}, {turn.worker for turn in turns if turn.error is None and turn.private.strip()}
     for turn in turns:
         if turn.error is None and (need := " ".join(turn.descriptors.query.split())[:NEED_LENGTH]):
             fitting = [edge.source for edge in graph.edges if edge.target == turn.worker]
-            found = f"offers that fitted: {', '.join(fitting)}" if fitting else "no offer fitted"
+            answered = [name for name in fitting if name in sent]
+            silent = f"{', '.join(fitting)} offered it and sent nothing" if fitting else "no offer fitted"
+            found = f"sent by {', '.join(answered)}" if answered else silent
             needs[turn.worker] = f"{need} ({found})" if matched else need
     return needs
 
@@ -115,6 +117,8 @@ def _entries(turn: WorkerTurn, routed: Sequence[Message]) -> list[MemoryEntry]:
     number, own = turn.round, list[MemoryEntry]()
     if turn.public.strip():
         own.append(MemoryEntry(round=number, source=turn.worker, kind="own", text=turn.public))
+    if turn.answer.strip():
+        own.append(MemoryEntry(round=number, source=turn.worker, kind="answer", text=turn.answer))
     results = [(use.name, f"{to_canonical_json(use.arguments)}\n{use.result}") for use in turn.tools]
     return [
         *own,

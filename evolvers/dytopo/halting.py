@@ -65,6 +65,5 @@ def find_code_blocks(text: str) -> tuple[str, ...]:
 def _find_answer(domain: Domain, turn: WorkerTurn) -> str:
     if domain.form == "text":
         return turn.answer.strip()
-    private = "\n".join(note.text for note in turn.private)
-    found = find_code_blocks(turn.public) or find_code_blocks(private)
+    found = find_code_blocks(turn.public) or find_code_blocks(turn.private)
     return found[-1] if found else ""

@@ -37,7 +37,7 @@ _ROLES: Mapping[str, Mapping[Id, str]] = {
 
 
 CALCULATOR = "calculator"
-WITH_TOOLS = "look things up with your tools and in the text of the task, read closely what you find"
+WITH_TOOLS = "look things up with your tools and in the text of the task, and read closely what you find"
 CALCULATING = (
     "look things up in the text of the task and read it closely; you hold no search, so where it says nothing, "
     "say so or mark what you know as unverified"

@@ -13,13 +13,6 @@ from selfwire.core.chat import ReplySchema
 Checked = Literal["pass", "fail", "open"]
 
 
-class Note(ReplySchema):
-    """A message for another member."""
-
-    to: str = Field(description="The member's name; empty for whoever is connected to you.")
-    text: str = Field(description="The message.")
-
-
 class Call(ReplySchema):
     """A use of a tool."""
 
@@ -31,7 +24,7 @@ class Turn(ReplySchema):
     """What you say in a round."""
 
     public: str = Field(description="Your contribution in this round; the manager reads it.")
-    private: list[Note] = Field(default_factory=list, description="Messages for members whose need fits your offer.")
+    private: str = Field(default="", description="What somebody who needs your offer has to read; empty if nothing.")
     query: str = Field(default="", description="One sentence: what you need from others next; empty if nothing.")
     key: str = Field(default="", description="One sentence: what you can hand over now; empty if nothing.")
 
@@ -58,6 +51,7 @@ class Halting(ReplySchema):
 
     MAX_TOKENS: ClassVar[int] = 400
 
-    is_complete: bool = Field(description="Whether the task is done and the result has been verified.")
+    is_complete: bool = Field(description="Whether the task is done.")
     next_goal: str = Field(description="What the next round should achieve, in at most 60 words; empty if done.")
+    speakers: list[str] = Field(default_factory=list, description="Members who speak in the next round; empty for all.")
     public: str = Field(default="", description="Where the team stands, in one sentence.")

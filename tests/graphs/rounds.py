@@ -20,11 +20,11 @@ Script = Mapping[str, Sequence[dict[str, Any] | str]]
 """What each member says by round, the last line over and over; a text is the error with which it fails."""
 
 MATH: Script = {
-    "ProblemParser": [{"public": "Given: 3 and 4.", "private": [{"to": "", "text": "plan: add"}], "query": "the task",
+    "ProblemParser": [{"public": "Given: 3 and 4.", "private": "plan: add", "query": "the task",
                        "key": "problem analysis and solving plan"}],
     "Solver": [
         {"public": "I wait for the plan.", "query": "problem analysis and solving plan", "key": "nothing yet"},
-        {"public": "3 + 4 = 7", "private": [{"to": "Verifier", "text": "3 + 4 = 7"}], "answer": "7",
+        {"public": "3 + 4 = 7", "private": "3 + 4 = 7", "answer": "7",
          "query": "", "key": "detailed solution to verify"},
     ],
     "Verifier": [
@@ -105,8 +105,8 @@ class SpokenChat(BaseChatModel):
         raise NotImplementedError
 
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        system = messages[0].text
-        name = next(name for beginning, name in self.who.items() if system.startswith(beginning))
+        asked = "\n".join(message.text for message in messages)
+        name = next(name for beginning, name in self.who.items() if beginning in asked)
         visit = self.spoken.count(name)
         if self.before:
             self.before(name, visit)

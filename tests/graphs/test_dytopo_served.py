@@ -28,8 +28,8 @@ WHO = SpokenChat().who
 
 
 def speaker(body: Body) -> str:
-    system = body["messages"][0]["content"]
-    return next(name for beginning, name in WHO.items() if system.startswith(beginning))
+    asked = "\n".join(message["content"] for message in body["messages"])
+    return next(name for beginning, name in WHO.items() if beginning in asked)
 
 
 class Provider:
@@ -118,7 +118,7 @@ class Meeting:
         if self.here == self.size:
             self.everybody.set()
         await self.everybody.wait()
-        return AIMessage(json.dumps({"public": "here", "query": "", "key": "", "private": [], "answer": "here"}))
+        return AIMessage(json.dumps({"public": "here", "query": "", "key": "", "private": "", "answer": "here"}))
 
 
 @FORMS

@@ -9,22 +9,22 @@ from tests.wire.server import Body, WireServer, asked_kind, by_kind
 PASSAGE = "The Rald Bridge, opened in 1902, is 310 metres long."
 QUESTION = f"Which bridge is longer, the Rald Bridge or the Tove Bridge?\n\n{PASSAGE}"
 NEED, LENGTH = "the length of the Tove Bridge", "The Tove Bridge is 280 metres long."
-SILENT = {"public": "Nothing new from me.", "private": [], "query": "", "key": ""}
+SILENT = {"public": "Nothing new from me.", "private": "", "query": "", "key": ""}
 
 
 def say(kind: str, body: Body) -> Body:
     """The reasoner asks for a length in round 1; whoever reads that need in round 2 offers it."""
-    system, asked = (str(body["messages"][at]["content"]) for at in (0, -1))
+    asked = str(body["messages"][-1]["content"])
     if kind == "Halting":
         done = "Its answer: " in asked
         return {"is_complete": done, "next_goal": "" if done else "Send Reasoner the length.", "public": "So it is."}
-    if system.startswith("You are the reasoner"):
+    if "You are the reasoner" in asked:
         if LENGTH not in asked:
             return {**SILENT, "query": NEED}
-        return {**SILENT, "private": [{"to": "Writer", "text": "310 > 280"}], "key": "which bridge is longer"}
-    if system.startswith("You are the researcher") and f"Reasoner: {NEED} (no offer fitted)" in asked:
-        return {**SILENT, "private": [{"to": "Reasoner", "text": LENGTH}], "key": NEED}
-    if system.startswith("You are the writer"):
+        return {**SILENT, "private": "310 > 280", "key": "which bridge is longer"}
+    if "You are the researcher" in asked and f"Reasoner: {NEED} (no offer fitted)" in asked:
+        return {**SILENT, "private": LENGTH, "key": NEED}
+    if "You are the writer" in asked:
         return {**SILENT, "query": "which bridge is longer", "answer": "Rald Bridge" if "310 > 280" in asked else ""}
     return {**SILENT}
 
@@ -43,4 +43,4 @@ async def test_what_was_asked_for_in_the_first_round_is_offered_in_the_second_an
     assert any(f"[From Researcher, round 2]\n{LENGTH}" in text for _, text in users)
     system = str(server.asked[0].body["messages"][0]["content"])
     assert "Other members never read your public message" in system
-    assert "- calls:" not in system
+    assert not any("- calls:" in text for _, text in users)

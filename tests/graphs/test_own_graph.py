@@ -250,7 +250,7 @@ class Asked(TypedDict):
 
 
 def test_in_python_a_graph_is_a_system_as_an_object(home: Path, server: WireServer) -> None:
-    model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)  # type: ignore[arg-type]
+    model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)
     graph = StateGraph(Asked)
     graph.add_node("solve", lambda state: {"answer": str(model.invoke(state["question"]).text)})
     graph.add_edge(START, "solve")
@@ -270,7 +270,7 @@ def test_every_thread_of_a_graph_that_langchain_starts_is_metered(home: Path, se
 
     def solve(question: str) -> str:
         names.add(threading.current_thread().name)
-        model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)  # type: ignore[arg-type]
+        model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)
         return "\n".join(message.text for message in model.batch([question, question]))
 
     found = selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home)
@@ -279,7 +279,7 @@ def test_every_thread_of_a_graph_that_langchain_starts_is_metered(home: Path, se
 
 
 def test_a_path_into_the_output_leads_to_the_answer() -> None:
-    chain = RunnableLambda(lambda question: {"result": {"text": question}})
+    chain: Any = RunnableLambda(lambda question: {"result": {"text": question}})
     assert map_graph("x", chain, OwnGraphConfig(answer="result.text")).answer == ("result", "text")
     with pytest.raises(ConfigError, match="cannot be imported"):
         load_graph("no_such_module_here:graph")

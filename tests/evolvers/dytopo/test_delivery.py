@@ -6,15 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.trajectory import ToolUse
-from selfwire.evolvers.dytopo.delivery import DeliveryResult, Memory, MemoryEntry, cap_memory, update_memories
-from selfwire.evolvers.dytopo.induction import RoundGraph, ScoredEdge
-from selfwire.evolvers.dytopo.turns import Private, WorkerTurn
+from selfwire.evolvers.dytopo.delivery import (
+    DeliveryResult,
+    Memory,
+    MemoryEntry,
+    cap_memory,
+    describe_needs,
+    update_memories,
+)
+from selfwire.evolvers.dytopo.induction import Descriptors, RoundGraph, ScoredEdge
+from selfwire.evolvers.dytopo.turns import WorkerTurn
 
 
-def said(worker: str, *private: str, **fields: object) -> WorkerTurn:
-    parts = [given.rpartition(":") for given in private]
-    notes = tuple(Private(to=to.strip(), text=text.strip()) for to, _, text in parts)
-    return WorkerTurn.model_validate({"worker": worker, "public": f"{worker} speaks", "private": notes, **fields})
+def said(worker: str, private: str = "", **fields: object) -> WorkerTurn:
+    return WorkerTurn.model_validate({"worker": worker, "public": f"{worker} speaks", "private": private, **fields})
 
 
 def graph(*edges: str) -> RoundGraph:
@@ -25,7 +30,7 @@ def graph(*edges: str) -> RoundGraph:
 def delivered(
     *speakers: WorkerTurn, along: RoundGraph, memories: Mapping[str, Memory] | None = None, limit: int = 10_000
 ) -> DeliveryResult:
-    return update_memories(memories or {}, speakers, along, roles={"c": "The Checker"}, limit=limit)
+    return update_memories(memories or {}, speakers, along, limit=limit)
 
 
 def texts(done: DeliveryResult, worker: str) -> list[str]:
@@ -46,12 +51,38 @@ def test_only_routed_messages_arrive() -> None:
     assert [(mail.source, mail.target) for mail in done.messages] == [("a", "b")]
 
 
-def test_d2_an_addressed_entry_reaches_its_recipient_alone_and_the_others_get_all() -> None:
-    speaker = said("a", "b: for b", "the checker: for c", "open to all")
-    done = delivered(speaker, said("b"), said("c"), said("d"), along=graph("a>b", "a>c", "a>d"))
-    assert texts(done, "b")[1:] == ["for b"]
-    assert texts(done, "c")[1:] == ["for c"]
-    assert texts(done, "d")[1:] == ["(to b) for b\n(to the checker) for c\nopen to all"]
+def test_d2_a_private_message_is_one_text_that_reaches_everybody_who_is_connected() -> None:
+    done = delivered(said("a", " for b: 7 "), said("b"), said("c"), said("d"), along=graph("a>b", "a>c"))
+    assert [texts(done, worker)[1:] for worker in "bcd"] == [["for b: 7"], ["for b: 7"], []]
+
+
+def test_d17_a_worker_remembers_the_newest_answer_that_it_has_given() -> None:
+    first = delivered(said("a", answer="1842"), said("b"), along=graph())
+    assert texts(first, "a") == ["a speaks", "1842"]
+    silent = delivered(said("a", round=1), said("b"), along=graph(), memories=first.memories)
+    assert texts(silent, "a") == ["a speaks", "1842", "a speaks"]
+    third = delivered(said("a", round=2, answer="1843"), said("b"), along=graph(), memories=silent.memories)
+    assert texts(third, "a") == ["a speaks", "a speaks", "a speaks", "1843"]
+    assert [entry.kind for entry in third.memories["a"]] == ["own", "own", "own", "answer"]
+    assert "1843" not in texts(third, "b")
+
+
+def test_d18_who_was_not_asked_keeps_its_memory_and_hears_nothing() -> None:
+    before = delivered(said("a", "hello"), said("b", "hi"), along=graph("a>b"))
+    after = delivered(said("a", "more", round=1), said("b", asked=False), along=graph("a>b"), memories=before.memories)
+    assert texts(after, "b") == texts(before, "b")
+    assert after.messages == ()
+
+
+def test_needs_say_who_answered_and_not_who_could_have() -> None:
+    turns = (
+        said("a", "the year is 1900", descriptors=Descriptors(key="the year")),
+        said("b", descriptors=Descriptors(key="the year")),
+        said("c", descriptors=Descriptors(query="the year")),
+    )
+    assert describe_needs(turns, graph("a>c", "b>c")) == {"c": "the year (sent by a)"}
+    assert describe_needs(turns, graph("b>c")) == {"c": "the year (b offered it and sent nothing)"}
+    assert describe_needs(turns, graph()) == {"c": "the year (no offer fitted)"}
 
 
 def test_an_edge_without_a_private_message_delivers_nothing_and_blank_public_ones_are_not_remembered() -> None:

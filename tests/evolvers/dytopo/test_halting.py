@@ -5,7 +5,7 @@ import pytest
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.halting import choose_answer, find_code_blocks, find_objection
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
-from selfwire.evolvers.dytopo.turns import Private, WorkerTurn
+from selfwire.evolvers.dytopo.turns import WorkerTurn
 
 MATH, CODE = DOMAINS["math"], DOMAINS["code"]
 BLOCK = "```python\nprint({})\n```"
@@ -41,8 +41,7 @@ def test_within_a_round_the_last_in_order_counts() -> None:
 def test_the_answer_of_code_is_the_developers_last_block() -> None:
     done = WorkerTurn(worker="Developer", public="done")
     assert choose_answer(CODE, [[developer(1)], [developer(2, 3)], [done]]) == "print(3)"
-    private = Private(to="Tester", text=developer(4).public)
-    assert choose_answer(CODE, [[WorkerTurn(worker="Developer", private=(private,))]]) == "print(4)"
+    assert choose_answer(CODE, [[WorkerTurn(worker="Developer", private=developer(4).public)]]) == "print(4)"
     assert choose_answer(CODE, [[WorkerTurn(worker="Tester", public=BLOCK.format(1))]]) is None
 
 

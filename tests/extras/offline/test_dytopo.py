@@ -22,10 +22,10 @@ FULL = turn_schema(answers=True, checks=True, tools=True)
 
 
 def said(
-    schema: type[BaseModel] = FULL, *, system: str = "You help.", slip: float = 0.0, err: float = 0.0, **sections: str
+    schema: type[BaseModel] = FULL, *, role: str = "You help.", slip: float = 0.0, err: float = 0.0, **sections: str
 ) -> dict[str, Any]:
-    shown: dict[str, Any] = {"task": COMPARISON, "tools": SEARCH, "memory": "nothing yet", **sections}
-    return replied(schema, system=system, error_rate=err, slip=slip, **shown).model_dump()
+    shown: dict[str, Any] = {"task": COMPARISON, "role": role, "tools": SEARCH, "memory": "nothing yet", **sections}
+    return replied(schema, system="You work in rounds.", error_rate=err, slip=slip, **shown).model_dump()
 
 
 def wordings(what: str) -> dict[str, tuple[str, ...]]:
@@ -36,9 +36,9 @@ def from_peer(text: str, number: int = 0) -> str:
     return f"[You, round {number}]\nNothing new.\n\n[From Analyst, round {number}]\n{text}"
 
 
-def test_skills_come_from_the_system_message_and_the_goal_and_from_nothing_else() -> None:
+def test_skills_come_from_the_role_and_the_goal_and_from_nothing_else() -> None:
     splitter = paraphrases()["split"][0]
-    assert "Part 1:" in said(system=splitter)["public"]
+    assert "Part 1:" in said(role=splitter)["public"]
     assert "Part 1:" in said(goal=splitter)["public"]
     assert "Part 1:" not in said(team=f"Analyst: {splitter}", memory=from_peer(splitter), needs=splitter)["public"]
 
@@ -46,33 +46,32 @@ def test_skills_come_from_the_system_message_and_the_goal_and_from_nothing_else(
 def test_the_protocol_of_a_round_switches_no_skill_on() -> None:
     prompts = load_prompts("evolvers", "dytopo")
     blank = dict.fromkeys(("prompt", "task", "goal", "team", "tools", "needs", "memory", "number", "rounds"), "")
-    extras = dict.fromkeys(("shown", "results", "fields", "example"), "")
-    shown = prompts.messages("worker", **blank, **extras)
+    shown = prompts.messages("worker", **blank, **dict.fromkeys(("name", "fields", "answer"), ""))
     assert active_skills(shown[0].content) == ("look up", "read")
-    lead = prompts.messages("manager", **blank, rule="", trace="")
+    lead = prompts.messages("manager", **blank, rule="", check="", trace="")
     assert active_skills(lead[0].content) == ("look up", "read")
 
 
 def test_a_third_skill_is_ignored() -> None:
     three = "Count the names. Brainstorm ideas. Split the question."
-    assert "Part 1:" not in said(system=three)["public"]
+    assert "Part 1:" not in said(role=three)["public"]
 
 
 def test_needs_are_what_the_work_lacks_and_own_skills_do_not_give() -> None:
     needs = wordings("needs")
     assert said()["query"].endswith(f"? {COMPARISON}") or said()["query"].endswith(f": {COMPARISON}")
     assert said()["query"].startswith(needs["split"])
-    assert not said(system=paraphrases()["split"][0])["query"].startswith(needs["split"])
+    assert not said(role=paraphrases()["split"][0])["query"].startswith(needs["split"])
     assert said(memory=from_peer(f"{PARTS}\n{FACTS}"))["query"].startswith(needs["compare"])
 
 
 def test_offers_are_what_skills_have_given() -> None:
     assert said()["key"] == ""
-    assert said(system=paraphrases()["split"][0])["key"].startswith(wordings("offers")["split"])
+    assert said(role=paraphrases()["split"][0])["key"].startswith(wordings("offers")["split"])
 
 
 def test_messages_of_others_are_worked_on() -> None:
-    found = said(system="Compare the two values.", memory=from_peer(f"{PARTS}\n{FACTS}"))
+    found = said(role="Compare the two values.", memory=from_peer(f"{PARTS}\n{FACTS}"))
     assert "Conclusion: Brol Works" in found["public"]
     assert found["answer"].endswith("Answer: Brol Works")
     assert found["query"] == ""
@@ -98,14 +97,15 @@ def test_without_tools_nothing_is_searched() -> None:
 
 def test_a_step_slips_at_the_workers_rate_not_at_the_judges() -> None:
     splitter = paraphrases()["split"][0]
-    assert said(system=splitter, err=1.0)["public"].count("Part") == 2
-    assert said(system=splitter, slip=1.0)["public"].count("Part") == 1
+    assert said(role=splitter, err=1.0)["public"].count("Part") == 2
+    assert said(role=splitter, slip=1.0)["public"].count("Part") == 1
 
 
 @pytest.mark.parametrize(("rates", "parts"), [({"error_rate": 1}, 1), ({"critic_error_rate": 1}, 2)])
 def test_the_chat_model_hands_its_rates_on(rates: dict[str, float], parts: int) -> None:
     model = OfflineChat(**{"error_rate": 0, "critic_error_rate": 0, **rates}).with_structured_output(Turn)
-    found: Any = model.invoke([("system", paraphrases()["split"][0]), ("user", f"<task>\n{COMPARISON}\n</task>")])
+    role = f"<role>\n{paraphrases()['split'][0]}\n</role>"
+    found: Any = model.invoke([("system", "You work."), ("user", f"<task>\n{COMPARISON}\n</task>\n{role}")])
     assert found.public.count("Part") == parts
 
 

@@ -38,19 +38,19 @@ NOTHING_NEW = "Nothing new from me in this round."
 NAMED = 16
 """Words of the thing that a need or an offer names."""
 
-_ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
+_ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|Your answer so far|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
 _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
 
 
 def member(brief: CriticInput) -> dict[str, Any]:
     """Play a worker for a round: a step of each of its skills on its memory."""
-    skills = active_skills(join_instructions(brief.system, brief["goal"], brief.voice))
+    skills = active_skills(join_instructions(brief["role"], brief["goal"], brief.voice))
     work = parse_round(brief)
     work, notes, calls = _work(brief, work, skills)
     text = brief.family.answer(replace(work, rng=brief.random("answer")))
     return {
         "public": "\n".join(f"- {note}" for note in notes) or NOTHING_NEW,
-        "private": [{"to": "", "text": text}] if work.lines else [],
+        "private": text if work.lines else "",
         "query": _need(brief, work, skills),
         "key": _offer(brief, work, skills),
         "answer": text,
@@ -70,7 +70,7 @@ def manager(brief: CriticInput) -> dict[str, Any]:
     missing = brief.missing[:1]
     goal = f"A step is missing. {brief.phrase(missing[0])}" if missing else "Settle what is open and give the answer."
     state = "An answer stands." if settled else "There is no settled answer yet."
-    return {"is_complete": settled, "next_goal": goal, "public": state}
+    return {"is_complete": settled, "next_goal": goal, "speakers": [], "public": state}
 
 
 def parse_round(brief: CriticInput) -> SkillInput:

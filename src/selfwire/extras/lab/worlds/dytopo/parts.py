@@ -22,12 +22,14 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.initial_team import make_team
-from selfwire.evolvers.dytopo.schemas import Halting, Note, Turn
+from selfwire.evolvers.dytopo.schemas import Halting, Turn
 
 _SYLLABLES = [f"{a}{b}" for a in "bdfgklmnprstvz" for b in "aeiou"]
 _FACT = re.compile(r"(\d+)=([0-9a-f]{8})")
-_ENTRY = re.compile(r"^\[(You|From [^\],]+), round (\d+)\]\n", re.MULTILINE)
-_NEED = re.compile(r"^(\S+): (.*?)(?: \((?:offers that fitted: (.*)|no offer fitted)\))?$", re.MULTILINE)
+_ENTRY = re.compile(r"^\[(You|Your answer so far|From [^\],]+), round (\d+)\]\n", re.MULTILINE)
+_NEED = re.compile(
+    r"^(\S+): (.*?)(?: \((?:sent by (.*)|.* offered it and sent nothing|no offer fitted)\))?$", re.MULTILINE
+)
 _OFFERED = re.compile(r"Handed over: (\d+)")
 
 
@@ -175,7 +177,7 @@ class SplitModel:
         facts = " ".join(f"{fact}={value}" for fact, value in known.items())
         reply: Turn = schema(
             public=f"Known: {facts}. Handed over: {given}",
-            private=[Note(to="", text=self._write(f"{given}={known[given]}"))],
+            private=self._write(f"{given}={known[given]}"),
             query=self._name(missing[:1], scope, "query") if missing or self.relays else "",
             key=self._name([given], scope, "key"),
             answer=answer,
@@ -188,7 +190,9 @@ class SplitModel:
         _, *parts = _ENTRY.split(memory)
         entries = [(who, int(number), text) for who, number, text in zip(*[iter(parts)] * 3, strict=True)]
         last = [(who, text) for who, number, text in entries if number == visit]  # prompts count rounds from 1
-        return next((text for who, text in last if who == "You"), ""), [text for who, text in last if who != "You"]
+        return next((text for who, text in last if who == "You"), ""), [
+            text for who, text in last if who.startswith("From ")
+        ]
 
     def _read(self, texts: Sequence[str], scope: Scope) -> dict[int, str]:
         """The facts that a worker learns from its note and, in any order, from as many messages as it can read."""

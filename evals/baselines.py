@@ -50,7 +50,12 @@ def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Workflow:
     return Workflow(method=method, agents=(agent,), topology=topology)
 
 
-def _merge_samples(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
+def merge_samples(samples: Sequence[Trajectory], *, cut: bool = False) -> Trajectory:
+    """Make one run of several on a question, with all their steps and the most frequent answer.
+
+    Args:
+        cut: whether a sample had no room any more.
+    """
     first = samples[0].replace(notes={CUT: True}) if cut else samples[0]
     if len(samples) == 1:
         return first
@@ -315,7 +320,7 @@ class SingleAgent(Baseline[VotingConfig]):
                 cut = True
             else:
                 spent += max(found[-1].usage.calls, 1)
-        return _merge_samples(found, cut=cut)
+        return merge_samples(found, cut=cut)
 
     async def _sample(self, team: Workflow, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
         run = TeamContext(

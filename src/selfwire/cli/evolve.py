@@ -195,6 +195,7 @@ def _add_result(result: Evolution) -> None:
         systems=[line.to_json() for line in result.systems],
         gain=result.gain,
         over_single=result.over_single,
+        worth=result.worth,
     )
 
 
@@ -208,13 +209,8 @@ def show_result(result: Evolution, run: OpenEvolution) -> None:
     for what, estimate in (("evolved - seed", result.gain), ("evolved - single agent", result.over_single)):
         if estimate is not None:
             out.print(f"{what}, paired over {estimate.n} tasks: {format_difference(estimate)}")
-    if result.over_single is not None and result.over_single.low <= 0:
-        tested = [line for line in (result.after, result.single) if line]
-        evolved, single = (f"{line.spend.calls / max(line.tasks, 1):.1f}" for line in tested)
-        out.print(
-            f"the evolved team, at {evolved} calls per task, "
-            f"is not shown to beat a single agent with votes, at {single}"
-        )
+    if result.worth:
+        out.print(result.worth)
     agreed, judged = result.critic
     if judged:
         out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")

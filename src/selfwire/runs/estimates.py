@@ -175,8 +175,8 @@ def estimate_evolution_calls(request: EvolveSpec, team: Workflow) -> Calls:
         scale_calls(during.learning, iterations),
         scale_calls(begins.question, tests),
         scale_calls(after.question, tests),
-        # the single agent spends as much as the evolved team
-        {"agent": sum(after.question.values()) * tests * request.baselines},
+        # the single agent and the seed with votes spend as much as the evolved team each
+        {"agent": 2 * sum(after.question.values()) * tests * request.baselines},
     )
 
 

@@ -14,12 +14,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.scope import Scope
-from selfwire.core.task import Splits, Task
+from selfwire.core.task import Question, Splits, Task
 from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import format_count
-from selfwire.evals.baselines import Single
+from selfwire.evals.baselines import Single, merge_samples
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.instructions import paraphrases
@@ -85,7 +85,7 @@ from selfwire.runs.record import (
     track_status,
     with_changes,
 )
-from selfwire.runs.results import EVOLVED, SEED_TEAM, SINGLE, Evolution
+from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolution
 from selfwire.runs.spec import EvolveSpec, GivenSizes, Sizes, fit_sizes, list_sizes, make_sizes
 from selfwire.store.journal import Journal
 from selfwire.store.library import Version, WorkflowLibrary, open_library
@@ -540,7 +540,11 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
             async with track_status(run):
                 calls = after.spend.calls / max(after.tasks, 1)
                 single = summarise_trajectories(SINGLE, await run_single_agent(run, tasks, calls))
-                systems = [await measure_trivial_baseline(run, tasks), single, before, after]
+                voted = await run_seed_with_votes(
+                    run, tasks, round(calls * max(before.tasks, 1) / max(before.spend.calls, 1))
+                )
+                votes = [summarise_trajectories(SEED_VOTES, voted)] if voted else []
+                systems = [await measure_trivial_baseline(run, tasks), single, before, *votes, after]
             await run.note_end(final)
     history = await run.library.history(run.config.name)
     return Evolution(
@@ -588,6 +592,21 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
     return await collect_rollouts(
         replace(run.rollout_context, runner=None), single.answer, single.seed(tools), tasks, ctx
     )
+
+
+async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], samples: int) -> list[Trajectory]:
+    """Ask the seed team several times and vote, its answers in the test included; nothing for less than two samples."""
+    if samples < 2:
+        return []
+    first = dict(zip((task.id for task in tasks), await get_test_trajectories(run, "before", tasks), strict=True))
+
+    async def answer(team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        others = [await run.method.answer(team, question, ctx.where(sample=number)) for number in range(1, samples)]
+        return merge_samples([first[question.id].replace(feedback=None), *others])
+
+    scope = Scope(run=f"{run.run}/votes", seed=run.config.seed, phase="baseline")
+    context = replace(run.rollout_context, runner=None)
+    return await collect_rollouts(context, answer, run.seed_workflow, tasks, run.ctx.where(scope))
 
 
 async def measure_trivial_baseline(run: OpenEvolution, tasks: Sequence[Task]) -> SystemSummary:

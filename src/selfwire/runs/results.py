@@ -1,6 +1,6 @@
 """Results of runs, as Python callers get them: an evolution, an evaluation of one system, a comparison of several."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from selfwire.evals.table import ResultTable, SystemSummary, TaskRow, compute_di
 from selfwire.store.library import Version
 
 SEED_TEAM, EVOLVED, SINGLE = "seed team", "evolved team", "single agent with votes"
+SEED_VOTES = "seed team with votes"
 """Names of the systems that an evolution tests."""
 
 
@@ -101,6 +102,19 @@ class Evolution(RunResult):
         return next((line for line in self.systems if line.name == name), None)
 
     @property
+    def seed_votes(self) -> SystemSummary | None:
+        """The seed, asked as often as the team's calls allow, with votes; None if it was not run or not twice."""
+        return self._find(SEED_VOTES)
+
+    @property
+    def worth(self) -> str:
+        """Whether the team is worth its calls, in a sentence; "" where no baseline was run.
+
+        It is if it is shown to beat what does best with as many calls: a single agent or the seed, with votes.
+        """
+        return describe_worth(self.after, [line for line in (self.single, self.seed_votes, self.before) if line])
+
+    @property
     def score(self) -> IntervalEstimate | None:
         """The mean score of the team on the test tasks with its 95 % interval; None without any."""
         return None if self.after is None else self.after.interval
@@ -120,7 +134,25 @@ class Evolution(RunResult):
         """The result in a line."""
         changed = "unchanged" if self.team.fingerprint == self.seed.fingerprint else f"{len(self.versions)} versions"
         score = f"score {self.score}, gain {format_difference(self.gain)}" if self.score else "not tested"
-        return f"Evolution of {self.name!r} ({self.team.method}): {changed}, {score}"
+        worth = f", {self.worth}" if self.worth else ""
+        return f"Evolution of {self.name!r} ({self.team.method}): {changed}, {score}{worth}"
+
+
+def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary]) -> str:
+    """Say whether an evolved team beats the best of those that may make as many calls; "" if no baseline was run.
+
+    Args:
+        others: the seed, and what was asked as often as the evolved team's calls allow.
+    """
+    best = max((line for line in others if line.interval), key=lambda line: line.interval.value, default=None)  # type: ignore[union-attr]
+    if evolved is None or best is None or len(others) < 2:
+        return ""
+    gain = compute_difference(evolved, best)
+    if gain is None:
+        return ""
+    calls, others_calls = (f"{line.spend.calls / max(line.tasks, 1):.1f}" for line in (evolved, best))
+    said = "worth it" if gain.low > 0 else "not shown to be worth it"
+    return f"{said}: {format_difference(gain)} over the {best.name}, at {calls} calls per task against {others_calls}"
 
 
 @dataclass(frozen=True, repr=False)

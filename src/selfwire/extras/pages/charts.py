@@ -12,7 +12,12 @@ from selfwire.extras.pages.verdicts import format_gain
 
 WIDTH, HEIGHT = 400.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 14.0, 38.0
-LOOKS = {"seed team": "seed", "single agent with votes": "single", "trivial baseline": "trivial"}
+LOOKS = {
+    "seed team": "seed",
+    "seed team with votes": "seed",
+    "single agent with votes": "single",
+    "trivial baseline": "trivial",
+}
 """CSS class by system."""
 TRIED = "Large: on test tasks, with 95 % interval. Small: every proposal on gate tasks; hollow if rejected."
 LETTER, LINE = 6.2, 13.0

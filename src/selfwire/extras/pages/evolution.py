@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from selfwire.core.task import Feedback
 from selfwire.core.team import Workflow
+from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evals.table import SystemInfo, SystemSummary, compute_difference
@@ -24,11 +25,17 @@ from selfwire.extras.pages.pictures import draw_learning
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.graphs.methods import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES
+from selfwire.runs.results import describe_worth
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Version
 
 _SPLITS = {"rollout": "train", "gate": "gate", "test": "test", "baseline": "baseline"}
-_SYSTEMS = {"test/before": "seed team", "test/after": "evolved team", "baseline/single": "single agent with votes"}
+_SYSTEMS = {
+    "test/before": "seed team",
+    "test/after": "evolved team",
+    "baseline/single": "single agent with votes",
+    "baseline/votes": "seed team with votes",
+}
 _RULE = "trivial baseline"
 
 
@@ -241,7 +248,19 @@ def compare_gate(places: Iterable[Place], iteration: int) -> IntervalEstimate | 
 def to_summary(place: Place) -> SystemSummary:
     """The scores of a place, to compare with others."""
     info = SystemInfo(name=place.title, target=place.title, method="", workflow="")
-    return SystemSummary(info, scores=place.scores)
+    spend = Usage(calls=sum(outcome.calls for outcome in place.outcomes))
+    return SystemSummary(info, scores=place.scores, _spend=UsageAccumulator(spend))
+
+
+def describe_page_worth(places: Iterable[Place]) -> str:
+    """Say whether the evolved team is worth its calls, as `results.describe_worth` does."""
+    found = {
+        name: to_summary(place.replace(title=name))
+        for key, name in _SYSTEMS.items()
+        for place in places
+        if place.key.endswith(key)
+    }
+    return describe_worth(found.pop("evolved team", None), [*found.values()])
 
 
 def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[SystemLine, ...]:
@@ -257,7 +276,7 @@ def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[Syste
     if scores:
         interval = compute_score_interval(scores)
         lines.append(SystemLine(name=_RULE, score=interval, calls=0, tokens=0, tasks=len(scores)))
-    order = [_RULE, "single agent with votes", "seed team", "evolved team"]
+    order = [_RULE, "single agent with votes", "seed team", "seed team with votes", "evolved team"]
     return tuple(sorted(lines, key=lambda line: order.index(line.name)))
 
 

@@ -10,7 +10,15 @@ from selfwire.evals.table import compute_difference
 from selfwire.extras.lab.ablation.record import STUDY
 from selfwire.extras.pages.data import Place, RunReport, SpendLine
 from selfwire.extras.pages.evaluation import compare_systems, describe_comparison, read_systems_on_tasks, sum_spend
-from selfwire.extras.pages.evolution import Saved, read_insights, read_places, read_systems, read_versions, to_summary
+from selfwire.extras.pages.evolution import (
+    Saved,
+    describe_page_worth,
+    read_insights,
+    read_places,
+    read_systems,
+    read_versions,
+    to_summary,
+)
 from selfwire.extras.pages.studies import describe_recorded
 from selfwire.extras.pages.training import (
     compare_ways,
@@ -98,7 +106,9 @@ def _read_evolution(
     return RunReport(
         run=journal.run,
         title=f"{request.method} on {summary['benchmark']}",
-        verdict=describe_verdict(request.method, systems, _compare_tests(places), str(summary["status"])),
+        verdict=describe_verdict(
+            request.method, systems, _compare_tests(places), describe_page_worth(places), str(summary["status"])
+        ),
         standfirst=make_standfirst(versions, places),
         facts=(
             *_list_facts(request, summary, spend),

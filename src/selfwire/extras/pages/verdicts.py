@@ -12,15 +12,18 @@ _NAMED = 3
 """Most gains that a verdict names."""
 
 
-def describe_verdict(method: str, systems: Iterable[SystemLine], gain: IntervalEstimate | None, status: str) -> str:
-    """Gain of an evolution on test tasks; of one without a test, its state so far."""
+def describe_verdict(
+    method: str, systems: Iterable[SystemLine], gain: IntervalEstimate | None, worth: str, status: str
+) -> str:
+    """Gain on test tasks and whether it is worth its calls, as `worth` says; without a test the state so far."""
     lines = {line.name: line for line in systems}
     before, after = lines.get("seed team"), lines.get("evolved team")
     if gain is None or before is None or after is None or before.score is None or after.score is None:
         return f"No test yet: this evolution with {method} is {status}."
     scores = f"{before.score.value:.2f} → {after.score.value:.2f} on {gain.n} held-out tasks"
     interval = f"{format_gain(gain)}{_compare_cost(before, after)}"
-    return f"{describe_gain('The team', gain)}: {scores}, {interval}."
+    said = f"{describe_gain('The team', gain)}: {scores}, {interval}."
+    return f"{said} {worth[0].upper()}{worth[1:]}." if worth else said
 
 
 def describe_gain(what: str, gain: IntervalEstimate) -> str:

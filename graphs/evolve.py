@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from typing import Any, Literal, TypedDict, cast
 
@@ -12,7 +13,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from pydantic import Field
 
-from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
@@ -20,6 +21,7 @@ from selfwire.core.team import Workflow
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
+from selfwire.evolvers.copies import TaskTexts, find_copies
 from selfwire.evolvers.gate import (
     WEIGHTS,
     EvidenceRule,
@@ -31,7 +33,7 @@ from selfwire.evolvers.gate import (
     name_outcome,
 )
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
+from selfwire.graphs.method import EvolveResult, Method
 from selfwire.graphs.rollouts import (
     RolloutContext,
     RolloutRunner,
@@ -209,7 +211,7 @@ class EvolutionLoop:
 
         workflow = record_tool_calls(workflow, trajectories)
         ctx = replace(self.ctx, at=self._scope("evolve", state["iteration"]), grade_run=grade)
-        evolved = await self.method.propose(workflow, trajectories, ctx)
+        evolved = self._refuse_copies(workflow, await self.method.propose(workflow, trajectories, ctx))
         invalid = await count_invalid_replies(self.journal)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
         record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
@@ -219,6 +221,26 @@ class EvolutionLoop:
             "candidate": await self._put(evolved.workflow),
             "evolved": await self.journal.put_body(record),
         }
+
+    @cached_property
+    def train_texts(self) -> TaskTexts:
+        """What must not be copied from the train tasks."""
+        return TaskTexts.of(self.splits.train)
+
+    def _refuse_copies(self, team: Workflow, evolved: EvolveResult) -> EvolveResult:
+        """Refuse the rewirings that copy from a train task; what the team has learned is then as after a rejection."""
+        copies = find_copies(evolved.applied, team, self.train_texts)
+        if not copies:
+            return evolved
+        kept = [rewiring for place, rewiring in enumerate(evolved.applied) if place not in copies]
+        now, unfit = self.method.keep_memory(team, evolved.workflow).apply_legal(kept)
+        refused = [
+            RefusedRewiring(rewiring=evolved.applied[place], reason=f"it copies from a train task: {passage!r}")
+            for place, passage in copies.items()
+        ]
+        applied = tuple(rewiring for rewiring in kept if rewiring not in [found.rewiring for found in unfit])
+        now = now.with_lineage(team, applied) if now.fingerprint != team.fingerprint else now
+        return evolved.replace(workflow=now, applied=applied, refused=(*evolved.refused, *unfit, *refused))
 
     async def gate(self, state: EvolutionState) -> EvolutionState:
         """Compare candidate and incumbent on fresh gate tasks, paired."""

@@ -19,7 +19,7 @@ QUESTION = "Who am I?"
 
 @pytest.mark.parametrize(("method", "calls"), [("tacomas", 7), ("dytopo", 5)])
 def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: Path, method: str, calls: int) -> None:
-    result = call(tmp_path, "run", method, QUESTION, "--budget-calls", str(calls), code=STOPPED)
+    result = call(tmp_path, "run", method, "Where am I?", "--budget-calls", str(calls), code=STOPPED)
     assert result.stdout.strip()
     assert "\nstopped; the answer is the best until then: budget exhausted" in result.stderr
     assert "resume" not in result.stderr

@@ -1,0 +1,197 @@
+"""Finds what a rewiring copies from train tasks: a reference, or a long run of a task's text. Method-free.
+
+A text is compared by its letters alone, so that case, spaces, signs and digits do not hide a copy; number words count
+as digits. A run is `RUN` letters or more, about eight words. What a tenth of the tasks share, such as the wording of a
+benchmark, is no copy, and neither is what the team says already.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from selfwire.core.edits import Rewiring
+from selfwire.core.task import Task
+from selfwire.core.team import Workflow
+
+RUN, WINDOW = 32, 8
+"""Letters that are compared at once, and how far apart those are that are kept of a task."""
+SHARED = 0.1
+"""Share of the tasks above which what they have in common belongs to none."""
+SHOWN = 80
+"""Letters of a copied passage that a reason shows."""
+
+_SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_UNITS = {word: number for number, word in enumerate(f"{_SMALL} seventeen eighteen nineteen".split())}
+_TENS = {
+    word: ten
+    for ten, word in zip(
+        range(20, 100, 10), "twenty thirty forty fifty sixty seventy eighty ninety".split(), strict=True
+    )
+}
+_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6}
+_NUMBER_WORDS = {*_UNITS, *_TENS, *_SCALES}
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class TaskTexts:
+    """What must not be copied from tasks.
+
+    Attributes:
+        runs: runs of letters that few tasks have.
+        references: references that nobody writes by chance, in their words.
+    """
+
+    runs: frozenset[str]
+    references: frozenset[tuple[str, ...]]
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task]) -> "TaskTexts":
+        """Collect the runs and references of tasks."""
+        most = max(1, int(SHARED * len(tasks)))
+        runs = Counter(run for task in tasks for run in {*_choose_runs(_find_letters(task.input))})
+        references = Counter(words for task in tasks for words in {*_list_references(task.reference)})
+        return cls(
+            frozenset(run for run, count in runs.items() if count <= most),
+            frozenset(words for words, count in references.items() if count <= most),
+        )
+
+    def find_copy(self, text: str, known: str = "") -> str:
+        """Find the first passage of a text that is copied from a task; "" if none is.
+
+        Args:
+            known: what the team says already, which is no copy.
+        """
+        own = {form: _find_letters(known, form) for form in (True, False)}
+        for form in (True, False):
+            letters = _find_letters(text, form)
+            for at in range(len(letters) - RUN + 1):
+                if (run := letters[at : at + RUN]) in self.runs and run not in own[form]:
+                    return _show(text, letters, at, form)
+        said, before = [*_list_words(text)], [*_list_words(known)]
+        for words in self.references:
+            if _contains(said, words) and not _contains(before, words):
+                return " ".join(words)
+        return ""
+
+
+def find_copies(rewirings: Iterable[Rewiring], team: Workflow, texts: TaskTexts) -> dict[int, str]:
+    """Find the rewirings that copy, by their place, with the passage.
+
+    Args:
+        team: before them.
+    """
+    known = "\n".join(_list_texts([agent.model_dump(mode="json") for agent in team.agents]))
+    known += "\n".join(_list_texts([tool.model_dump(mode="json") for tool in team.tools]))
+    found = {}
+    for place, rewiring in enumerate(rewirings):
+        said = "\n".join(_list_texts(rewiring.model_dump(mode="json")["edits"]))
+        if passage := texts.find_copy(said, known):
+            found[place] = passage
+    return found
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _list_texts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _list_texts(part)
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _find_letters(text: str, without_numbers: bool = True) -> str:
+    """The letters of a text in a row, without digits and, as `without_numbers` says, without words for numbers."""
+    words = _WORD.findall(_fold(text))
+    kept = (word for word in words if not without_numbers or word not in _NUMBER_WORDS)
+    return "".join("".join(filter(str.isalpha, word)) for word in kept)
+
+
+def _choose_runs(letters: str) -> Iterator[str]:
+    """Runs of a task, the least by its hash of each few, so that equal passages of two tasks give equal runs."""
+    starts = range(len(letters) - RUN + 1)
+    runs = [letters[at : at + RUN] for at in starts]
+    order = [crc32(run.encode()) for run in runs]
+    for at in range(max(len(runs) - WINDOW + 1, min(len(runs), 1))):
+        least = min(range(at, min(at + WINDOW, len(runs))), key=order.__getitem__)
+        yield runs[least]
+
+
+def _show(text: str, letters: str, at: int, without_numbers: bool) -> str:
+    """The words of a text around a run of its letters."""
+    size, shown = 0, list[str]()
+    for word in re.findall(r"\S+", text):
+        before = size
+        size += len(_find_letters(word, without_numbers))
+        if size > at and before < at + RUN:
+            shown.append(word)
+    return " ".join(shown)[:SHOWN]
+
+
+def _list_references(reference: Any) -> Iterator[tuple[str, ...]]:
+    """References that nobody writes by chance: a name, several words, or a number of three digits or more."""
+    for text in _list_texts(reference) if not isinstance(reference, int | float) else [f"{reference}"]:
+        words = tuple(_list_words(text))
+        letters = sum(map(str.isalpha, text))
+        has_number = any(word.isdigit() and len(word) > 2 for word in words)
+        is_name = text[:1].isupper() and letters > 3 and len(words) == 1
+        if has_number or is_name or (len(words) > 1 and letters > 3):
+            yield words
+
+
+def _list_words(text: str) -> Iterator[str]:
+    """Words of a text in the usual form; numbers by their digits, whether these or words are written."""
+    pending = list[str]()
+    for word in _WORD.findall(re.sub(r"(?<=\d)[,.](?=\d{3}\b)", "", _fold(text))):
+        if word in _NUMBER_WORDS or (word == "and" and pending):
+            pending.append(word)
+            continue
+        yield from _to_digits(pending)
+        pending = []
+        yield word
+    yield from _to_digits(pending)
+
+
+def _to_digits(words: Sequence[str]) -> Iterator[str]:
+    """Digits of number words: in scales ("one thousand two"), in groups ("eighteen forty-two") or one by one."""
+    words = [word for word in words if word != "and"]
+    if not words:
+        return
+    if any(word in _SCALES for word in words):
+        whole, part = 0, 0
+        for word in words:
+            if word in _SCALES:
+                part = max(part, 1) * _SCALES[word]
+                whole, part = (whole + part, 0) if _SCALES[word] > 100 else (whole, part)
+            else:
+                part += _UNITS.get(word, _TENS.get(word, 0))
+        yield str(whole + part)
+        return
+    groups, tens = list[str](), 0
+    for word in words:
+        if word in _TENS:
+            groups += [str(tens)] if tens else []
+            tens = _TENS[word]
+        elif tens and 0 < _UNITS[word] < 10:
+            groups.append(str(tens + _UNITS[word]))
+            tens = 0
+        else:
+            groups += [str(tens)] if tens else []
+            groups.append(str(_UNITS[word]))
+            tens = 0
+    yield "".join([*groups, *([str(tens)] if tens else [])])
+
+
+def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    size = len(wanted)
+    return any(tuple(words[at : at + size]) == tuple(wanted) for at in range(len(words) - size + 1))

@@ -1,0 +1,136 @@
+"""Copies of train tasks in rewirings: planted ones are found, honest texts pass."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, Rewiring, RewritePrompt
+from selfwire.core.task import Task
+from selfwire.core.team import Workflow
+from selfwire.core.topology import make_chain
+from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.evals.instructions import paraphrases
+from selfwire.evolvers.copies import TaskTexts, find_copies
+
+TEAM = Workflow(
+    method="m", agents=(Agent(id="a", prompt="Work on the task as far as you can."),), topology=make_chain("a")
+)
+FORM = "Answer in one word.\n\n"
+PLACES = ("Arlsund", "Bremholt", "Castelmar", "Dunvale", "Eskfield", "Farlowe", "Gildham", "Harbeck")
+NOUNS = (
+    "workshop mill street owner apprentice ledger bridge harbour winter letter garden tower market ship teacher river "
+    "window candle road village clock baker wagon stone field barrel rope lantern church forest"
+).split()
+VERBS = "opened closed sold bought found lost moved burned painted mended carried hid counted weighed".split()
+HOW = "beside behind under before without against near across".split()
+WORDS = {0: "zero", 1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine"}
+TENS = {2: "twenty", 3: "thirty", 4: "forty", 5: "fifty", 6: "sixty", 7: "seventy", 8: "eighty", 9: "ninety"}
+
+
+def tasks(count: int = 60) -> list[Task]:
+    """Questions of one form, whose stories are drawn from one vocabulary."""
+    draw, found = random.Random(5), list[Task]()
+    for number in range(count):
+        story = ". ".join(
+            f"In {draw.randrange(1800, 2000)} the {draw.choice(NOUNS)} of {draw.choice(PLACES)} {draw.choice(VERBS)} "
+            f"the {draw.choice(NOUNS)} {draw.choice(HOW)} the {draw.choice(NOUNS)}"
+            for _ in range(4)
+        )
+        text = f"{FORM}{story}. Which {draw.choice(NOUNS)} was it?"
+        found.append(Task(id=str(number), input=text, reference=f"{draw.choice(PLACES)} Lane {number + 300}"))
+    return found
+
+
+TASKS = tasks()
+KNOWN = TaskTexts.of(TASKS)
+
+
+def in_words(number: str) -> str:
+    """A number digit by digit, and a year as it is said."""
+    tens = TENS.get(int(number[-2]))
+    if len(number) < 4 or tens is None:
+        return " ".join(WORDS[int(digit)] for digit in number)
+    return f"{'eighteen' if number.startswith('18') else 'nineteen'} {tens} {WORDS[int(number[-1])]}"
+
+
+def plant() -> Iterator[str]:
+    """200 copies: of runs and of references, verbatim, in other case, with other spaces, with digits in words."""
+    draw = random.Random(9)
+    for number in range(200):
+        task = draw.choice(TASKS)
+        words = task.input.removeprefix(FORM).split()
+        at = draw.randrange(len(words) - 12)
+        text = " ".join(words[at : at + 12]) if number % 2 else str(task.reference)
+        change = number // 2 % 4
+        if change == 1:
+            text = text.upper() if draw.random() < 0.5 else text.title()
+        elif change == 2:
+            text = text.replace(" ", "  \n ") if number % 2 else text.replace(" ", "   ")
+        elif change == 3:
+            text = " ".join(in_words(word) if word.isdigit() else word for word in text.split())
+        yield f"You find streets. {text} is what matters. Name your source."
+
+
+def write_honestly() -> Iterator[str]:
+    """2,000 honest prompts: the instructions of the offline stand-in, and general rules in the words of the tasks."""
+    draw = random.Random(3)
+    instructions = [text for texts in paraphrases().values() for text in texts]
+    rules = (
+        "When a task tells of a {0}, look up the {1} first and the {2} second.",
+        "Read who {3} the {0} before you ask where the {1} stood.",
+        "Count each {0} only where the text says who {3} it.",
+        "For a question on a {0}, name the {1} and nothing else, in one word.",
+        "If one {0} stands {4} another, tell them apart by their {1}.",
+    )
+    for _ in range(2000):
+        own = draw.sample(instructions, 2)
+        rule = draw.choice(rules).format(*draw.sample(NOUNS, 3), draw.choice(VERBS), draw.choice(HOW))
+        yield f"You are careful. {own[0]} {rule} {own[1]}"
+
+
+def copies(prompt: str, team: Workflow = TEAM) -> dict[int, str]:
+    return find_copies([Rewiring(RewritePrompt("a", prompt), why="better")], team, KNOWN)
+
+
+def test_planted_copies_are_found() -> None:
+    found = [bool(copies(text)) for text in plant()]
+    assert sum(found) >= 0.95 * len(found) == 190
+
+
+def test_honest_texts_pass() -> None:
+    refused = [text for text in write_honestly() if copies(text)]
+    assert len(refused) <= 10, refused[:3]
+
+
+def test_the_passage_is_shown() -> None:
+    task = TASKS[3]
+    assert copies(f"Remember: {task.input.removeprefix(FORM)}")[0] in task.input
+    assert copies(f"The answer is often {task.reference}.")[0] == str(task.reference).lower()
+
+
+@pytest.mark.parametrize("text", [FORM * 3, "Which workshop was it? Which river was it?"])
+def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
+    assert copies(text) == {}
+
+
+def test_what_the_team_says_already_is_no_copy() -> None:
+    passage = TASKS[7].input.removeprefix(FORM)
+    seeded = TEAM.replace(agents=(Agent(id="a", prompt=passage),))
+    assert copies(f"{passage} Be brief.", seeded) == {}
+    assert copies(f"{passage} Be brief.")
+
+
+def test_only_the_rewiring_that_copies_is_named_and_every_text_of_an_edit_is_read() -> None:
+    honest = Rewiring(RewritePrompt("a", "Be brief."), why=TASKS[1].input)  # a reason reaches no model
+    agent = Agent(id="b", role=TASKS[1].input.removeprefix(FORM), prompt="Help.")
+    assert list(find_copies([honest, Rewiring(AddAgent(agent), why="help")], TEAM, KNOWN)) == [1]
+
+
+@pytest.mark.parametrize("benchmark", ["archive", "plancraft", "tariffs"])
+def test_instructions_of_the_benchmarks_are_no_copies_of_their_tasks(benchmark: str) -> None:
+    known = TaskTexts.of(load_benchmark(benchmark, size=200).splits(0, train=60, gate=0, test=0).train)
+    texts = [text for texts in paraphrases().values() for text in texts]
+    refused = [text for text in texts if known.find_copy(text)]
+    assert refused == []

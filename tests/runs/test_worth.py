@@ -13,7 +13,7 @@ from tests.commands import call
 
 def line(name: str, scores: list[float], calls: int) -> SystemSummary:
     info = SystemInfo(name=name, target=name, method="", workflow="")
-    by_task = {str(at): score for at, score in enumerate(scores)}
+    by_task: dict[str, float | None] = {str(at): score for at, score in enumerate(scores)}
     return SystemSummary(info, scores=by_task, _spend=UsageAccumulator(Usage(calls=calls * len(scores))))
 
 

@@ -144,7 +144,7 @@ def test_single_tasks_that_fail_are_left_out_in_pairs_and_counted_apart(
         assert [score is None for score in scores.values()] == [True, False, False, False]
     contestants = (" seed team", " evolved team", " single agent")
     rows = [line.split() for line in called.stdout.splitlines() if line.startswith(contestants)]
-    assert [row[-1] for row in rows] == ["1", "1", "1"]
+    assert [row[-1] for row in rows] in (["1"] * 3, ["1"] * 4)  # the seed with votes, if it may ask twice
     assert f"paired over {len(questions[2]) - 1} tasks" in called.stdout
     with open_library(tmp_path, create=False) as library:
         gate = asyncio.run(library.head(kills.NAME)).facts["gate"]

@@ -39,7 +39,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class TaskTexts:
-    """What must not be copied from tasks.
+    """Texts of tasks that must not be copied.
 
     Attributes:
         runs: runs of letters that few tasks have.

@@ -224,7 +224,7 @@ class EvolutionLoop:
 
     @cached_property
     def train_texts(self) -> TaskTexts:
-        """What must not be copied from the train tasks."""
+        """Texts of the train tasks, which must not be copied."""
         return TaskTexts.of(self.splits.train)
 
     def _refuse_copies(self, team: Workflow, evolved: EvolveResult) -> EvolveResult:

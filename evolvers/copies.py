@@ -139,7 +139,7 @@ def _show(text: str, letters: str, at: int, without_numbers: bool) -> str:
 
 
 def _list_references(reference: Any) -> Iterator[tuple[str, ...]]:
-    """References that nobody writes by chance: a name, several words, or a number of three digits or more."""
+    """Unmistakable references, in words: a name, several words, or a number of three digits or more."""
     for text in _list_texts(reference) if not isinstance(reference, int | float) else [f"{reference}"]:
         words = tuple(_list_words(text))
         letters = sum(map(str.isalpha, text))

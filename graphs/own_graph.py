@@ -1,4 +1,4 @@
-"""Graphs of the user's own as systems: asked as they are, with the calls of their models metered."""
+"""Graphs of the user's own as measured systems, with the calls of their models metered."""
 
 import asyncio
 import importlib.util

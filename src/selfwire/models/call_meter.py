@@ -1,4 +1,4 @@
-"""Meters calls of chat models in somebody else's code, by LangChain's callbacks."""
+"""Meter of chat models that other code calls, by the callbacks of LangChain."""
 
 import asyncio
 import logging

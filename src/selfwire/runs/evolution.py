@@ -443,7 +443,7 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
 
 
 def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
-    """What the gate of an evolution can tell from chance; nothing where it proves nothing."""
+    """Describe the least gain that the gate of an evolution can tell from chance; nothing where it needs no proof."""
     rule, tasks = request.evolution.rule, request.sizes.gate
     if rule is None or not request.evolution.iterations:
         return ()

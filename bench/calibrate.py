@@ -17,7 +17,7 @@ from itertools import product
 from multiprocessing import get_context
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from langchain_core.messages import AIMessage
 from rich.console import Console
@@ -26,6 +26,7 @@ import selfwire
 from bench.measuring import Row
 from bench.tables import print_table
 from selfwire.core.task import Task
+from selfwire.evolvers.gate import Gate
 from selfwire.extras.demo_server import DemoHandler
 from selfwire.extras.demo_server import answer as answer_offline
 from selfwire.models.providers import make_chat_model
@@ -44,8 +45,6 @@ WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven")
 PROPOSED = ("prompt", "description", "instruction", "rule", "principle")
 """Fields of replies that become a part of a prompt, and of lists of these."""
 PROPOSED_LISTS = ("instructions", "added_rules", "added_principles")
-
-Gate = Literal["better", "no-worse", "mean", "off"]
 
 
 class Evolved(NamedTuple):
@@ -137,7 +136,6 @@ def evolve(method: str, chance: float, gate: Gate, seed: int) -> Evolved:
             "exact",
             valset=make_tasks(seed, TRAIN, GATE),
             model=make_chat_model("openai:calibrated", base_url=address, api_key="none"),
-            method=method,
             gate=gate,
             iterations=ITERATIONS,
             batch=BATCH,
@@ -180,7 +178,7 @@ def measure(gate: Gate, methods: Sequence[str], share: float = 1.0, workers: int
 def main() -> None:
     """Measure and print."""
     parser = ArgumentParser(prog="python -m bench.calibrate", description=__doc__)
-    parser.add_argument("--gate", default="better", choices=["better", "no-worse", "mean", "off"])
+    parser.add_argument("--gate", default="better", choices=get_args(Gate))
     parser.add_argument("--methods", nargs="*", default=METHODS)
     parser.add_argument("--share", type=float, default=1.0, help="share of the runs")
     parser.add_argument("--workers", type=int, default=2)

@@ -22,7 +22,7 @@ from selfwire.core.errors import ConfigError, GradingError, SelfwireError, forma
 from selfwire.core.plugins import import_user_module
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import to_plain_json
+from selfwire.core.values import iterate_texts, to_plain_json
 from selfwire.models.providers import ErrorCatcher
 from selfwire.models.sync import (
     CallTimeoutError,
@@ -388,7 +388,7 @@ class GradedEnvironment:
             result, said = result
         feedback = result if isinstance(result, Feedback) else self._make_feedback(task, result, said)
         if (said or feedback is result) and self._seconds is not None:
-            self._refuse_leak(task, answer, "\n".join((feedback.text, *_list_texts(feedback.details))))
+            self._refuse_leak(task, answer, "\n".join((feedback.text, *iterate_texts(feedback.details))))
         return feedback
 
     async def _call(self, task: Task, answer: str) -> object:
@@ -453,14 +453,6 @@ class GradedEnvironment:
 
 async def _await(result: Awaitable[Graded]) -> Graded:
     return await result
-
-
-def _list_texts(details: object) -> Iterator[str]:
-    if isinstance(details, str):
-        yield details
-    elif isinstance(details, Mapping | tuple):
-        for part in details.values() if isinstance(details, Mapping) else details:
-            yield from _list_texts(part)
 
 
 def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:

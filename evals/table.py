@@ -310,6 +310,11 @@ class SystemSummary:
         return len(self.scores)
 
     @property
+    def calls_per_task(self) -> float:
+        """Mean number of calls; 0 without tasks."""
+        return self.spend.calls / max(self.tasks, 1)
+
+    @property
     def figures(self) -> dict[str, float]:
         """Means of the environment's numeric details, over the tasks that have them."""
         return {name: fmean(found) for name, found in self._figures.items()}
@@ -461,7 +466,7 @@ def build_table(columns: Sequence[Column[Row]], rows: Sequence[Row], notes: Sequ
 
 SOLVED = Column[SystemSummary]("solved [95 %]", lambda line: str(line.share or "-"))
 MEAN_SCORE = Column[SystemSummary]("mean score", lambda line: "-" if line.score is None else f"{line.score:.2f}")
-CALLS = Column[SystemSummary]("calls/task", lambda line: f"{line.spend.calls / max(line.tasks, 1):.1f}")
+CALLS = Column[SystemSummary]("calls/task", lambda line: f"{line.calls_per_task:.1f}")
 TOKENS = Column[SystemSummary]("tokens/task", lambda line: f"{line.spend.tokens / max(line.tasks, 1):,.0f}")
 DECISIONS = Column[SystemSummary]("free decisions", lambda line: str(line.decisions or "-"), silent="-")
 ERRORS = Column[SystemSummary]("errors", lambda line: str(line.errors))

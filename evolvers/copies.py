@@ -8,7 +8,7 @@ benchmark, is no copy, and neither is what the team says already.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -16,6 +16,7 @@ from zlib import crc32
 from selfwire.core.edits import Rewiring
 from selfwire.core.task import Task
 from selfwire.core.team import Workflow
+from selfwire.core.values import iterate_texts
 
 RUN, WINDOW = 32, 8
 """Letters that are compared at once, and how far apart those are that are kept of a task."""
@@ -71,7 +72,7 @@ class TaskTexts:
             letters = _find_letters(text, form)
             for at in range(len(letters) - RUN + 1):
                 if (run := letters[at : at + RUN]) in self.runs and run not in own[form]:
-                    return _show(text, letters, at, form)
+                    return _show(text, at, form)
         said, before = [*_list_words(text)], [*_list_words(known)]
         for words in self.references:
             if _contains(said, words) and not _contains(before, words):
@@ -85,25 +86,13 @@ def find_copies(rewirings: Iterable[Rewiring], team: Workflow, texts: TaskTexts)
     Args:
         team: before them.
     """
-    known = "\n".join(_list_texts([agent.model_dump(mode="json") for agent in team.agents]))
-    known += "\n".join(_list_texts([tool.model_dump(mode="json") for tool in team.tools]))
+    known = "\n".join(iterate_texts([part.model_dump(mode="json") for part in (*team.agents, *team.tools)]))
     found = {}
     for place, rewiring in enumerate(rewirings):
-        said = "\n".join(_list_texts(rewiring.model_dump(mode="json")["edits"]))
+        said = "\n".join(iterate_texts(rewiring.model_dump(mode="json")["edits"]))
         if passage := texts.find_copy(said, known):
             found[place] = passage
     return found
-
-
-def _list_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _list_texts(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _list_texts(part)
 
 
 def _fold(text: str) -> str:
@@ -119,15 +108,14 @@ def _find_letters(text: str, without_numbers: bool = True) -> str:
 
 def _choose_runs(letters: str) -> Iterator[str]:
     """Runs of a task, the least by its hash of each few, so that equal passages of two tasks give equal runs."""
-    starts = range(len(letters) - RUN + 1)
-    runs = [letters[at : at + RUN] for at in starts]
+    runs = [letters[at : at + RUN] for at in range(len(letters) - RUN + 1)]
     order = [crc32(run.encode()) for run in runs]
     for at in range(max(len(runs) - WINDOW + 1, min(len(runs), 1))):
         least = min(range(at, min(at + WINDOW, len(runs))), key=order.__getitem__)
         yield runs[least]
 
 
-def _show(text: str, letters: str, at: int, without_numbers: bool) -> str:
+def _show(text: str, at: int, without_numbers: bool) -> str:
     """The words of a text around a run of its letters."""
     size, shown = 0, list[str]()
     for word in re.findall(r"\S+", text):
@@ -140,7 +128,7 @@ def _show(text: str, letters: str, at: int, without_numbers: bool) -> str:
 
 def _list_references(reference: Any) -> Iterator[tuple[str, ...]]:
     """Unmistakable references, in words: a name, several words, or a number of three digits or more."""
-    for text in _list_texts(reference) if not isinstance(reference, int | float) else [f"{reference}"]:
+    for text in iterate_texts(f"{reference}" if isinstance(reference, int | float) else reference):
         words = tuple(_list_words(text))
         letters = sum(map(str.isalpha, text))
         has_number = any(word.isdigit() and len(word) > 2 for word in words)

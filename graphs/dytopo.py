@@ -220,10 +220,9 @@ def make_agents(state: DytopoState, ctx: DytopoCtx) -> DytopoAgents:
 def make_round_input(state: DytopoState, ctx: DytopoCtx) -> RoundInput:
     """Input of the current round, with the needs of the last finished one where anything is delivered at all (D12)."""
     mode, needs = ctx.options.topology, dict[Id, str]()
-    if state.rounds and mode != "none":
-        last = state.rounds[-1]
+    last = state.rounds[-1] if state.rounds else None
+    if last and mode != "none":
         needs = describe_needs(last.said, last.graph, matched=mode == "semantic")
-    managed = state.rounds[-1].managed if state.rounds else None
     return RoundInput(
         state.workflow,
         state.get_question(),
@@ -232,7 +231,7 @@ def make_round_input(state: DytopoState, ctx: DytopoCtx) -> RoundInput:
         memories=state.memories,
         needs=needs,
         answer=state.answer_so_far or "",
-        speakers=managed.speakers if managed else (),
+        speakers=last.managed.speakers if last and last.managed else (),
     )
 
 

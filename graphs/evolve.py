@@ -233,14 +233,13 @@ class EvolutionLoop:
         if not copies:
             return evolved
         kept = [rewiring for place, rewiring in enumerate(evolved.applied) if place not in copies]
-        now, unfit = self.method.keep_memory(team, evolved.workflow).apply_legal(kept)
-        refused = [
+        rest = EvolveResult.of(team, kept, memory=self.method.keep_memory(team, evolved.workflow).memory)
+        copied = [
             RefusedRewiring(rewiring=evolved.applied[place], reason=f"it copies from a train task: {passage!r}")
             for place, passage in copies.items()
         ]
-        applied = tuple(rewiring for rewiring in kept if rewiring not in [found.rewiring for found in unfit])
-        now = now.with_lineage(team, applied) if now.fingerprint != team.fingerprint else now
-        return evolved.replace(workflow=now, applied=applied, refused=(*evolved.refused, *unfit, *refused))
+        refused = (*evolved.refused, *rest.refused, *copied)
+        return evolved.replace(workflow=rest.workflow, applied=rest.applied, refused=refused)
 
     async def gate(self, state: EvolutionState) -> EvolutionState:
         """Compare candidate and incumbent on fresh gate tasks, paired."""

@@ -1,13 +1,12 @@
 """Graphs of the user's own as measured systems, with the calls of their models metered."""
 
 import asyncio
-import importlib.util
 import json
 import re
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
+from operator import attrgetter
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, get_args, get_origin
@@ -22,7 +21,7 @@ from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError, format_error
-from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module
+from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_file, import_user_module
 from selfwire.core.task import Question
 from selfwire.core.team import Workflow
 from selfwire.core.topology import make_chain
@@ -73,7 +72,7 @@ def give_graph(graph: Any) -> str:
         if known is graph:
             return name
     own = re.sub(r"\W+", "-", graph.get_name() if isinstance(graph, Runnable) else type(graph).__name__).strip("-")
-    name = next(name for number in count(1) if (name := own if number == 1 else f"{own}-{number}") not in GRAPHS)
+    name = next(name for name in chain([own], (f"{own}-{number}" for number in count(2))) if name not in GRAPHS)
     GRAPHS[name] = graph
     return name
 
@@ -103,30 +102,15 @@ def load_graph(name: str) -> Runnable[Any, Any]:
 def _import(name: str) -> Any:
     matched = GRAPH_NAME.fullmatch(name)
     assert matched is not None, name
-    module, path = matched["module"], Path(matched["module"])
+    module = matched["module"]
     try:
-        if module.endswith(".py"):
-            title = f"selfwire_graph_{fingerprint(str(path.resolve()))}"
-            spec = importlib.util.spec_from_file_location(title, path)
-            assert spec is not None
-            assert spec.loader is not None
-            imported = importlib.util.module_from_spec(spec)
-            sys.modules[title] = imported
-            sys.path.insert(0, str(path.resolve().parent))
-            spec.loader.exec_module(imported)
-        else:
-            imported = import_user_module(module)
-        found: Any = imported
-        for part in matched["name"].split("."):
-            found = getattr(found, part)
-    except BaseException as error:  # a user's module may raise anything, SystemExit too
-        if isinstance(error, KeyboardInterrupt):
-            raise
+        imported = import_user_file(Path(module)) if module.endswith(".py") else import_user_module(module)
+        return attrgetter(matched["name"])(imported)
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise ConfigError(
             f"graph {name!r} cannot be imported: {format_error(error)}; "
             "name it as module:attribute or file.py:attribute"
         ) from error
-    return found
 
 
 def map_graph(name: str, graph: Runnable[Any, Any], config: OwnGraphConfig) -> Mapped:
@@ -241,8 +225,6 @@ class OwnGraph(Method[OwnGraphConfig]):
         meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, asyncio.get_running_loop())
         try:
             done = done.replace(answer=self._read(await self._invoke(question.input, meter)))
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            raise
         except Exception as error:  # noqa: BLE001 - a user's graph may raise anything
             done = done.as_failed(format_error(error))
         finally:
@@ -253,8 +235,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         return done.replace(steps=tuple(steps))
 
     async def _invoke(self, question: str, meter: CallMeter) -> Any:
-        thread = fingerprint([meter.scope.key, len(meter.calls)])
-        config: RunnableConfig = {"callbacks": [meter], "configurable": {"thread_id": thread}}
+        config: RunnableConfig = {"callbacks": [meter], "configurable": {"thread_id": fingerprint(meter.scope.key)}}
         given = _fill(self.mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}

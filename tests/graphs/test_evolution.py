@@ -581,3 +581,28 @@ async def test_runs_that_all_need_more_than_their_share_stop_the_run_and_name_th
     with pytest.raises(ModelError, match=r"8 of 8 runs .* needed more calls .*--calls-per-task 1\)"):
         await evolved(made)
     assert len(await load_trajectories(made.journal, Scope(run="r", iteration=0, phase="rollout"))) == 8
+
+
+async def test_only_the_rewiring_that_copies_a_train_task_is_refused_and_lessons_stay() -> None:
+    passage = "The locksmith of Arlsund sold his workshop beside the old harbour to a glazier"
+
+    class Copying(Scripted):
+        async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+            honest = Rewiring(RewritePrompt("a", "1"), why="honest")
+            copied = Rewiring(RewritePrompt("b", f"Remember: {passage}"), why="copied")
+            return EvolveResult.of(team, [honest, copied], memory={"lessons": 7})
+
+    made = context(Copying(), gate="off", iterations=1)
+    train = tuple(
+        task.replace(input=f"{task.id} {passage}" if not at else task.id) for at, task in enumerate(made.splits.train)
+    )
+    made = replace(made, splits=made.splits.replace(train=train))
+    final = await evolved(made)
+    assert {agent.id: agent.prompt for agent in final.agents} == {"a": "1", "b": "answer"}
+    assert final.memory["lessons"] == 7
+    saved = (await made.library.history("w")).versions[-1]
+    assert [change["why"] for change in saved.facts["applied"]] == ["honest"]
+    [refused] = saved.facts["refused"]
+    assert refused["rewiring"]["why"] == "copied"
+    assert "it copies from a train task: 'The locksmith of" in refused["reason"]
+    assert [rewiring.why for rewiring in final.lineage.rewirings] == ["honest"]

@@ -16,7 +16,7 @@ import selfwire
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.graphs.own_graph import OwnGraphConfig, load_graph, map_graph
 from tests.commands import call
-from tests.wire.server import WireServer, text
+from tests.wire.server import WireServer, lying, text
 
 APP = """
 import os
@@ -247,6 +247,31 @@ def test_a_run_of_somebody_else_imports_no_graph(home: Path, server: WireServer,
 class Asked(TypedDict):
     question: str
     answer: str
+
+
+def test_a_file_is_executed_once_however_often_its_graph_is_loaded(home: Path, server: WireServer) -> None:
+    with Path("own_app.py").open("a") as app:
+        app.write("\nwith open('executed', 'a') as log:\n    log.write('x')\n")
+    evaluate(home, "own_app.py:planner")
+    assert load_graph("own_app.py:planner") is load_graph("own_app.py:planner")
+    assert Path("executed").read_text() == "x"
+
+
+def test_a_file_that_failed_is_tried_again(home: Path, server: WireServer) -> None:
+    Path("half_app.py").write_text("raise RuntimeError('not yet')")
+    with pytest.raises(ConfigError, match="not yet"):
+        load_graph("half_app.py:graph")
+    Path("half_app.py").write_text("from langchain_core.runnables import RunnableLambda\ngraph = RunnableLambda(str)")
+    assert load_graph("half_app.py:graph").invoke(3) == "3"
+
+
+def test_counts_of_tokens_that_cannot_be_are_replaced_by_estimates(home: Path, server: WireServer) -> None:
+    counts = {"prompt_tokens": -5, "completion_tokens": 1, "total_tokens": -4}
+    server.picky = lambda body: lying(usage=counts)
+    found = json.loads(evaluate(home, "own_app.py:planner").stdout)
+    own = found["systems"][1]
+    assert (own["errors"], own["spend"]["calls"]) == (0, 8)
+    assert own["spend"]["input_tokens"] > 0
 
 
 def test_in_python_a_graph_is_a_system_as_an_object(home: Path, server: WireServer) -> None:

@@ -3,7 +3,9 @@
 Groups are `selfwire.commands`, `selfwire.controls`, `selfwire.methods`, `selfwire.models` and `selfwire.pages`.
 """
 
+import hashlib
 import importlib
+import importlib.util
 import re
 import sys
 from functools import cache
@@ -43,6 +45,26 @@ def import_user_module(name: str) -> ModuleType:
     if here not in sys.path:
         sys.path.insert(0, here)
     return importlib.import_module(name)
+
+
+def import_user_file(path: Path) -> ModuleType:
+    """Import a file as a module, once in this process; its folder is searched for what it imports."""
+    path = path.resolve()
+    name = f"selfwire_file_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]  # half a module
+        raise
+    return module
 
 
 GROUP = "selfwire.methods"

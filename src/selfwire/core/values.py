@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NoReturn, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter, ValidationError
@@ -113,6 +113,18 @@ def to_canonical_json(value: Any) -> str:
     """Write a value as canonical JSON: sorted keys, no spaces, finite numbers only, 1.0 written as 1."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     return _ENCODER.encode(_replace_whole_floats(plain))
+
+
+def iterate_texts(value: Any) -> Iterator[str]:
+    """Iterate over the texts in a JSON value, frozen or not; keys of objects are not among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from iterate_texts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from iterate_texts(part)
 
 
 def format_count(count: int, what: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import LLMResult
 
 from selfwire.core.chat import ChatMessage, Reply
@@ -18,7 +18,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import replace_surrogates
 from selfwire.models.budget import Ledger, Prices, Reservation
-from selfwire.models.metered_chat import estimate_tokens
+from selfwire.models.metered_chat import count_tokens, estimate_tokens
 from selfwire.models.providers import MAX_TOKENS
 from selfwire.models.structured import describe_message
 from selfwire.store.journal import Recorder
@@ -42,7 +42,6 @@ class MeteredCall:
     """
 
     node: str
-    model: str
     reply: str
     usage: Usage
 
@@ -98,12 +97,11 @@ class CallMeter(BaseCallbackHandler):
             return
         found = response.generations[0][0] if response.generations and response.generations[0] else None
         text = replace_surrogates(found.text if found else "")
-        counted = getattr(getattr(found, "message", None), "usage_metadata", None)
-        sent = counted["input_tokens"] if counted else call.sent
-        received = counted["output_tokens"] if counted else _estimate([text])
-        usage = self._price(call.model, sent, received)
+        message = getattr(found, "message", None)
+        answer = message if isinstance(message, AIMessage) else AIMessage(text)
+        usage = self._price(call.model, *count_tokens(answer, lambda: call.sent))
         call.reservation.settle(usage)
-        self.calls.append(MeteredCall(call.node, call.model, text, usage))
+        self.calls.append(MeteredCall(call.node, text, usage))
         reply = Reply(content=text, usage=usage).model_dump_json()
 
         async def give() -> CallResult:

@@ -294,6 +294,22 @@ _log = logging.getLogger(__name__)
 
 IMPOSSIBLE_TOKENS = 10**9
 """A count of tokens that no call reaches; a provider's count is ignored if it is higher or negative."""
+
+
+def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[int, int]:
+    """Count the tokens sent and received by the provider's count, or by an estimate without a possible one.
+
+    A count of the reply that its length contradicts is raised.
+    """
+    counted = answer.usage_metadata
+    if counted and all(0 <= counted[name] < IMPOSSIBLE_TOKENS for name in ("input_tokens", "output_tokens")):
+        sent, received = counted["input_tokens"], counted["output_tokens"]
+    else:
+        sent = estimate_sent()
+        received = estimate_tokens([ChatMessage(role="assistant", content=replace_surrogates(answer.text))])
+    return sent, max(received, measure_reply(answer) // CHARACTERS_PER_TOKEN)
+
+
 PROBE = ChatMessage.user("Reply with the one word: ready")
 SEED_STRIDE = 7919
 """Distance between the seeds of two samples, for models that take a seed but no sample number."""
@@ -702,17 +718,8 @@ class MeteredChat(BaseChatModel):
         }
 
     def _usage(self, request: ModelRequest, answer: AIMessage, seconds: float = 0.0) -> Usage:
-        """Compute the cost of an answer by the provider's count of tokens, or by an estimate without a count.
-
-        A count of the reply that its length contradicts is raised.
-        """
-        counted = answer.usage_metadata
-        if counted and all(0 <= counted[name] < IMPOSSIBLE_TOKENS for name in ("input_tokens", "output_tokens")):
-            sent, received = counted["input_tokens"], counted["output_tokens"]
-        else:
-            sent = estimate_tokens(request.messages, request.tools)
-            received = estimate_tokens([ChatMessage(role="assistant", content=replace_surrogates(answer.text))])
-        received = max(received, measure_reply(answer) // CHARACTERS_PER_TOKEN)
+        """Compute the cost of an answer by `count_tokens`."""
+        sent, received = count_tokens(answer, lambda: estimate_tokens(request.messages, request.tools))
         dollars = self.prices.cost(self.identity.name, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 

@@ -538,11 +538,9 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
         critic = await _count_agreement(run, before, after)
         if baselines:
             async with track_status(run):
-                calls = after.spend.calls / max(after.tasks, 1)
+                calls = after.calls_per_task
                 single = summarise_trajectories(SINGLE, await run_single_agent(run, tasks, calls))
-                voted = await run_seed_with_votes(
-                    run, tasks, round(calls * max(before.tasks, 1) / max(before.spend.calls, 1))
-                )
+                voted = await run_seed_with_votes(run, tasks, round(calls / (before.calls_per_task or 1)))
                 votes = [summarise_trajectories(SEED_VOTES, voted)] if voted else []
                 systems = [await measure_trivial_baseline(run, tasks), single, before, *votes, after]
             await run.note_end(final)

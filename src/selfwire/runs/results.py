@@ -12,8 +12,8 @@ from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evals.table import ResultTable, SystemSummary, TaskRow, compute_difference, format_difference
 from selfwire.store.library import Version
 
-SEED_TEAM, EVOLVED, SINGLE = "seed team", "evolved team", "single agent with votes"
-SEED_VOTES = "seed team with votes"
+SEED_TEAM, EVOLVED = "seed team", "evolved team"
+SINGLE, SEED_VOTES = "single agent with votes", "seed team with votes"
 """Names of the systems that an evolution tests."""
 
 
@@ -144,15 +144,15 @@ def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary
     Args:
         others: the seed, and what was asked as often as the evolved team's calls allow.
     """
-    best = max((line for line in others if line.interval), key=lambda line: line.interval.value, default=None)  # type: ignore[union-attr]
+    best = max((line for line in others if line.graded), key=lambda line: fmean(line.graded), default=None)
     if evolved is None or best is None or len(others) < 2:
         return ""
     gain = compute_difference(evolved, best)
     if gain is None:
         return ""
-    calls, others_calls = (f"{line.spend.calls / max(line.tasks, 1):.1f}" for line in (evolved, best))
     said = "worth it" if gain.low > 0 else "not shown to be worth it"
-    return f"{said}: {format_difference(gain)} over the {best.name}, at {calls} calls per task against {others_calls}"
+    calls = f"at {evolved.calls_per_task:.1f} calls per task against {best.calls_per_task:.1f}"
+    return f"{said}: {format_difference(gain)} over the {best.name}, {calls}"
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import LibraryError, format_first_fault
 from selfwire.core.team import Workflow
+from selfwire.core.values import iterate_texts
 
 REFERENCE = re.compile(r"sha256:[0-9a-f]{64}")
 KEPT = 8
@@ -79,19 +80,7 @@ def compute_blob_reference(data: bytes) -> str:
 
 def find_blob_references(memory: Any) -> tuple[str, ...]:
     """Find all references in a JSON value, in order and without repetitions."""
-    return tuple(dict.fromkeys(_iterate_references(memory)))
-
-
-def _iterate_references(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        if REFERENCE.fullmatch(value):
-            yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _iterate_references(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _iterate_references(item)
+    return tuple(dict.fromkeys(filter(REFERENCE.fullmatch, iterate_texts(memory))))
 
 
 @contextmanager

@@ -25,16 +25,16 @@ from selfwire.extras.pages.pictures import draw_learning
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.graphs.methods import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES
-from selfwire.runs.results import describe_worth
+from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, describe_worth
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Version
 
 _SPLITS = {"rollout": "train", "gate": "gate", "test": "test", "baseline": "baseline"}
 _SYSTEMS = {
-    "test/before": "seed team",
-    "test/after": "evolved team",
-    "baseline/single": "single agent with votes",
-    "baseline/votes": "seed team with votes",
+    "test/before": SEED_TEAM,
+    "test/after": EVOLVED,
+    "baseline/single": SINGLE,
+    "baseline/votes": SEED_VOTES,
 }
 _RULE = "trivial baseline"
 
@@ -260,7 +260,7 @@ def describe_page_worth(places: Iterable[Place]) -> str:
         for place in places
         if place.key.endswith(key)
     }
-    return describe_worth(found.pop("evolved team", None), [*found.values()])
+    return describe_worth(found.pop(EVOLVED, None), [*found.values()])
 
 
 def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[SystemLine, ...]:
@@ -276,7 +276,7 @@ def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[Syste
     if scores:
         interval = compute_score_interval(scores)
         lines.append(SystemLine(name=_RULE, score=interval, calls=0, tokens=0, tasks=len(scores)))
-    order = [_RULE, "single agent with votes", "seed team", "seed team with votes", "evolved team"]
+    order = [_RULE, SINGLE, SEED_TEAM, SEED_VOTES, EVOLVED]
     return tuple(sorted(lines, key=lambda line: order.index(line.name)))
 
 

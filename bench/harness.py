@@ -31,7 +31,7 @@ from selfwire.models.limits import CallSettings
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.evaluation import OpenEvaluation
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
-from selfwire.runs.systems import LoadedWorkflow, SystemParts
+from selfwire.runs.systems import LoadedTeam, SystemParts
 from selfwire.store.journal import Journal
 
 TASKS, MANY, CONCURRENCY = 1000, 10_000, 64
@@ -127,7 +127,7 @@ def make_evaluation(
             environment=load_grader("exact"),
             baseline=TrivialRule("empty answer", lambda question: "-"),
         ),
-        workflows={"direct": LoadedWorkflow(workflow=make_baseline("direct").seed())},
+        workflows={"direct": LoadedTeam(workflow=make_baseline("direct").seed())},
         parts=parts,
         evolutions=(),
         tasks=[Task(id=f"t{number}", input=f"What is {number}?", reference="4") for number in range(tasks)],

@@ -12,7 +12,7 @@ from bench.measuring import Elapsed, Row
 from selfwire.core.agent import Agent
 from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.extras.pages.page import write_report
@@ -67,9 +67,9 @@ async def _store_run(home: Path, versions: int, agents: int, tasks: int) -> None
             await journal.put_note(get_trajectories_note(number, "rollout"), kept)
 
 
-def _make_team(number: int, names: tuple[str, ...]) -> Workflow:
+def _make_team(number: int, names: tuple[str, ...]) -> Team:
     agents = tuple(Agent(id=name, prompt=f"You are {name}. {_write(f'{name} {number}', 40)}") for name in names)
-    return Workflow(method=DEFAULT_METHOD, agents=agents, topology=make_chain(*names))
+    return Team(method=DEFAULT_METHOD, agents=agents, topology=make_chain(*names))
 
 
 def _note_gradients(number: int, names: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -88,10 +88,10 @@ async def measure_method(name: str, questions: Sequence[Question]) -> QuestionCo
     model = MeteredModel(chat, journal=NullRecorder())
     method, tools = make_method(name), {"calculator": CalculatorTool()}
     ctx = method.make_ctx(model, tools, HashingEmbedder())
-    workflow = method.seed(("calculator",), toolbox=tuple(tools))
+    team = method.seed(("calculator",), toolbox=tuple(tools))
     spent: list[Usage] = []
     for question in questions:
-        done = await method.answer(workflow, question, ctx.where(phase="run", task=question.id))
+        done = await method.answer(team, question, ctx.where(phase="run", task=question.id))
         spent.append(done.usage)
     return QuestionCost(
         name,

@@ -23,7 +23,7 @@ from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveEdge, Rewiring
 from selfwire.core.protocols import Model, Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Routing
 from selfwire.evals.benchmarks.shelfmarks import ENVIRONMENT, ROOMS, RULES, shelfmarks
@@ -43,22 +43,22 @@ SPECIALISTS = {
 RouterByTask = Callable[[Task], Router]
 
 
-def make_single(rules: Sequence[str]) -> Workflow:
+def make_single(rules: Sequence[str]) -> Team:
     """A single agent with these rules in its prompt."""
     prompt = "\n".join(SPECIALISTS[rule].prompt for rule in rules)
     agent = Agent(id="single", prompt=f"You answer the task.\n{prompt}")
-    return Workflow(method="single", agents=(agent,), topology=make_chain("single"))
+    return Team(method="single", agents=(agent,), topology=make_chain("single"))
 
 
-def make_chain_of(rules: Sequence[str]) -> Workflow:
+def make_chain_of(rules: Sequence[str]) -> Team:
     """Agents with one rule each, one after another."""
     agents = (OPENS, *(SPECIALISTS[rule] for rule in rules), CLOSES)
-    return Workflow(method="chain", agents=agents, topology=make_chain(*(agent.id for agent in agents)))
+    return Team(method="chain", agents=agents, topology=make_chain(*(agent.id for agent in agents)))
 
 
-def make_branching(method: str = "branching", *, rooms: bool = False) -> Workflow:
+def make_branching(method: str = "branching", *, rooms: bool = False) -> Team:
     """An agent per rule, side by side; with `rooms` each says which it serves."""
-    pair = Workflow(method=method, agents=(OPENS, CLOSES), topology=make_chain(OPENS.id, CLOSES.id))
+    pair = Team(method=method, agents=(OPENS, CLOSES), topology=make_chain(OPENS.id, CLOSES.id))
     edits = [
         edit
         for agent in (name_rooms(rule) if rooms else prompt for rule, prompt in SPECIALISTS.items())
@@ -96,14 +96,14 @@ def route_to_any_two(task: Task) -> Router:
 
 
 async def measure_team(
-    workflow: Workflow, tasks: Sequence[Task], model: Model, find_router: RouterByTask = lambda task: route_to_all
+    team: Team, tasks: Sequence[Task], model: Model, find_router: RouterByTask = lambda task: route_to_all
 ) -> float:
     """The mean score of a team."""
     act, scores = make_agent_runner(model, {}), list[float]()
     for task in tasks:
         scope = Scope(phase="eval", task=task.id)
-        run = TeamContext.of(workflow, task.question, scope, act, router=find_router(task))
-        done = await run_team(workflow.topology, run)
+        run = TeamContext.of(team, task.question, scope, act, router=find_router(task))
+        done = await run_team(team.topology, run)
         scores.append((await ENVIRONMENT.grade(task, done.answer or "", scope=scope)).score)
     return mean(scores)
 

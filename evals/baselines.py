@@ -17,7 +17,7 @@ from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError
 from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel
@@ -38,16 +38,16 @@ def load_prompt(name: str) -> str:
     return load_prompts("evals", "baselines").text(name).strip()
 
 
-def make_single_workflow(tools: Sequence[str]) -> Workflow:
+def make_single_team(tools: Sequence[str]) -> Team:
     """Make the team of a single agent with the benchmark's tools."""
     return make_team_of_one("single", load_prompt("single"), tools)
 
 
-def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Workflow:
+def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Team:
     """Make a team of a single agent."""
     agent = Agent(id="single", role="works alone", prompt=text, tools=tuple(tools))
     topology = Topology(nodes=(Node(id="single", agent="single"),), entry="single", sink="single")
-    return Workflow(method=method, agents=(agent,), topology=topology)
+    return Team(method=method, agents=(agent,), topology=topology)
 
 
 def merge_samples(samples: Sequence[Trajectory], *, cut: bool = False) -> Trajectory:
@@ -137,7 +137,7 @@ Nodes = Sequence[tuple[str, str]]
 """(node, agent) pairs."""
 
 
-def with_tools(team: Workflow, tools: Sequence[str]) -> Workflow:
+def with_tools(team: Team, tools: Sequence[str]) -> Team:
     """Give tools to the workers of a team; critics, leaders and aggregators have none."""
     agents = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
     return team.replace(agents=tuple(agents))
@@ -158,7 +158,7 @@ def make_voting_runner(act: AgentRunner) -> AgentRunner:
     return run
 
 
-def self_refine(config: RefineConfig) -> Workflow:
+def self_refine(config: RefineConfig) -> Team:
     """A draft, then criticism and improvement in a fixed number of turns (Madaan et al., 2023)."""
     turns = range(1, config.iterations + 1)
     answers = ["draft", *(f"refine-{turn}" for turn in turns)]
@@ -176,17 +176,17 @@ def self_refine(config: RefineConfig) -> Workflow:
     return _workflow("self-refine", agents, nodes, edges, "draft", answers[-1])
 
 
-def debate(config: TeamConfig) -> Workflow:
+def debate(config: TeamConfig) -> Team:
     """Agents answer, read all answers, answer again, and vote (Du et al., 2024)."""
     return _equals("debate", "debater", config)
 
 
-def decentralised(config: TeamConfig) -> Workflow:
+def decentralised(config: TeamConfig) -> Team:
     """Equals who hear each other between rounds, and vote."""
     return _equals("decentralised", "peer", config)
 
 
-def independent(config: TeamConfig) -> Workflow:
+def independent(config: TeamConfig) -> Team:
     """Members who never hear each other; another agent makes one answer from theirs."""
     members = _numbered("worker", config.agents)
     nodes = [("opening", "opening"), *((name, "worker") for name in members), ("summary", "summary")]
@@ -195,23 +195,23 @@ def independent(config: TeamConfig) -> Workflow:
     return _workflow("independent", agents, nodes, edges, "opening", "summary")
 
 
-def centralised(config: TeamConfig) -> Workflow:
+def centralised(config: TeamConfig) -> Team:
     """A leader who divides the work, hears every report, and directs the next round."""
     return _led("centralised", config, peers=False)
 
 
-def hybrid(config: TeamConfig) -> Workflow:
+def hybrid(config: TeamConfig) -> Team:
     """A leader as in `centralised`, and members who also hear each other within a round."""
     return _led("hybrid", config, peers=True)
 
 
-def make_pair(tools: Sequence[str]) -> Workflow:
+def make_pair(tools: Sequence[str]) -> Team:
     """The pair worker -> summary."""
     agents = (_worker("worker").replace(tools=tuple(tools)), _worker("summary", kind="aggregator"))
-    return Workflow(method="random", agents=agents, topology=make_chain("worker", "summary"))
+    return Team(method="random", agents=agents, topology=make_chain("worker", "summary"))
 
 
-def _equals(name: str, agent: str, config: TeamConfig) -> Workflow:
+def _equals(name: str, agent: str, config: TeamConfig) -> Team:
     rounds = [_numbered(f"{agent}-{at}", config.agents) for at in range(1, config.rounds + 1)]
     nodes = [("opening", "opening"), *((node, agent) for members in rounds for node in members), ("vote", "vote")]
     edges = [*_all(["opening"], rounds[0]), *_between(rounds), *_all(rounds[-1], ["vote"])]
@@ -219,7 +219,7 @@ def _equals(name: str, agent: str, config: TeamConfig) -> Workflow:
     return _workflow(name, agents, nodes, edges, "opening", "vote")
 
 
-def _led(name: str, config: TeamConfig, *, peers: bool) -> Workflow:
+def _led(name: str, config: TeamConfig, *, peers: bool) -> Team:
     nodes: list[tuple[str, str]] = [("leader-1", "leader")]
     edges: list[tuple[str, str]] = []
     for at in range(1, config.rounds + 1):
@@ -234,14 +234,14 @@ def _led(name: str, config: TeamConfig, *, peers: bool) -> Workflow:
 
 def _workflow(
     name: str, agents: Sequence[Agent], nodes: Nodes, edges: Iterable[tuple[str, str]], entry: str, sink: str
-) -> Workflow:
+) -> Team:
     topology = Topology(
         nodes=tuple(Node(id=node, agent=agent) for node, agent in nodes),
         edges=tuple(Edge(source=source, target=target) for source, target in edges),
         entry=entry,
         sink=sink,
     )
-    return Workflow(method=name, agents=tuple(agents), topology=topology)
+    return Team(method=name, agents=tuple(agents), topology=topology)
 
 
 def _worker(name: str, *, kind: str = "worker") -> Agent:
@@ -298,11 +298,11 @@ class SingleAgent(Baseline[VotingConfig]):
     prompt_name: ClassVar[str]
     uses_tools: ClassVar[bool] = False
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """Make the team of a single agent, with the tools if it uses any."""
         return make_team_of_one(self.name, load_prompt(self.prompt_name), tools if self.uses_tools else ())
 
-    async def answer(self, team: Workflow, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
         """Sample until the calls are spent, then vote; ties go to the earliest answer.
 
         Raises:
@@ -322,7 +322,7 @@ class SingleAgent(Baseline[VotingConfig]):
                 spent += max(found[-1].usage.calls, 1)
         return merge_samples(found, cut=cut)
 
-    async def _sample(self, team: Workflow, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
+    async def _sample(self, team: Team, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
         run = TeamContext(
             question=question,
             scope=ctx.at,
@@ -361,7 +361,7 @@ class SelfConsistency(SingleAgent):
 class FixedTeam(Baseline[Config]):
     """A team that does not change."""
 
-    async def answer(self, team: Workflow, question: Question, ctx: Ctx[Config]) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
         """Run the team once."""
         act = make_voting_runner(ctx.make_runner(team))
         return await run_team(
@@ -374,7 +374,7 @@ class SelfRefine(FixedTeam[RefineConfig]):
 
     name, config_type = "self-refine", RefineConfig
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """Make the chain of drafts, with the tools."""
         return with_tools(self_refine(self.config), tools)
 
@@ -385,11 +385,11 @@ class GroupOfAgents(FixedTeam[TeamConfig]):
     config_type = TeamConfig
 
     @staticmethod
-    def draw(config: TeamConfig) -> Workflow:
+    def draw(config: TeamConfig) -> Team:
         """The team, without tools."""
         raise NotImplementedError
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """Make the team, whose workers hold the tools."""
         return with_tools(self.draw(self.config), tools)
 
@@ -429,7 +429,7 @@ class RandomTeam(FixedTeam[RandomConfig]):
 
     name, config_type = "random", RandomConfig
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """Make the pair with the tools, and rewire it at random."""
         instructions = tuple(text for texts in paraphrases().values() for text in texts)
         scope = Scope(seed=self.config.seed)

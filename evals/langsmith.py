@@ -27,7 +27,7 @@ from pydantic import Field
 
 from selfwire.core.errors import ConfigError, SelfwireError
 from selfwire.core.task import Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
 from selfwire.evals.baselines import CUT
@@ -270,7 +270,7 @@ class Experiment:
         name: of the experiment; a resumed run continues the one of its name.
         examples: by task id.
         upload: whether anything is sent.
-        facts: metadata of the experiment, such as method, workflow, model, seed, split, code and budget.
+        facts: metadata of the experiment, such as method, team, model, seed, split, code and budget.
     """
 
     client: Uploads
@@ -283,7 +283,7 @@ class Experiment:
         self,
         rollout_context: RolloutContext,
         rollout_fn: RolloutFn,
-        workflow: Workflow,
+        team: Team,
         tasks: Sequence[Task],
         ctx: Ctx[Any],
         keep: Keep,
@@ -298,7 +298,7 @@ class Experiment:
             return
         expect = self.client.expect if self.upload else lambda _: None
         handlers = _ExperimentHandlers(
-            rollout_context, rollout_fn, workflow, {task.id: task for task in tasks}, ctx, keep, expect
+            rollout_context, rollout_fn, team, {task.id: task for task in tasks}, ctx, keep, expect
         )
         with translate_errors(self.client):
             experiment = await asyncio.to_thread(self._open_session, len(tasks)) if self.upload else None
@@ -355,13 +355,13 @@ class _ExperimentHandlers:
         self,
         rollout_context: RolloutContext,
         rollout_fn: RolloutFn,
-        workflow: Workflow,
+        team: Team,
         tasks: Mapping[str, Task],
         ctx: Ctx[Any],
         keep: Keep,
         expect: Callable[[int], None],
     ) -> None:
-        self.rollout_context, self.rollout_fn, self.workflow, self.tasks = rollout_context, rollout_fn, workflow, tasks
+        self.rollout_context, self.rollout_fn, self.workflow, self.tasks = rollout_context, rollout_fn, team, tasks
         self.ctx, self.keep, self.expect, self.shares = ctx, keep, expect, TaskReservations(rollout_context)
         self.fault: BaseException | None = None
         self._found: dict[str, Sequence[Trajectory]] = {}
@@ -435,9 +435,9 @@ class _ExperimentHandlers:
             raise
 
 
-def _make_outputs(done: Trajectory, workflow: Workflow, config: RunnableConfig) -> dict[str, Any]:
+def _make_outputs(done: Trajectory, team: Team, config: RunnableConfig) -> dict[str, Any]:
     if run := get_current_run_tree():
-        run.add_tags([*config["tags"], f"workflow:{workflow.fingerprint}"])
+        run.add_tags([*config["tags"], f"workflow:{team.fingerprint}"])
         run.add_metadata(config["metadata"])
         run.error = get_failure(done)
     notes = {name: bool(done.notes.get(name)) for name in (CAPPED, ORACLE)}

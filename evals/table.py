@@ -85,9 +85,9 @@ class SystemInfo(FrozenModel):
 
     Args:
         name, target, config: as in the request.
-        workflow: fingerprint; "" for a rule that needs no workflow.
-        version: of a saved workflow, `name@run.step`; "" for others.
-        learned: whether the workflow was evolved on graded tasks of other splits.
+        workflow: fingerprint; "" for a rule that needs no team.
+        version: of a saved team, `name@run.step`; "" for others.
+        learned: whether the team was evolved on graded tasks of other splits.
         evolution: the cost of its evolution; None without one, or where it is not known.
     """
 

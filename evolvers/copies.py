@@ -15,7 +15,7 @@ from zlib import crc32
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.task import Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import iterate_texts
 
 RUN, WINDOW = 32, 8
@@ -80,7 +80,7 @@ class TaskTexts:
         return ""
 
 
-def find_copies(rewirings: Iterable[Rewiring], team: Workflow, texts: TaskTexts) -> dict[int, str]:
+def find_copies(rewirings: Iterable[Rewiring], team: Team, texts: TaskTexts) -> dict[int, str]:
     """Find the rewirings that copy, by their place, with the passage.
 
     Args:

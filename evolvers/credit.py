@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.evolvers.trajectory_text import format_inbox, format_step, to_plain_name
 
-MEMORY = "failures"  # name of the buffers in a workflow's memory
+MEMORY = "failures"  # name of the buffers in a team's memory
 TASK_LENGTH = 4_000
 WORK_LENGTH = 2_000
 ANSWER_LENGTH = 600
@@ -127,9 +127,9 @@ def make_failure(trajectory: Trajectory, blame: Blame) -> Failure:
     )
 
 
-def get_buffers(workflow: Workflow) -> dict[str, tuple[Failure, ...]]:
+def get_buffers(team: Team) -> dict[str, tuple[Failure, ...]]:
     """Recent failures by agent, oldest first."""
-    kept = workflow.memory.get(MEMORY, {})
+    kept = team.memory.get(MEMORY, {})
     return {
         agent: tuple(Failure.model_validate(to_plain_json(entry)) for entry in entries)
         for agent, entries in kept.items()
@@ -143,9 +143,9 @@ def add_failure(
     return {**{name: tuple(some) for name, some in buffers.items()}, agent: (*buffers.get(agent, ()), new)[-size:]}
 
 
-def with_buffers(workflow: Workflow, buffers: Mapping[str, Sequence[Failure]]) -> Workflow:
-    """The workflow with other buffers; empty buffers are written only over others."""
-    if not buffers and MEMORY not in workflow.memory:
-        return workflow
+def with_buffers(team: Team, buffers: Mapping[str, Sequence[Failure]]) -> Team:
+    """The team with other buffers; empty buffers are written only over others."""
+    if not buffers and MEMORY not in team.memory:
+        return team
     kept = {agent: [failure.model_dump(mode="json") for failure in some] for agent, some in sorted(buffers.items())}
-    return workflow.with_memory(**{MEMORY: kept})
+    return team.with_memory(**{MEMORY: kept})

@@ -44,7 +44,7 @@ class GateDecision(FrozenModel):
         error: chance of a false acceptance that this decision may take; None for such a gate.
         draft: whether it does no worse in the mean, though no gain is proved, so that the next rewiring builds on it.
         patience_used: ties at more calls that were accepted in a row, this decision included.
-        try_pruning: whether the patience is used up, so that a cheaper workflow should be tried.
+        try_pruning: whether the patience is used up, so that a cheaper team should be tried.
         unchanged: why there was nothing to compare, where the team is as it was: no change was proposed, or only what
             could not be used.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import Id
 from selfwire.evolvers.topology_ops import (
     add_parallel,
@@ -62,20 +62,20 @@ class RandomOperation(NamedTuple):
     """
 
     part: str
-    list_places: Callable[[Workflow], Sequence[Id]]
-    propose: "Callable[[Workflow, Id, np.random.Generator], Rewiring]"
+    list_places: Callable[[Team], Sequence[Id]]
+    propose: "Callable[[Team, Id, np.random.Generator], Rewiring]"
 
 
 class RandomEdits(NamedTuple):
-    """The workflow with the edits that were drawn, these edits, and the kinds that were legal nowhere."""
+    """The team with the edits that were drawn, these edits, and the kinds that were legal nowhere."""
 
-    workflow: Workflow
+    workflow: Team
     applied: tuple[Rewiring, ...]
     left_out: tuple[str, ...]
 
 
 def apply_at_random(
-    workflow: Workflow, operations: Sequence[str], kinds: Mapping[str, RandomOperation], random: "np.random.Generator"
+    team: Team, operations: Sequence[str], kinds: Mapping[str, RandomOperation], random: "np.random.Generator"
 ) -> RandomEdits:
     """Make one edit per operation, in order, each at a place that is drawn.
 
@@ -87,7 +87,7 @@ def apply_at_random(
     """
     if unknown := sorted(set(operations) - kinds.keys()):
         raise ValueError(f"there is no random {', '.join(unknown)}; kinds are {', '.join(kinds)}")
-    now, known = workflow, workflow.agents_by_id.keys() | workflow.topology.agents.keys()
+    now, known = team, team.agents_by_id.keys() | team.topology.agents.keys()
     applied, used, waiting = list[Rewiring](), set[tuple[str, Id]](), tuple(operations)
     for _ in range(2):
         left = []
@@ -103,7 +103,7 @@ def apply_at_random(
             applied.append(propose(now, place, random))
             now = now.apply(applied[-1])
         waiting = tuple(left)
-    return RandomEdits(now.with_lineage(workflow, applied) if applied else workflow, tuple(applied), waiting)
+    return RandomEdits(now.with_lineage(team, applied) if applied else team, tuple(applied), waiting)
 
 
 def list_team_operations(instructions: Sequence[str], length: int) -> dict[str, RandomOperation]:
@@ -119,20 +119,20 @@ def list_team_operations(instructions: Sequence[str], length: int) -> dict[str, 
     _refuse_no_instructions(instructions)
 
     def make_operation(name: str) -> RandomOperation:
-        def list_places(workflow: Workflow) -> list[Id]:
-            return [node for node in workflow.topology.agents if name in list_legal_operations(workflow, node)]
+        def list_places(team: Team) -> list[Id]:
+            return [node for node in team.topology.agents if name in list_legal_operations(team, node)]
 
-        def propose(workflow: Workflow, node: Id, random: "np.random.Generator") -> Rewiring:
-            return _propose(name, workflow, node, instructions, random)
+        def propose(team: Team, node: Id, random: "np.random.Generator") -> Rewiring:
+            return _propose(name, team, node, instructions, random)
 
         return RandomOperation("topology", list_places, propose)
 
-    def rewrite(workflow: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
-        prompt = add_instruction(workflow.agents_by_id[agent].prompt, instructions, length, random)
+    def rewrite(team: Team, agent: Id, random: "np.random.Generator") -> Rewiring:
+        prompt = add_instruction(team.agents_by_id[agent].prompt, instructions, length, random)
         return Rewiring(RewritePrompt(agent, prompt), why=WHY, operation="REWRITE_PROMPT", by=agent)
 
     names = ("ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR")
-    rewriting = RandomOperation("prompt", lambda workflow: list(workflow.agents_by_id), rewrite)
+    rewriting = RandomOperation("prompt", lambda team: list(team.agents_by_id), rewrite)
     return {"REWRITE_PROMPT": rewriting, **{name: make_operation(name) for name in names}}
 
 
@@ -148,8 +148,8 @@ def add_instruction(prompt: str, instructions: Sequence[str], length: int, rando
 
 
 def edit_at_random(
-    workflow: Workflow, count: int, instructions: Sequence[str], *, scope: Scope
-) -> tuple[Workflow, tuple[Rewiring, ...]]:
+    team: Team, count: int, instructions: Sequence[str], *, scope: Scope
+) -> tuple[Team, tuple[Rewiring, ...]]:
     """Apply `count` random legal rewirings; `scope.random` is the only randomness.
 
     A node is drawn, then one of the operations that are legal there, or a rewrite of its prompt. Nodes that a removed
@@ -157,21 +157,21 @@ def edit_at_random(
     control differs by its edits alone.
 
     Returns:
-        The workflow, whose lineage lists the rewirings, and the rewirings.
+        The team, whose lineage lists the rewirings, and the rewirings.
 
     Raises:
         ValueError: no instructions, a negative count, or a topology that may not run.
     """
-    if problems := workflow.topology.problems():
+    if problems := team.topology.problems():
         raise ValueError(f"only a team that may run is edited: {'; '.join(map(str, problems))}")
     _refuse_no_instructions(instructions)
     if count < 0:
         raise ValueError(f"the count of random edits is 0 or more, not {count}")
-    random, now, applied = scope.random("random edits"), workflow, list[Rewiring]()
+    random, now, applied = scope.random("random edits"), team, list[Rewiring]()
     for _ in range(count):
         applied.append(_draw_rewiring(now, instructions, random))
         now = now.apply(applied[-1])
-    return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied)
+    return (now.with_lineage(team, applied) if applied else team), tuple(applied)
 
 
 def draw(options: Sequence[str], random: "np.random.Generator") -> str:
@@ -179,31 +179,31 @@ def draw(options: Sequence[str], random: "np.random.Generator") -> str:
     return options[int(random.integers(len(options)))]
 
 
-def _draw_rewiring(workflow: Workflow, instructions: Sequence[str], random: "np.random.Generator") -> Rewiring:
-    nodes = [node for node in workflow.topology.agents if node != workflow.topology.sink]
-    node = draw(nodes or [workflow.topology.sink], random)
-    operation = draw(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
-    made = _propose(operation, workflow, node, instructions, random)
+def _draw_rewiring(team: Team, instructions: Sequence[str], random: "np.random.Generator") -> Rewiring:
+    nodes = [node for node in team.topology.agents if node != team.topology.sink]
+    node = draw(nodes or [team.topology.sink], random)
+    operation = draw(["REWRITE_PROMPT", *list_legal_operations(team, node)], random)
+    made = _propose(operation, team, node, instructions, random)
     if operation != "REMOVE_SUCCESSOR":
         return made
-    cut = workflow.apply(made)
+    cut = team.apply(made)
     dead = remove_dead(cut)
     pruned = cut.apply(Rewiring(*dead, why=WHY)) if dead else cut
     return made.replace(edits=(*made.edits, *dead, *rejoin_source(pruned.topology)))
 
 
 def _propose(
-    operation: str, workflow: Workflow, node: Id, instructions: Sequence[str], random: "np.random.Generator"
+    operation: str, team: Team, node: Id, instructions: Sequence[str], random: "np.random.Generator"
 ) -> Rewiring:
     text = draw(instructions, random)
     if operation.startswith("ADD_"):
         add = add_parallel if operation == "ADD_PARALLEL" else add_serial
-        return add(workflow, node, make_newcomer(workflow, node, text), why=WHY)
+        return add(team, node, make_newcomer(team, node, text), why=WHY)
     if operation == "REMOVE_SUCCESSOR":
-        return remove_successor(node, draw(workflow.topology.successors[node], random), why=WHY)
+        return remove_successor(node, draw(team.topology.successors[node], random), why=WHY)
     if operation == "CONNECT_TO_AGGREGATOR":
-        return connect_to_sink(workflow, node, why=WHY)
-    return Rewiring(RewritePrompt(workflow.agent_at(node).id, text), why=WHY, operation="REWRITE_PROMPT", by=node)
+        return connect_to_sink(team, node, why=WHY)
+    return Rewiring(RewritePrompt(team.agent_at(node).id, text), why=WHY, operation="REWRITE_PROMPT", by=node)
 
 
 def _refuse_no_instructions(instructions: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology, find_dead_nodes
 from selfwire.core.values import Id
 
@@ -14,23 +14,23 @@ ID_WORDS = 4
 _FILLERS = frozenset("you are is an a the of to and that who which your role agent please will member team".split())
 
 
-def make_newcomer(workflow: Workflow, parent: Id, description: str) -> Agent:
+def make_newcomer(team: Team, parent: Id, description: str) -> Agent:
     """An agent as described, with the tools of the agent at `parent` and an id made of the description."""
     text = description.strip()
     return Agent(
-        id=make_fresh_id(workflow, text),
+        id=make_fresh_id(team, text),
         role=" ".join(text.split())[:ROLE_LENGTH].strip(),
         prompt=text,
-        tools=workflow.agent_at(parent).tools,
+        tools=team.agent_at(parent).tools,
     )
 
 
-def make_fresh_id(workflow: Workflow, description: str) -> Id:
+def make_fresh_id(team: Team, description: str) -> Id:
     """An id of a description's first meaningful words, with a number where the id is taken."""
     words = re.findall(r"[a-z0-9]+", description.lower())
     meaningful = [word[:14] for word in words if word not in _FILLERS][:ID_WORDS]
     stem = "-".join(meaningful) or "agent"
-    taken = workflow.agents_by_id.keys() | workflow.topology.agents.keys()
+    taken = team.agents_by_id.keys() | team.topology.agents.keys()
     number = 1
     while (name := stem if number == 1 else f"{stem}-{number}") in taken:
         number += 1
@@ -46,17 +46,17 @@ def find_free_name(name: str, taken: Collection[str]) -> str:
     return free
 
 
-def add_parallel(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:
+def add_parallel(team: Team, node: Id, agent: Agent, *, why: str) -> Rewiring:
     """ADD_PARALLEL: node -> newcomer -> sink; a direct edge node -> sink goes."""
-    sink = workflow.topology.sink
-    direct = [RemoveEdge(node, sink)] if sink in workflow.topology.successors[node] else []
+    sink = team.topology.sink
+    direct = [RemoveEdge(node, sink)] if sink in team.topology.successors[node] else []
     edits = [*direct, *_join(agent), AddEdge(node, agent.id), AddEdge(agent.id, sink)]
     return Rewiring(*edits, why=why, operation="ADD_PARALLEL", by=node)
 
 
-def add_serial(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:
+def add_serial(team: Team, node: Id, agent: Agent, *, why: str) -> Rewiring:
     """ADD_SERIAL: node -> newcomer -> each former successor of the node, whose direct edges go."""
-    former = workflow.topology.successors[node]
+    former = team.topology.successors[node]
     edits = [
         *(RemoveEdge(node, target) for target in former),
         *_join(agent),
@@ -71,16 +71,16 @@ def remove_successor(node: Id, successor: Id, *, why: str) -> Rewiring:
     return Rewiring(RemoveEdge(node, successor), why=why, operation="REMOVE_SUCCESSOR", by=node)
 
 
-def connect_to_sink(workflow: Workflow, node: Id, *, why: str) -> Rewiring:
+def connect_to_sink(team: Team, node: Id, *, why: str) -> Rewiring:
     """CONNECT_TO_AGGREGATOR: an edge node -> sink beside the others."""
-    return Rewiring(AddEdge(node, workflow.topology.sink), why=why, operation="CONNECT_TO_AGGREGATOR", by=node)
+    return Rewiring(AddEdge(node, team.topology.sink), why=why, operation="CONNECT_TO_AGGREGATOR", by=node)
 
 
-def remove_dead(workflow: Workflow) -> tuple[Edit, ...]:
+def remove_dead(team: Team) -> tuple[Edit, ...]:
     """Edits that remove dead nodes, and the agents that lose their last node with them."""
-    dead = find_dead_nodes(workflow.topology)
-    used = {node.agent for node in workflow.topology.nodes if node.id not in dead}
-    orphans = sorted({workflow.topology.agents[node] for node in dead} - used)
+    dead = find_dead_nodes(team.topology)
+    used = {node.agent for node in team.topology.nodes if node.id not in dead}
+    orphans = sorted({team.topology.agents[node] for node in dead} - used)
     return (*(RemoveNode(node) for node in dead), *(RemoveAgent(agent) for agent in orphans))
 
 
@@ -91,9 +91,9 @@ def rejoin_source(topology: Topology) -> tuple[Edit, ...]:
     return (AddEdge(topology.entry, topology.sink),)
 
 
-def list_legal_operations(workflow: Workflow, node: Id) -> tuple[str, ...]:
+def list_legal_operations(team: Team, node: Id) -> tuple[str, ...]:
     """The operations that are legal at a node within the topology's caps; none for the sink."""
-    topology = workflow.topology
+    topology = team.topology
     if node == topology.sink:
         return ()
     targets = topology.successors[node]

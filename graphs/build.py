@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder, Tool, Toolbox
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
 from selfwire.graphs.machine import AnswerGrader, Compiled, Ctx, Graph, RunStart
@@ -31,7 +31,7 @@ from selfwire.store.journal import NullRecorder
 from selfwire.tools.own import refuse_missing_tools, refuse_unusable_tools
 
 if TYPE_CHECKING:
-    from selfwire.store.library import WorkflowLibrary
+    from selfwire.store.library import Library
     from selfwire.tools.search import Document
 
 Config = TypeVar("Config", bound=FrozenModel)
@@ -84,8 +84,8 @@ class MethodFactory(Generic[Config]):
         """Name of the embedder that the graph was built with."""
         return self._made[""][1].name
 
-    def make_seed(self, tools: Sequence[str] = ()) -> Workflow:
-        """Make the initial workflow, whose agents hold these tools."""
+    def make_seed(self, tools: Sequence[str] = ()) -> Team:
+        """Make the initial team, whose agents hold these tools."""
         return self.method.seed(tools, toolbox=tuple(self.toolbox))
 
     async def open(self, start: RunStart, choices: RunContext, spent: Usage) -> Ctx[Config]:
@@ -110,38 +110,36 @@ class MethodFactory(Generic[Config]):
         method = self.method_type(self._choose_config(choices))
         return method.make_ctx(model, self.toolbox, embeds, start=start, choices=choices)
 
-    def prepare(self, workflow: Workflow) -> Workflow:
-        """The workflow as the method draws it.
+    def prepare(self, team: Team) -> Team:
+        """The team as the method draws it.
 
         Raises:
             ConfigError: it belongs to another method, or the config does not allow it.
         """
-        if workflow.method != self.name:
-            raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
-        return self.method.adapt(workflow)
+        if team.method != self.name:
+            raise ConfigError(f"team {team.fingerprint} belongs to {team.method!r}, not to {self.name!r}")
+        return self.method.adapt(team)
 
-    def check(self, workflow: Workflow) -> Workflow:
-        """The workflow as the method can run it.
+    def check(self, team: Team) -> Team:
+        """The team as the method can run it.
 
         Raises:
             ConfigError: as `prepare`; or its agents hold tools that are not given, or its own cannot be called here.
         """
-        workflow = self.prepare(workflow)
-        refuse_unusable_tools(workflow, self.toolbox)
-        refuse_missing_tools(workflow, self.toolbox)
-        return workflow
+        team = self.prepare(team)
+        refuse_unusable_tools(team, self.toolbox)
+        refuse_missing_tools(team, self.toolbox)
+        return team
 
-    def find_team(
-        self, initial: Workflow | str | Path | None, name: str, library: "WorkflowLibrary | None"
-    ) -> Workflow:
-        """Find the workflow that a graph starts from; arguments as `build_graph`.
+    def find_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
+        """Find the team that a graph starts from; arguments as `build_graph`.
 
         Raises:
-            ConfigError: a name or the workflow cannot be used.
+            ConfigError: a name or the team cannot be used.
             LibraryError: it is not found or corrupt.
         """
         if not is_id(name):
-            raise ConfigError(f"name {name!r}: workflows are called by up to 64 letters, digits, _ and -")
+            raise ConfigError(f"name {name!r}: teams are called by up to 64 letters, digits, _ and -")
         seeds = self.method_type.seeds
         if seeds and isinstance(initial, str):
             # without a library every name but a file's is one of the method's own
@@ -149,39 +147,35 @@ class MethodFactory(Generic[Config]):
                 initial = self.make_named_seed(initial)
         return self.check(run_sync(self._find_team(initial, name, library)))
 
-    def make_named_seed(self, name: str | None) -> Workflow:
-        """Make the initial workflow of a name, with all tools; by default, and for a method without names, its own."""
+    def make_named_seed(self, name: str | None) -> Team:
+        """Make the initial team of a name, with all tools; by default, and for a method without names, its own."""
         seeds, tools = self.method_type.seeds, tuple(self.toolbox)
         return seeds.make(self.method, tools, name) if seeds else self.make_seed(tools)
 
-    async def _find_team(
-        self, initial: Workflow | str | Path | None, name: str, library: "WorkflowLibrary | None"
-    ) -> Workflow:
-        if isinstance(initial, Workflow):
+    async def _find_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
+        if isinstance(initial, Team):
             return initial
         if initial is not None and str(initial).endswith(".json"):
-            from selfwire.store.files import read_workflow
+            from selfwire.store.files import read_team
 
-            return await asyncio.to_thread(read_workflow, Path(initial))
+            return await asyncio.to_thread(read_team, Path(initial))
         if initial is None and (library is None or name not in await library.names()):
             return self.make_seed(tuple(self.toolbox))
         if library is None:
-            raise ConfigError(
-                f"seed {str(initial)!r} cannot be looked up: pass its library, a workflow or a .json file"
-            )
+            raise ConfigError(f"seed {str(initial)!r} cannot be looked up: pass its library, a team or a .json file")
         return await library.load(str(initial or name))
 
-    async def load_workflow(self, choices: RunContext, library: "WorkflowLibrary | None") -> Workflow | None:
-        """The saved workflow that a run chose; None if it chose none.
+    async def load_first_team(self, choices: RunContext, library: "Library | None") -> Team | None:
+        """The saved team that a run chose; None if it chose none.
 
         Raises:
-            ConfigError: there is no library, or the workflow cannot be run here.
-            LibraryError: there is no such workflow.
+            ConfigError: there is no library, or the team cannot be run here.
+            LibraryError: there is no such team.
         """
         if choices.workflow is None:
             return None
         if library is None:
-            raise ConfigError(f"workflow {choices.workflow!r} cannot be looked up: the graph was built without library")
+            raise ConfigError(f"team {choices.workflow!r} cannot be looked up: the graph was built without library")
         return self.check(await library.load(choices.workflow))
 
     def _choose_config(self, choices: RunContext) -> Config:
@@ -228,9 +222,9 @@ def build_graph(
     judge: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool | Callable[..., Any]] = (),
     corpus: "str | Path | Sequence[Document]" = (),
-    initial: Workflow | str | Path | None = None,
+    initial: Team | str | Path | None = None,
     name: str | None = None,
-    library: "WorkflowLibrary | None" = None,
+    library: "Library | None" = None,
     config: Config | None = None,
     grader: AnswerGrader | None = None,
     budget: Budget = Budget(),
@@ -242,20 +236,20 @@ def build_graph(
         method_type: the method's class; `build` of a method's module has it already.
         model: plays the agents; a name as for `make_chat_model`, or a ready model.
         judge: judges answers, where the method asks a judge; by default `meta`.
-        tools: held by the agents of the initial workflow; those of other teams may hold them.
+        tools: held by the agents of the initial team; those of other teams may hold them.
         corpus: documents for a local search, or a JSONL file of them with title and text.
-        initial: the workflow to start from: a workflow, the name of an initial one, a reference in the library or
+        initial: the team to start from: a team, the name of an initial one, a reference in the library or
             the path of an exported one. By default the head of `name` in the library, else the method's own.
-        name: of saved workflows in the library; by default the method's.
-        library: where runs may choose a saved workflow, and where workflows that a run evolves are kept.
+        name: of saved teams in the library; by default the method's.
+        library: where runs may choose a saved team, and where teams that a run evolves are kept.
         config: of the method; by default as in the paper, see its class.
         grader: `await grader(question, answer, scope)` grades an answer, for methods that learn from a question.
         embedder: compares by meaning: auto (MiniLM if its weights are on this machine), minilm, hashing, or a
             ready one. Beside the offline model `auto` is hashing.
 
     Raises:
-        ConfigError: a model, a tool, the workflow or an option cannot be used.
-        LibraryError: the workflow is not found or corrupt.
+        ConfigError: a model, a tool, the team or an option cannot be used.
+        LibraryError: the team is not found or corrupt.
     """
     given = {"judge": judge, "grader": grader, "corpus": corpus or None, "embedder": embedder}
     used = method_type.build_options
@@ -265,12 +259,12 @@ def build_graph(
     factory = MethodFactory(method_type, method.config, model, meta, judge, toolbox, budget, embedder)
     begin = factory.find_team(initial, name or method.name, library)
 
-    async def choose(choices: RunContext, thread_workflow: Workflow | None) -> Workflow:
-        if saved := await factory.load_workflow(choices, library):
+    async def choose(choices: RunContext, thread_team: Team | None) -> Team:
+        if saved := await factory.load_first_team(choices, library):
             return saved
         if method.seeds and (wanted := getattr(choices, method.seeds.setting)):
             return factory.check(factory.make_named_seed(wanted))
-        return factory.check(thread_workflow) if thread_workflow else begin
+        return factory.check(thread_team) if thread_team else begin
 
     save = None
     if library:
@@ -297,7 +291,7 @@ def _make_toolbox(
 
 
 def compile_graph(
-    team: Workflow,
+    team: Team,
     model: str | BaseChatModel = "offline",
     *,
     method: str | None = None,

@@ -32,7 +32,7 @@ from selfwire.core.chat import Prompts, load_prompts
 from selfwire.core.errors import ConfigError, SelfwireError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, Id, format_count
@@ -43,10 +43,10 @@ from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemor
 from selfwire.evolvers.dytopo.figures import draw_run
 from selfwire.evolvers.dytopo.halting import choose_answer, explain_no_answer
 from selfwire.evolvers.dytopo.induction import RoundGraph
-from selfwire.evolvers.dytopo.initial_team import DOMAINS, make_initial_workflow
+from selfwire.evolvers.dytopo.initial_team import DOMAINS, make_initial_team
 from selfwire.evolvers.dytopo.report import Report, format_notes
 from selfwire.evolvers.dytopo.rounds import DytopoRound, induce_round_graph
-from selfwire.evolvers.dytopo.tuning import get_current_setting, tune_workflow
+from selfwire.evolvers.dytopo.tuning import get_current_setting, tune_team
 from selfwire.evolvers.dytopo.turns import WorkerTurn
 from selfwire.graphs.build import make_build
 from selfwire.graphs.checkpoints import get_interrupts
@@ -65,7 +65,7 @@ class DytopoContext(RunContext):
 
     rounds: int | None = Field(default=None, ge=1, le=100, description="Most rounds; empty for the graph's own.")
     domain: str | None = Field(
-        default=None, min_length=1, description="Team for a kind of task: general, code or math; a workflow goes first."
+        default=None, min_length=1, description="Team for a kind of task: general, code or math; a team goes first."
     )
 
 
@@ -84,7 +84,7 @@ class DytopoState(State):
     """
 
     error: str | None = None
-    workflow: Workflow
+    workflow: Team
     goal: str = ""
     memories: Mapping[Id, Memory] = FrozenMap()
     said: tuple[WorkerTurn, ...] = ()
@@ -305,7 +305,7 @@ class _WorkerNode(Runnable[RoundState, dict[str, Any]]):
         return {"_said": {self.worker: turn.model_dump(mode="json")}}
 
 
-def make_named_seed(dytopo: "Dytopo", tools: Sequence[str], domain: str | None) -> Workflow:
+def make_named_seed(dytopo: "Dytopo", tools: Sequence[str], domain: str | None) -> Team:
     """The team of a named domain."""
     return dytopo.seed(tools, domain=domain)
 
@@ -359,7 +359,7 @@ class Dytopo(Method[DytopoConfig]):
     departures = "D1-D18"
 
     @staticmethod
-    def estimate_calls(config: DytopoConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    def estimate_calls(config: DytopoConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Rounds of the team and its manager; the same for every setting that is tried on half of the batch."""
         rounds = min(config.rounds, ROUNDS) if config.halting else config.rounds
         question = {"agent": rounds * len(team.topology.nodes), "meta": rounds * config.manager}
@@ -372,18 +372,18 @@ class Dytopo(Method[DytopoConfig]):
         """Prompts of the workers' roles, of their turns and of the manager."""
         return load_prompts("evolvers", MEMORY)
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = (), domain: str | None = None) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = (), domain: str | None = None) -> Team:
         """A domain's team (code, math or general, by default the config's), its workers holding these tools.
 
         Raises:
             ConfigError: there is no such domain.
         """
         try:
-            return make_initial_workflow(self.prompts, domain or self.config.domain, tools=tools)
+            return make_initial_team(self.prompts, domain or self.config.domain, tools=tools)
         except ValueError as error:
             raise ConfigError(str(error)) from None
 
-    def adapt(self, team: Workflow) -> Workflow:
+    def adapt(self, team: Team) -> Team:
         """A user's team, or one whose setting was tuned, unchanged.
 
         Raises:
@@ -395,7 +395,7 @@ class Dytopo(Method[DytopoConfig]):
             raise ConfigError(str(error)) from None
         return team
 
-    async def answer(self, team: Workflow, question: Question, ctx: DytopoCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: DytopoCtx) -> Trajectory:
         """Run the team on a question until it is done or out of rounds.
 
         Raises:
@@ -405,7 +405,7 @@ class Dytopo(Method[DytopoConfig]):
         report = await self.run(team, question, ctx)
         return report.trajectory(question, team.fingerprint, ctx.at.sample)
 
-    async def run(self, team: Workflow, question: Question, ctx: DytopoCtx) -> Report:
+    async def run(self, team: Team, question: Question, ctx: DytopoCtx) -> Report:
         """Run the team as `answer` does, and report everything that happened."""
 
         def build_partial_result(state: DytopoState) -> Trajectory | None:
@@ -426,16 +426,16 @@ class Dytopo(Method[DytopoConfig]):
         )
         return Report.of(final.channels)
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: DytopoCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: DytopoCtx) -> EvolveResult:
         """Fit tau and K_in: other settings are tried on the same questions, and the gate decides."""
         grade = ctx.grade_run
         assert grade is not None, "a method that makes runs as it learns is given their grader"
 
-        async def run_graded(candidate: Workflow, question: Question) -> Trajectory:
+        async def run_graded(candidate: Team, question: Question) -> Trajectory:
             there = ctx.where(task=question.id)
             return await grade(await self.answer(candidate, question, there), there.at)
 
-        found = await tune_workflow(team, runs, ctx.options, run_graded)
+        found = await tune_team(team, runs, ctx.options, run_graded)
         notes = found.model_dump(mode="json", include={"chosen", "trials"})
         return EvolveResult(
             workflow=found.workflow, notes=notes, needs_gate=found.workflow.fingerprint != team.fingerprint
@@ -443,7 +443,7 @@ class Dytopo(Method[DytopoConfig]):
 
     def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
         """Build the graph that users run; the workers' graph is drawn inside `workers`."""
-        drawn = compile_workers(get_workers(start.initial_workflow))
+        drawn = compile_workers(get_workers(start.initial_team))
         return figure.serve(start, factory, drawn, agent_nodes={MANAGER: "manager"})
 
 

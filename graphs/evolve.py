@@ -17,7 +17,7 @@ from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
@@ -46,7 +46,7 @@ from selfwire.graphs.rollouts import (
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import count_invalid_replies
 from selfwire.store.journal import Journal
-from selfwire.store.library import WorkflowLibrary
+from selfwire.store.library import Library
 from selfwire.tools.own import record_tool_calls
 
 
@@ -54,7 +54,7 @@ class EvolutionConfig(FrozenModel):
     """Config of an evolution.
 
     Args:
-        iterations: rewritings of the workflow.
+        iterations: rewritings of the team.
         batch: train tasks per iteration (1 is HiVA's per-sample mode).
         gate: better, no-worse and mean let a held-out comparison decide (`evolvers.gate`); off accepts every candidate,
             as the papers do.
@@ -105,7 +105,7 @@ class EvolutionState(TypedDict, total=False):
 
     Keys:
         iteration: from 0; the number of finished iterations after `save`.
-        incumbent, candidate: bodies of workflows, by hash.
+        incumbent, candidate: bodies of teams, by hash.
         trajectories: bodies of this iteration's train trajectories, by hash.
         evolved: applied and refused rewirings and notes of this iteration, by hash.
         verdict: the gate's decision.
@@ -118,7 +118,7 @@ class EvolutionState(TypedDict, total=False):
         errors: train runs of this iteration that ended as errors.
         fault: the first of these errors, "" if there is none.
         invalid: replies of the run that were no valid objects, before the team is rewritten.
-        score: mean gate score of the saved workflow; None if it was not compared.
+        score: mean gate score of the saved team; None if it was not compared.
         test: the final report.
     """
 
@@ -157,8 +157,8 @@ class EvolutionLoop:
     ctx: Ctx[Any]
     environment: Environment
     splits: Splits
-    seed_workflow: Workflow
-    library: WorkflowLibrary
+    seed_team: Team
+    library: Library
     journal: Journal
     ledger: Ledger
     runner: RolloutRunner | None = None
@@ -178,16 +178,16 @@ class EvolutionLoop:
         )
 
     async def begin(self, state: EvolutionState) -> EvolutionState:
-        """Save the seed workflow as version 0."""
-        workflow = self.seed_workflow
-        await self._save(workflow, step=0, facts={"why": "seed", "accepted": False})
-        return {"iteration": 0, "equals": 0, "incumbent": await self._put(workflow)}
+        """Save the seed team as version 0."""
+        team = self.seed_team
+        await self._save(team, step=0, facts={"why": "seed", "accepted": False})
+        return {"iteration": 0, "equals": 0, "incumbent": await self._put(team)}
 
     async def rollout(self, state: EvolutionState) -> EvolutionState:
         """Run the incumbent, or the draft, on the next train batch."""
-        workflow = await self._workflow(state.get("draft") or state["incumbent"])
+        team = await self._workflow(state.get("draft") or state["incumbent"])
         tasks = self.train_batch(state["iteration"])
-        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), explores=True)
+        found = await self._run(team, tasks, self._scope("rollout", state["iteration"]), explores=True)
         kept = await self.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
         errors = _sum_errors(found)
         return {
@@ -200,7 +200,7 @@ class EvolutionLoop:
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
         """Let the method rewrite the incumbent, or the draft."""
-        workflow = await self._workflow(state.get("draft") or state["incumbent"])
+        team = await self._workflow(state.get("draft") or state["incumbent"])
         bodies = [await self.journal.get_body(found) for found in state["trajectories"]]
         trajectories = [Trajectory.model_validate(body) for body in bodies]
         self._report("evolve", state["iteration"])
@@ -209,13 +209,13 @@ class EvolutionLoop:
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
             return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
 
-        workflow = record_tool_calls(workflow, trajectories)
+        team = record_tool_calls(team, trajectories)
         ctx = replace(self.ctx, at=self._scope("evolve", state["iteration"]), grade_run=grade)
-        evolved = self._refuse_copies(workflow, await self.method.propose(workflow, trajectories, ctx))
+        evolved = self._refuse_copies(team, await self.method.propose(team, trajectories, ctx))
         invalid = await count_invalid_replies(self.journal)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
         record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
-        recorded = await self._put(workflow)
+        recorded = await self._put(team)
         return {
             **(EvolutionState(draft=recorded) if state.get("draft") else EvolutionState(incumbent=recorded)),
             "candidate": await self._put(evolved.workflow),
@@ -227,7 +227,7 @@ class EvolutionLoop:
         """Texts of the train tasks, which must not be copied."""
         return TaskTexts.of(self.splits.train)
 
-    def _refuse_copies(self, team: Workflow, evolved: EvolveResult) -> EvolveResult:
+    def _refuse_copies(self, team: Team, evolved: EvolveResult) -> EvolveResult:
         """Refuse the rewirings that copy from a train task; what the team has learned is then as after a rejection."""
         copies = find_copies(evolved.applied, team, self.train_texts)
         if not copies:
@@ -266,7 +266,7 @@ class EvolutionLoop:
 
     async def save(self, state: EvolutionState) -> EvolutionState:
         """Save the incumbent as a version, with the iteration's verdict and rewirings."""
-        workflow = await self._workflow(state["incumbent"])
+        team = await self._workflow(state["incumbent"])
         evolved = await self.journal.get_body(state["evolved"])
         # the incumbent is saved even where the candidate was rejected, so the head always moves; see `gate`
         facts = {
@@ -277,24 +277,24 @@ class EvolutionLoop:
             "spend": self.journal.spend().model_dump(mode="json"),
             **{name: evolved[name] for name in ("applied", "refused", "notes", "unusable") if name in evolved},
         }
-        await self._save(workflow, step=state["iteration"] + 1, facts=facts)
+        await self._save(team, step=state["iteration"] + 1, facts=facts)
         verdict = {"outcome": name_outcome(state["verdict"]), "why": state["verdict"]["why"]}
         errors = {"errors": state.get("errors", 0), "fault": state.get("fault", "")}  # older checkpoints lack them
         self._report("save", state["iteration"], score=state["train"], **errors, **verdict)
         return {"iteration": state["iteration"] + 1}
 
     async def test(self, state: EvolutionState) -> EvolutionState:
-        """Run the seed workflow and the evolved one on the test split, which is used only here.
+        """Run the seed team and the evolved one on the test split, which is used only here.
 
         A resumed run repeats only tasks without a grade.
         """
         report: dict[str, Any] = {}
-        sides = {"before": self.seed_workflow, "after": await self._workflow(state["incumbent"])}
-        for label, workflow in sides.items():
+        sides = {"before": self.seed_team, "after": await self._workflow(state["incumbent"])}
+        for label, team in sides.items():
             scope = self._scope("test", 0, of=label)
-            found = await self._run(workflow, self.splits.test, scope, earlier=await self._load_graded(scope))
+            found = await self._run(team, self.splits.test, scope, earlier=await self._load_graded(scope))
             report[label] = {
-                "workflow": workflow.fingerprint,
+                "workflow": team.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],
                 "usage": sum_usages(t.usage for t in found).model_dump(mode="json"),
             }
@@ -324,7 +324,7 @@ class EvolutionLoop:
         return (*tasks[first:], *tasks[:first]), rule
 
     async def _prove(
-        self, incumbent: Workflow, candidate: Workflow, state: EvolutionState
+        self, incumbent: Team, candidate: Team, state: EvolutionState
     ) -> tuple[list[Trajectory], list[Trajectory], GateDecision]:
         """Run both on more and more gate tasks until the proof has succeeded or has no chance any more."""
         tasks, rule = self.draw_proof(state)
@@ -339,11 +339,11 @@ class EvolutionLoop:
         return before, after, verdict.replace(patience_used=state["equals"])
 
     async def _continue(
-        self, workflow: Workflow, tasks: Sequence[Task], scope: Scope, earlier: Sequence[Trajectory]
+        self, team: Team, tasks: Sequence[Task], scope: Scope, earlier: Sequence[Trajectory]
     ) -> list[Trajectory]:
-        return await self._run(workflow, tasks, scope, earlier={done.question.id: done for done in earlier})
+        return await self._run(team, tasks, scope, earlier={done.question.id: done for done in earlier})
 
-    async def _compare(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
+    async def _compare(self, incumbent: Team, candidate: Team, state: EvolutionState) -> EvolutionState:
         tasks = self.gate_batch(state["iteration"])
         if self.config.rule is not None:
             before, after, verdict = await self._prove(incumbent, candidate, state)
@@ -383,7 +383,7 @@ class EvolutionLoop:
     async def _conclude(
         self,
         verdict: GateDecision,
-        kept: Workflow,
+        kept: Team,
         gated: Sequence[Trajectory] = (),
         removal: Rewiring | None = None,
         tried: Sequence[str] = (),
@@ -391,7 +391,7 @@ class EvolutionLoop:
         """Make the update of an iteration.
 
         Args:
-            gated: runs of the kept workflow on gate tasks.
+            gated: runs of the kept team on gate tasks.
             removal: the rewiring of the iteration, if it replaced the candidate.
             tried: operations of the replaced candidate.
         """
@@ -423,7 +423,7 @@ class EvolutionLoop:
 
     async def _run(
         self,
-        workflow: Workflow,
+        team: Team,
         tasks: Sequence[Task],
         scope: Scope,
         *,
@@ -447,7 +447,7 @@ class EvolutionLoop:
             self._report(scope.phase, scope.iteration, **event, **_sum_errors(done))
 
         try:
-            return await collect_rollouts(rollout_context, rollout_fn, workflow, tasks, ctx, progress, earlier)
+            return await collect_rollouts(rollout_context, rollout_fn, team, tasks, ctx, progress, earlier)
         finally:
             await self.journal.put_note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
 
@@ -459,16 +459,16 @@ class EvolutionLoop:
         spend = self.ledger.spent.model_dump(mode="json")
         get_stream_writer()({"phase": phase, "iteration": iteration, "spend": spend, **event})
 
-    async def _put(self, workflow: Workflow) -> str:
-        await self.library.store_blobs(workflow)
-        return await self.journal.put_body(workflow.model_dump(mode="json"))
+    async def _put(self, team: Team) -> str:
+        await self.library.store_blobs(team)
+        return await self.journal.put_body(team.model_dump(mode="json"))
 
-    async def _workflow(self, body: str) -> Workflow:
-        return await self.library.load_blobs(Workflow.model_validate(await self.journal.get_body(body)))
+    async def _workflow(self, body: str) -> Team:
+        return await self.library.load_blobs(Team.model_validate(await self.journal.get_body(body)))
 
-    async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
+    async def _save(self, team: Team, step: int, facts: dict[str, Any]) -> None:
         facts = {"method": self.method.name, "seed": self.config.seed, **self.facts, **facts}
-        await self.library.save(self.config.name, workflow, run=self.run, step=step, facts=facts)
+        await self.library.save(self.config.name, team, run=self.run, step=step, facts=facts)
 
 
 def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
@@ -526,9 +526,7 @@ def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
     return decision.replace(unchanged="unusable reply" if reasons else "no change")
 
 
-def undo_untried(
-    incumbent: Workflow, candidate: Workflow, runs: Sequence[Trajectory]
-) -> tuple[Workflow, tuple[Rewiring, ...]]:
+def undo_untried(incumbent: Team, candidate: Team, runs: Sequence[Trajectory]) -> tuple[Team, tuple[Rewiring, ...]]:
     """Give an agent that ran on no gate task its old prompt back, since nothing has tried the new one.
 
     Returns:
@@ -551,10 +549,10 @@ def undo_untried(
     return kept.with_lineage(incumbent, [*candidate.lineage.rewirings, *undone]), undone
 
 
-def get_structure(workflow: Workflow) -> tuple[Any, ...]:
+def get_structure(team: Team) -> tuple[Any, ...]:
     """Return the parts of a team beside its memory: agents, topology and tools."""
-    tools = [(tool.name, tool.source, tool.description) for tool in workflow.tools]
-    return workflow.agents, workflow.topology, tools
+    tools = [(tool.name, tool.source, tool.description) for tool in team.tools]
+    return team.agents, team.topology, tools
 
 
 Event = dict[str, Any]
@@ -608,6 +606,6 @@ async def run_evolution(
 
 
 def count_failed_tests(state: Mapping[str, Any]) -> int:
-    """Count the test tasks of a finished evolution that ended as errors, with the seed or the evolved workflow."""
+    """Count the test tasks of a finished evolution that ended as errors, with the seed or the evolved team."""
     sides = [side["scores"] for side in (state.get("test") or {}).values()]
     return sum(any(score is None for score in scores) for scores in zip(*sides, strict=True))

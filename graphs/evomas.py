@@ -23,7 +23,7 @@ from selfwire.core.errors import ConfigError, ModelError, add_cost_on_error, for
 from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import DECISIONS, Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
@@ -45,7 +45,7 @@ from selfwire.evolvers.evomas.layers import (
     place_agents,
 )
 from selfwire.evolvers.evomas.planner import PlanResult, describe_tools, make_plan, plan_single_subtask
-from selfwire.evolvers.evomas.pool import EARLY_EXIT, METHOD, find_browsing_tools, make_initial_workflow
+from selfwire.evolvers.evomas.pool import EARLY_EXIT, METHOD, find_browsing_tools, make_initial_team
 from selfwire.evolvers.evomas.stages import (
     Stage,
     collect_findings,
@@ -105,7 +105,7 @@ class EvomasState(State):
     """
 
     error: str | None = None
-    pool: Workflow
+    pool: Team
     router: str
     task: TaskState
     stage: Stage | None = None
@@ -176,7 +176,7 @@ async def plan(state: EvomasState, ctx: EvomasCtx) -> Update:
 
 
 async def adapt(state: EvomasState, ctx: EvomasCtx) -> Update:
-    """Draw this stage's layers from the task state (the Workflow Adapter)."""
+    """Draw this stage's layers from the task state (the Team Adapter)."""
     stage, agents = state.present, state.pool.agents
     rows = to_rows(state.task, whole=ctx.options.task_state)
     choose = await make_chooser(await load_router(state, ctx), ctx.options, ctx.embed)
@@ -292,16 +292,16 @@ STEPS_PER_STAGE = 5
 EVOMAS = figure.compile(METHOD)
 
 
-async def load_router(state: EvomasState, ctx: EvomasCtx) -> Workflow:
+async def load_router(state: EvomasState, ctx: EvomasCtx) -> Team:
     """The workflow whose router the run began with; the state holds its fingerprint alone.
 
     Raises:
         ConfigError: another workflow has taken its place since.
     """
     assert ctx.start is not None, "a run of a question has a start"
-    source = ctx.start.initial_workflow
+    source = ctx.start.initial_team
     if source.fingerprint != state.router:
-        source = await ctx.start.choose_workflow(ctx.choices or RunContext())
+        source = await ctx.start.choose_team(ctx.choices or RunContext())
     if source.fingerprint != state.router:
         raise ConfigError(
             f"the run began with the router of workflow {state.router}, and {source.fingerprint} is there now; "
@@ -310,7 +310,7 @@ async def load_router(state: EvomasState, ctx: EvomasCtx) -> Workflow:
     return source
 
 
-def make_runners(pool: Workflow, ctx: EvomasCtx) -> dict[str, AgentRunner]:
+def make_runners(pool: Team, ctx: EvomasCtx) -> dict[str, AgentRunner]:
     """Make the runners of a pool's agents by kind."""
     ensemble = make_ensemble_runner(ctx.model, load_prompts("nodes"), temperature=ctx.options.temperature)
     return {"worker": ctx.make_runner(pool), "ensemble": ensemble}
@@ -322,7 +322,7 @@ DRAWN = 4
 """Agents that a stage runs."""
 
 
-def plan_router(evomas: "Evomas", workflow: Workflow) -> RouterPlan:
+def plan_router(evomas: "Evomas", team: Team) -> RouterPlan:
     """How the router of a pool draws and learns.
 
     Raises:
@@ -392,7 +392,7 @@ class Evomas(Method[EvomasConfig]):
     departures = "D1-D25"
 
     @staticmethod
-    def estimate_calls(config: EvomasConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    def estimate_calls(config: EvomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Stages of a few agents, planned and judged, and the closing call; agents and topology do not change."""
         stages = min(config.stages, STAGES)
         question = {"agent": stages * DRAWN * LOOP, "judge": stages, "meta": stages * config.task_state + 1}
@@ -403,12 +403,12 @@ class Evomas(Method[EvomasConfig]):
         """Prompts of the pool, planner, evaluator and closing call."""
         return load_prompts("evolvers", METHOD)
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The pool; its browser also holds tools that open pages where these are not given to others."""
         pages = find_browsing_tools(toolbox) if tools else ()
-        return make_initial_workflow(self.prompts, tools=tools, pages=pages, config=self.config)
+        return make_initial_team(self.prompts, tools=tools, pages=pages, config=self.config)
 
-    def check_learned(self, team: Workflow, embedder: str) -> None:
+    def check_learned(self, team: Team, embedder: str) -> None:
         """Check that the router's weights, if there are any and they will be used, fit pool and embedder.
 
         Raises:
@@ -416,7 +416,7 @@ class Evomas(Method[EvomasConfig]):
         """
         refuse_unusable(team, self.config.routing, embedder)
 
-    async def answer(self, team: Workflow, question: Question, ctx: EvomasCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: EvomasCtx) -> Trajectory:
         """Run up to T stages on a question.
 
         Returns:
@@ -443,7 +443,7 @@ class Evomas(Method[EvomasConfig]):
         """Episodes of a train question."""
         return self.config.samples
 
-    async def explore(self, team: Workflow, question: Question, ctx: EvomasCtx) -> Sequence[Trajectory]:
+    async def explore(self, team: Team, question: Question, ctx: EvomasCtx) -> Sequence[Trajectory]:
         """Run `samples` times; the runs differ by what is drawn."""
 
         async def run(place: Scope) -> Trajectory:
@@ -452,7 +452,7 @@ class Evomas(Method[EvomasConfig]):
         blank = Trajectory(question=question, workflow=team.fingerprint)
         return await explore_samples(run, blank, self.samples, scope=ctx.at)
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: EvomasCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: EvomasCtx) -> EvolveResult:
         """Train the router on one batch by REINFORCE; agents and topology stay.
 
         Nothing is learned where the runs do not use the trained head, nor from trajectories that ended with an error.
@@ -466,13 +466,13 @@ class Evomas(Method[EvomasConfig]):
         notes = {"update": update.model_dump(mode="json")}
         return EvolveResult(workflow=learned.with_lineage(team, ()), notes=notes)
 
-    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
         """The kept pool with the router of the rejected one, which reads agents by their texts."""
         return kept.with_memory(**{ROUTER: rejected.memory[ROUTER]}) if ROUTER in rejected.memory else kept
 
     def serve(self, start: RunStart, factory: Any) -> Graph:
         """Build the graph that users run: every agent of the pool is drawn in every layer."""
-        pool = start.initial_workflow
+        pool = start.initial_team
         depth = get_sampling(pool, self.config.routing).layers
         drawn, placed = make_whole_topology(pool, depth), place_agents(pool, depth)
         return figure.serve(start, factory, drawn, agents=placed, agent_nodes={EARLY_EXIT: "adapt"})

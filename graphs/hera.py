@@ -36,7 +36,7 @@ from selfwire.core.chat import Prompts, load_prompts
 from selfwire.core.edits import RefusedRewiring, Rewiring
 from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError, TaskError, format_error, get_error_cost
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
@@ -47,7 +47,7 @@ from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.figures import draw_learning, draw_run, note_groups
 from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, rank_trajectories
-from selfwire.evolvers.hera.initial_team import METHOD, make_initial_workflow
+from selfwire.evolvers.hera.initial_team import METHOD, make_initial_team
 from selfwire.evolvers.hera.library import Insight, get_library, select_insights, update_utilities, with_library
 from selfwire.evolvers.hera.mutation import (
     JOIN,
@@ -90,7 +90,7 @@ HeraCtx = Ctx[HeraConfig]
 REPLAY_TEMPERATURE = 0.0  # so that the prompt makes the difference
 CONTROL = "original"  # names the replay with the unchanged prompt, beside the axes
 LEARNED = (experience.MEMORY, failures.MEMORY, mutation.MEMORY)
-"""Names in a workflow's memory; what they hold is true whatever prompts are kept."""
+"""Names in a team's memory; what they hold is true whatever prompts are kept."""
 
 
 class HeraContext(RunContext):
@@ -105,8 +105,8 @@ class HeraState(State):
     Attributes:
         answer: of the single run, or of the best-ranked run of the group.
         aim: to answer a question by one run, to explore it by a group of runs, or to learn from groups.
-        ran: the workflow that the trajectories come from.
-        workflow: the workflow with what is learned so far.
+        ran: the team that the trajectories come from.
+        workflow: the team with what is learned so far.
         planned: runs to make.
         trajectories: of the batch, those of mutated topologies after the others.
         counted: how many of them have moved utilities.
@@ -119,8 +119,8 @@ class HeraState(State):
     """
 
     aim: Literal["answer", "explore", "learn"] = "answer"
-    ran: Workflow
-    workflow: Workflow
+    ran: Team
+    workflow: Team
     brief: Brief = Brief()
     planned: tuple[PlannedRun, ...] = ()
     trajectories: tuple[Trajectory, ...] = ()
@@ -234,16 +234,16 @@ async def rollout(state: HeraState, ctx: HeraCtx) -> Update:
 
 async def rank(state: HeraState, ctx: HeraCtx) -> Update:
     """Rank the groups, update utilities of the insights that were shown, add newcomers that helped to the pool."""
-    success_at, workflow, done = ctx.options.success_at, state.workflow, state.trajectories
+    success_at, team, done = ctx.options.success_at, state.workflow, state.trajectories
     if ctx.options.library:
         counts = count_uses(done[state.counted :], success_at)
-        workflow = with_library(workflow, update_utilities(get_library(workflow), counts))
+        team = with_library(team, update_utilities(get_library(team), counts))
     new = [tried for tried in state.tried if tried.place >= state.counted]
-    workflow, joined, refused = join_pool(workflow, new, done, success_at)
+    team, joined, refused = join_pool(team, new, done, success_at)
     return state.update(
         groups=make_groups(done, success_at),
         counted=len(done),
-        workflow=workflow,
+        workflow=team,
         applied=[*state.applied, *joined],
         refused=[*state.refused, *refused],
     )
@@ -308,9 +308,9 @@ async def identify_failed_agent(state: HeraState, ctx: HeraCtx) -> Update:
 
 async def rope(state: HeraState, ctx: HeraCtx) -> Update:
     """Vary the prompts of the agents that are blamed most, replay their failures and contrast the results (Alg. 5)."""
-    workflow, config = state.workflow, ctx.options.prompts
-    buffers = get_buffers(workflow)
-    blames = [blame for blame in state.blames if blame.agent in workflow.agents_by_id]  # newcomers may be out again
+    team, config = state.workflow, ctx.options.prompts
+    buffers = get_buffers(team)
+    blames = [blame for blame in state.blames if blame.agent in team.agents_by_id]  # newcomers may be out again
     for blame in blames:
         failure = make_failure(state.trajectories[blame.place], blame)
         buffers = add_failure(buffers, blame.agent, failure, config.buffer)
@@ -318,7 +318,7 @@ async def rope(state: HeraState, ctx: HeraCtx) -> Update:
         vary_prompt(blame, buffers[blame.agent], state, ctx) for blame in choose_blames(blames, config.agents)
     )
     return state.update(
-        workflow=with_buffers(workflow, buffers),
+        workflow=with_buffers(team, buffers),
         ropes=[rope for rope, _ in found],
         reflection=sum_usages([state.reflection, *(usage for _, usage in found)]),
     )
@@ -341,7 +341,7 @@ async def consolidate_prompt(state: HeraState, ctx: HeraCtx) -> Update:
 
 
 async def keep(state: HeraState, ctx: HeraCtx) -> Update:
-    """Set the lineage from the workflow that ran, and save what differs from it."""
+    """Set the lineage from the team that ran, and save what differs from it."""
     runs = [state.trajectories[tried.place] for tried in state.tried]
     graded = {done.question.id for done in runs if get_score(done) is not None}
     second = [question for question in state.mutated if question in graded]  # an outage takes no question's chance
@@ -404,7 +404,7 @@ def get_explorer(ctx: HeraCtx) -> PromptedModel:
 
 async def execute(
     run: PlannedRun,
-    team: Workflow,
+    team: Team,
     temperature: float,
     ctx: HeraCtx,
     *,
@@ -424,7 +424,7 @@ async def execute(
     return await run_team(run.topology, context, config=config)
 
 
-async def run_planned(run: PlannedRun, team: Workflow, ctx: HeraCtx) -> Trajectory:
+async def run_planned(run: PlannedRun, team: Team, ctx: HeraCtx) -> Trajectory:
     """Execute a run of a group, and have it graded where groups are learned from.
 
     A run that could not be planned, or that the calls of its task do not suffice for, ends as an error.
@@ -598,7 +598,7 @@ class Hera(Method[HeraConfig]):
     departures = "D1-D21"
 
     @staticmethod
-    def estimate_calls(config: HeraConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    def estimate_calls(config: HeraConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """A plan and a run per member of the group; insights, prompts of failing agents and mutations."""
         run = count_turn_calls(team)
         roped = min(config.prompts.agents, batch / 2) if config.rope else 0
@@ -617,17 +617,17 @@ class Hera(Method[HeraConfig]):
 
     def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
         """Build the figure for users, around the default chain; every agent of the pool may work in it."""
-        return figure.serve(start, factory, agent_nodes=dict.fromkeys(start.initial_workflow.agents_by_id, "rollout"))
+        return figure.serve(start, factory, agent_nodes=dict.fromkeys(start.initial_team.agents_by_id, "rollout"))
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The pool around the default chain, without insights; its retriever and calculator hold the tools."""
-        return make_initial_workflow(self.prompts, tools=tools)
+        return make_initial_team(self.prompts, tools=tools)
 
-    def check_learned(self, team: Workflow, embedder: str) -> None:
+    def check_learned(self, team: Team, embedder: str) -> None:
         """Read everything that the team has learned; raises as `Method.check_learned`."""
         get_library(team), get_buffers(team), get_mutated(team)
 
-    async def answer(self, team: Workflow, question: Question, ctx: HeraCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: HeraCtx) -> Trajectory:
         """Characterise, retrieve, plan once at the temperature of evaluations, execute.
 
         Raises:
@@ -642,7 +642,7 @@ class Hera(Method[HeraConfig]):
         """G, the size of a group."""
         return self.config.group
 
-    async def explore(self, team: Workflow, question: Question, ctx: HeraCtx) -> Sequence[Trajectory]:
+    async def explore(self, team: Team, question: Question, ctx: HeraCtx) -> Sequence[Trajectory]:
         """Run a group: one profile and one retrieval, then G plans and teams side by side.
 
         Each member's notes hold `profile`, `insights` (those in its prompt), `topology`, `plan` (the orchestrator's
@@ -651,13 +651,13 @@ class Hera(Method[HeraConfig]):
         final = await run_graph(HERA, HeraState, ctx.ask(team, question), question=question.input, aim="explore")
         return final.trajectories
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: HeraCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HeraCtx) -> EvolveResult:
         """Learn from the graded groups of a batch in a pass from rank to keep; `note_learning` says what is noted."""
         given: dict[str, Any] = {"scope": ctx.at, "ran": team, "workflow": team, "trajectories": runs}
         final = await run_graph(HERA, HeraState, ctx, aim="learn", **given)
         return EvolveResult(workflow=final.workflow, applied=final.applied, notes=note_learning(final, len(runs)))
 
-    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
         """The kept prompts and pool with the candidate's experience, failures and mutated questions."""
         learned = {name: value for name, value in rejected.memory.items() if name in LEARNED}
         return kept.with_memory(**learned) if learned else kept

@@ -27,7 +27,7 @@ from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import DECISIONS, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
@@ -51,7 +51,7 @@ from selfwire.evolvers.hiva.gradients import (
     count_agreement,
     propagate_gradients,
 )
-from selfwire.evolvers.hiva.initial_team import METHOD, adopt_workflow, make_initial_workflow, with_room
+from selfwire.evolvers.hiva.initial_team import METHOD, adopt_team, make_initial_team, with_room
 from selfwire.evolvers.hiva.kabb import (
     TaskMatch,
     carry_over_learning,
@@ -125,8 +125,8 @@ class HivaState(State):
         saved: reference of the version that this question's learning saved last, such as `hiva@studio-3f2a9c.1`.
     """
 
-    workflow: Workflow
-    ran: Workflow
+    workflow: Team
+    ran: Team
     trajectories: tuple[Trajectory, ...] = ()
     concepts: TaskConcepts | None = None
     overhead: Usage = Usage()
@@ -363,7 +363,7 @@ figure.add_conditional_edges("repair", again_or_end, ["characterize", "forward",
 HIVA = figure.compile(METHOD)
 
 
-def plan_router(hiva: "Hiva", team: Workflow) -> RouterPlan:
+def plan_router(hiva: "Hiva", team: Team) -> RouterPlan:
     """Plan how the router of a team that branches draws and learns.
 
     Raises:
@@ -415,7 +415,7 @@ class Hiva(Method[HivaConfig]):
     departures = "D1-D31"
 
     @staticmethod
-    def estimate_calls(config: HivaConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    def estimate_calls(config: HivaConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """A turn of every agent with its hand-overs; a backward pass per task, then prompts, decisions and tools."""
         agents = min(len(team.topology.nodes) + added_agents, config.nodes)
         more = max(0, agents - len(team.topology.nodes))
@@ -433,19 +433,19 @@ class Hiva(Method[HivaConfig]):
         """Build the figure for users, around their team."""
         return figure.serve(start, factory)
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The singleton: source -> aggregator."""
-        return make_initial_workflow(self.prompts, tools=tools, config=self.config)
+        return make_initial_team(self.prompts, tools=tools, config=self.config)
 
-    def adapt(self, team: Workflow) -> Workflow:
+    def adapt(self, team: Team) -> Team:
         """An existing team with the config's caps, and without tools in "w/o Tool"."""
-        return adopt_workflow(team, self.config)
+        return adopt_team(team, self.config)
 
-    def check_learned(self, team: Workflow, embedder: str) -> None:
+    def check_learned(self, team: Team, embedder: str) -> None:
         """Read everything that the team has learned; raises as `Method.check_learned`."""
         HivaMemory.of(team)
 
-    async def answer(self, team: Workflow, question: Question, ctx: HivaCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: HivaCtx) -> Trajectory:
         """Put a question to the team once.
 
         Raises:
@@ -455,7 +455,7 @@ class Hiva(Method[HivaConfig]):
         [done] = (await run_graph(HIVA, HivaState, ctx.ask(team, question), question=question.input)).trajectories
         return done
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:
         """Rewire the team by one pass from loss to repair over graded runs.
 
         Its notes hold the declined proposals, the first gradients as they flowed back, the number of unsolved tasks,
@@ -478,22 +478,22 @@ class Hiva(Method[HivaConfig]):
         """Not in "w/o Env"."""
         return self.config.environment
 
-    def fits(self, team: Workflow) -> bool:
+    def fits(self, team: Team) -> bool:
         """Where the bandit has a choice, which omega weighs."""
         return self.config.environment and needs_concepts(team, self.config)
 
-    async def fit(self, team: Workflow, runs: Sequence[Trajectory], ctx: HivaCtx) -> Workflow:
+    async def fit(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> Team:
         """Refit omega to held-out runs; never in "w/o Env", which has no verdicts to fit to."""
         if not self.config.environment:
             return team
         matches = [(done, await match_noted(done, team, ctx.embed)) for done in runs]
         return refit_weights(team, [make_weight_sample(done, team, match) for done, match in matches if match])
 
-    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
         """The kept team with the rejected one's beliefs about agents and edges that both have."""
         return carry_over_learning(kept, rejected)
 
-    def propose_pruning(self, team: Workflow) -> Rewiring | None:
+    def propose_pruning(self, team: Team) -> Rewiring | None:
         """The rewiring that removes the agent of the lowest belief; None if nothing can go."""
         return propose_least_helpful_removal(team)
 
@@ -508,7 +508,7 @@ def get_choices(ctx: HivaCtx) -> HivaContext:
     return ctx.choices if isinstance(ctx.choices, HivaContext) else HivaContext()
 
 
-def edit_prompts(team: Workflow, ctx: HivaCtx) -> Workflow:
+def edit_prompts(team: Team, ctx: HivaCtx) -> Team:
     """The team with the prompts that a user edited for this run.
 
     Raises:
@@ -524,7 +524,7 @@ def edit_prompts(team: Workflow, ctx: HivaCtx) -> Workflow:
 
 
 async def name_concepts(
-    question: Question, team: Workflow, ctx: HivaCtx, named: Collection[str] = ()
+    question: Question, team: Team, ctx: HivaCtx, named: Collection[str] = ()
 ) -> tuple[TaskConcepts, Usage]:
     """Name a task's concepts, and say what that has cost; the tools are those that the team holds."""
     held = {tool for agent in team.agents for tool in agent.tools}

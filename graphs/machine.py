@@ -22,7 +22,7 @@ from selfwire.core.errors import ConfigError, StoppedError
 from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
@@ -57,36 +57,36 @@ AnswerGrader = Callable[[Question, str, Scope], Awaitable[Feedback]]
 TrajectoryGrader = Callable[[Trajectory, Scope], Awaitable[Trajectory]]
 """Grades a trajectory of a question of the batch by the environment; the method never sees the reference."""
 
-Saver = Callable[[Workflow, Scope, int], Awaitable["Version"]]
-"""Keeps an evolved workflow as a version; the number grows from save to save within a thread."""
+Saver = Callable[[Team, Scope, int], Awaitable["Version"]]
+"""Keeps an evolved team as a version; the number grows from save to save within a thread."""
 
-ChooseWorkflow = Callable[[Any, Workflow | None], Awaitable[Workflow]]
-"""Finds the workflow of a question from the run's context and the thread's workflow, if the thread has one."""
+ChooseTeam = Callable[[Any, Team | None], Awaitable[Team]]
+"""Finds the team of a question from the run's context and the thread's team, if the thread has one."""
 
 
 @dataclass(frozen=True)
 class RunStart:
-    """Workflow, question and place of a run's start, with its grader and its saver.
+    """Team, question and place of a run's start, with its grader and its saver.
 
     Attributes:
-        initial_workflow: the workflow that is drawn, and that questions start with.
-        choose: finds the workflow of a run; by default the thread's, else the initial one.
+        initial_team: the team that is drawn, and that questions start with.
+        choose: finds the team of a run; by default the thread's, else the initial one.
         context: class of what can be chosen per run.
         scope: of the run; None takes the thread's id as run.
         question: with its id and kind; None makes one of the input's text.
     """
 
-    initial_workflow: Workflow
-    choose: ChooseWorkflow | None = None
+    initial_team: Team
+    choose: ChooseTeam | None = None
     context: type[RunContext] = RunContext
     scope: Scope | None = None
     question: Question | None = None
     grader: AnswerGrader | None = None
     save: Saver | None = None
 
-    async def choose_workflow(self, context: RunContext, thread_workflow: Workflow | None = None) -> Workflow:
-        """The workflow that the question starts with; `thread_workflow` is the thread's, for methods that keep it."""
-        return await self.choose(context, thread_workflow) if self.choose else thread_workflow or self.initial_workflow
+    async def choose_team(self, context: RunContext, thread_team: Team | None = None) -> Team:
+        """The team that the question starts with; `thread_team` is the thread's, for methods that keep it."""
+        return await self.choose(context, thread_team) if self.choose else thread_team or self.initial_team
 
     def get_question(self, state: State) -> Question:
         """The question of the run.
@@ -184,12 +184,12 @@ class Ctx(Generic[OptionsT]):
         """Return the same context at another place, such as `ctx.where(scope)` or `ctx.where(phase="backward")`."""
         return replace(self, at=(self.at if at is None else at).at(**place))
 
-    def ask(self, team: Workflow, question: Question) -> "Ctx[OptionsT]":
+    def ask(self, team: Team, question: Question) -> "Ctx[OptionsT]":
         """Return the context of a run that puts this question to this team."""
         at = self.at.at(task=question.id)
         return replace(self, at=at, start=RunStart(team, scope=at, question=question))
 
-    async def begin(self, state: State, thread_team: Workflow | None = None) -> tuple[Question, Workflow, Scope]:
+    async def begin(self, state: State, thread_team: Team | None = None) -> tuple[Question, Team, Scope]:
         """Question, team and place that a run begins with.
 
         Args:
@@ -201,10 +201,10 @@ class Ctx(Generic[OptionsT]):
         assert self.start is not None, "runs that begin with a question have a start"
         choices = self.choices or RunContext()
         question = self.start.get_question(state)
-        team = await self.start.choose_workflow(choices, thread_team)
+        team = await self.start.choose_team(choices, thread_team)
         return question, team, self.start.make_scope(question, choices)
 
-    def edit(self, team: Workflow) -> Workflow:
+    def edit(self, team: Team) -> Team:
         """The team with the prompts that a user edited for this run.
 
         Raises:
@@ -212,7 +212,7 @@ class Ctx(Generic[OptionsT]):
         """
         return apply_prompt_edits(team, self.choices) if self.choices else team
 
-    def make_runner(self, team: Workflow) -> AgentRunner:
+    def make_runner(self, team: Team) -> AgentRunner:
         """Make the runner of a team's agents, with their tools and the team's own."""
         temperature = getattr(self.options, "temperature", None)
         return make_agent_runner(self.model, add_own_tools(self.tools, team), temperature=temperature)
@@ -279,7 +279,7 @@ class MethodGraph(Generic[StateT]):
         factory: CtxFactory,
         drawn: Topology | Compiled | None = None,
         *,
-        agents: Workflow | None = None,
+        agents: Team | None = None,
         agent_nodes: Mapping[str, str] = FrozenMap(),
     ) -> Graph:
         """Build the figure for users: input is a question or messages, context what may be chosen per run.
@@ -287,12 +287,12 @@ class MethodGraph(Generic[StateT]):
         Args:
             factory: makes the method of a run, with the ledger that pays for it.
             drawn: topology or compiled graph that is drawn inside the team's step; by default the initial team's.
-            agents: the workflow whose prompts can be edited per run; by default the initial one.
+            agents: the team whose prompts can be edited per run; by default the initial one.
             agent_nodes: where agents without a node of the team work, by agent: a step of the figure.
         """
-        drawn = start.initial_workflow.topology if drawn is None else drawn
+        drawn = start.initial_team.topology if drawn is None else drawn
         team = compile_team(drawn) if isinstance(drawn, Topology) else drawn
-        schema = context_schema(start.context, agents or start.initial_workflow, agent_nodes)
+        schema = context_schema(start.context, agents or start.initial_team, agent_nodes)
         graph = MethodStateGraph(self.state, context_schema=schema, input_schema=Input)
         graph.inner.update(node for node in team.nodes if is_id(node))  # no relay
         graph.inner.update(agent for agent, node in agent_nodes.items() if node == self.team)

@@ -12,7 +12,7 @@ from selfwire.core.errors import ConfigError, TaskBudgetError, TaskError, format
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, to_plain_json
@@ -73,7 +73,7 @@ class Variant(FrozenModel):
         gate: as in `EvolutionConfig`; mean, by which the published studies were made, does not depend on sizes.
         random: whether rewirings are drawn at random.
         choice: whether it lacks a learned router's choice, and so compares nothing where that was never free.
-        evolves: False to skip evolution and measure the initial workflow.
+        evolves: False to skip evolution and measure the initial team.
         against: the variant that it lacks a part of.
     """
 
@@ -126,12 +126,12 @@ def sum_calls(*some: Calls) -> Calls:
     return {role: sum(calls.get(role, 0) for calls in some) for role in roles}
 
 
-def count_turn_calls(team: Workflow) -> float:
+def count_turn_calls(team: Team) -> float:
     """Calls of a turn of every node."""
     return sum(LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
 
 
-def estimate_single_run(config: Any, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+def estimate_single_run(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
     """A turn of every node, and no calls for learning."""
     return CallEstimate({"agent": count_turn_calls(team) + LOOP * added_agents})
 
@@ -143,13 +143,13 @@ class EvolveResult(FrozenModel):
     """The result of learning from a batch of trajectories.
 
     Args:
-        applied: the rewirings between the old workflow and the new one, in order.
+        applied: the rewirings between the old team and the new one, in order.
         notes: of the method on this step, for people; JSON.
         gated: whether the gate must compare even if agents and topology did not change, as learned memory decides
             how the team runs.
     """
 
-    workflow: Workflow
+    workflow: Team
     applied: tuple[Rewiring, ...] = ()
     refused: tuple[RefusedRewiring, ...] = ()
     notes: FrozenJson = FrozenMap()
@@ -158,7 +158,7 @@ class EvolveResult(FrozenModel):
     @classmethod
     def of(
         cls,
-        workflow: Workflow,
+        workflow: Team,
         rewirings: Sequence[Rewiring] = (),
         *,
         memory: Mapping[str, Any] = FrozenMap(),
@@ -170,7 +170,7 @@ class EvolveResult(FrozenModel):
 
         Args:
             rewirings: proposals in order; those that do not fit are refused with reasons.
-            memory: entries of the workflow's memory that were learned.
+            memory: entries of the team's memory that were learned.
             cost: of the model calls that led to it, noted as `meta`.
         """
         now, refused = workflow.apply_legal(rewirings)
@@ -211,16 +211,16 @@ async def explore_samples(
 
 @dataclass(frozen=True)
 class NamedSeeds:
-    """Initial workflows that can be chosen by name.
+    """Initial teams that can be chosen by name.
 
     Attributes:
         setting: field of the choices per run, and setting of an assistant, that chooses one.
-        make: makes the workflow of a name for a method; its agents hold these tools.
+        make: makes the team of a name for a method; its agents hold these tools.
     """
 
     names: tuple[str, ...]
     setting: str
-    make: Callable[[Any, Sequence[str], str | None], Workflow]
+    make: Callable[[Any, Sequence[str], str | None], Team]
 
 
 class RouterPlan(NamedTuple):
@@ -235,14 +235,14 @@ class RouterTraining:
     """How the trained router of a method's teams is trained.
 
     Attributes:
-        plan: how the router of a method's workflow draws and learns; raises ConfigError where no run would ask it.
+        plan: how the router of a method's team draws and learns; raises ConfigError where no run would ask it.
         config: config fields of a method whose router is asked.
         random_control: the method with a router that draws by chance, to compare with; None if there is none.
         options: config fields that the command's options stand for, by option: those of `paper`, of `process_reward`.
         errands: whether the learning test on errands trains this router.
     """
 
-    plan: Callable[[Any, Workflow], RouterPlan]
+    plan: Callable[[Any, Team], RouterPlan]
     config: Mapping[str, Any] = FrozenMap()
     random_control: "Callable[[Any], Method[Any]] | None" = None
     options: Mapping[str, Mapping[str, Any]] = FrozenMap()
@@ -260,7 +260,7 @@ class Method(Generic[Config]):
         options: fields of the config.
 
     Attributes:
-        name: in the command line, journals and saved workflows.
+        name: in the command line, journals and saved teams.
         summary: the method in a line, for people.
         config_type: class of its config, in which every field has a default.
         choices: class of the choices per run of its graph; a choice with the name of a config field replaces that
@@ -274,8 +274,8 @@ class Method(Generic[Config]):
         rounds: config field with the most rounds or stages of a question; "" where there is none.
         random_edits: whether the plug-ins `selfwire.controls` have its control with random edits, under its name.
         router: how its router is trained, if it learns one.
-        learns_insights: whether its workflows keep a library of insights.
-        seeds: initial workflows that can be chosen by name.
+        learns_insights: whether its teams keep a library of insights.
+        seeds: initial teams that can be chosen by name.
         paper: authors and title.
         departures: numbers of the deviations from it, such as D1-D20.
 
@@ -304,7 +304,7 @@ class Method(Generic[Config]):
         self.config: Config = config or parse_config(self.name, self.config_type, options)  # type: ignore[assignment]
 
     @staticmethod
-    def estimate_calls(config: Any, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Model calls of a question and of an iteration, for `--dry-run`; by default a turn of every agent.
 
         Args:
@@ -324,7 +324,7 @@ class Method(Generic[Config]):
         return Picture()
 
     @staticmethod
-    def draw_learning(before: Workflow, after: Workflow, notes: Mapping[str, Any]) -> Sequence[Panel]:
+    def draw_learning(before: Team, after: Team, notes: Mapping[str, Any]) -> Sequence[Panel]:
         """Panels of an iteration, from the teams before and after it and the notes of `propose`; by default none."""
         return ()
 
@@ -334,7 +334,7 @@ class Method(Generic[Config]):
         return tools
 
     @staticmethod
-    def fit_config(config: Any, team: Workflow) -> Any:
+    def fit_config(config: Any, team: Team) -> Any:
         """The config with room for a saved team, for a server, which has no setting for it; by default unchanged."""
         return config
 
@@ -351,7 +351,7 @@ class Method(Generic[Config]):
         """Build the graph that users run; by default of a team that runs once."""
         return figure.serve(start, factory)
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The team that the method starts from.
 
         Args:
@@ -360,7 +360,7 @@ class Method(Generic[Config]):
         """
         raise NotImplementedError(f"{type(self).__name__}.seed")
 
-    def adapt(self, team: Workflow) -> Workflow:
+    def adapt(self, team: Team) -> Team:
         """An existing team as the method can run and rewire it; by default unchanged.
 
         Raises:
@@ -368,14 +368,14 @@ class Method(Generic[Config]):
         """
         return team
 
-    def check_learned(self, team: Workflow, embedder: str) -> None:
+    def check_learned(self, team: Team, embedder: str) -> None:
         """Check that what a saved team has learned can be used with this embedder, by default nothing.
 
         Raises:
             ConfigError, LibraryError, ValueError, TypeError, AttributeError: it cannot.
         """
 
-    async def answer(self, team: Workflow, question: Question, ctx: Ctx[Config]) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
         """Put a question to the team, by default by one run in which every agent hands on to all its successors.
 
         Raises:
@@ -388,11 +388,11 @@ class Method(Generic[Config]):
         """How many times `explore` runs a question; by default once."""
         return 1
 
-    async def explore(self, team: Workflow, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
+    async def explore(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
         """Put a train question to the team, as a group of samples or, by default, once; raises as `answer`."""
         return [await self.answer(team, question, ctx)]
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> EvolveResult:
         """Rewire the team after graded runs of it; those with an error teach nothing.
 
         `ctx.grade_run` grades further runs on questions of the batch.
@@ -404,19 +404,19 @@ class Method(Generic[Config]):
         """Whether labels may decide what it keeps; without them there is no gate."""
         return True
 
-    def fits(self, team: Workflow) -> bool:
+    def fits(self, team: Team) -> bool:
         """Whether `fit` changes anything for such a team; then its held-out runs are made without a gate too."""
         return False
 
-    async def fit(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> Workflow:
+    async def fit(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> Team:
         """Fit parameters to held-out runs, by default none; agents and topology do not change."""
         return team
 
-    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
         """The kept team with what the rejected one learned and still holds; by default nothing of it."""
         return kept
 
-    def propose_pruning(self, team: Workflow) -> Rewiring | None:
+    def propose_pruning(self, team: Team) -> Rewiring | None:
         """The rewiring that removes the least helpful agent; None, as by default, if none can be removed."""
         return None
 
@@ -424,7 +424,7 @@ class Method(Generic[Config]):
 class OneRunState(State):
     """State of a question to a team that runs once: team and trajectory, beside the channels of every state."""
 
-    workflow: Workflow
+    workflow: Team
     trajectory: Trajectory | None = None
 
 
@@ -455,7 +455,7 @@ figure.add_edge("team", END)
 ONE_RUN = figure.compile("team")
 
 
-async def answer_once(team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+async def answer_once(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
     """Run a team once on a question."""
     final = await run_graph(ONE_RUN, OneRunState, ctx, question=question.input)
     assert final.trajectory is not None, "the team's step writes it"

@@ -23,7 +23,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_file, import_user_module
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import FrozenJson, FrozenModel, fingerprint, to_plain_json
@@ -210,11 +210,11 @@ class OwnGraph(Method[OwnGraphConfig]):
         self.target, self.graph = target, load_graph(target)
         self.mapped = map_graph(target, self.graph, self.config)
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The graph as a team of one; its agents and edges are its own."""
-        return Workflow(method=self.target, agents=(Agent(id=AGENT, prompt=self.target),), topology=make_chain(AGENT))
+        return Team(method=self.target, agents=(Agent(id=AGENT, prompt=self.target),), topology=make_chain(AGENT))
 
-    async def answer(self, team: Workflow, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:
         """Ask the graph; a step for each call of its models.
 
         Raises:

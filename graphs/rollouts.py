@@ -24,7 +24,7 @@ from selfwire.core.errors import (
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, Usage, sum_usages
 from selfwire.core.values import FrozenMap
@@ -42,10 +42,10 @@ JUDGED = Budget(calls=2)
 Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
 """Keeps a task's graded trajectories as soon as they are ready."""
 
-RolloutFn = Callable[[Workflow, Question, Ctx[Any]], Awaitable[Trajectory | Sequence[Trajectory]]]
+RolloutFn = Callable[[Team, Question, Ctx[Any]], Awaitable[Trajectory | Sequence[Trajectory]]]
 """A way to put a question to a team: `Method.answer`, or `explore`, whose trajectories differ by `sample`."""
 
-RolloutRunner = Callable[["RolloutContext", RolloutFn, Workflow, Sequence[Task], Ctx[Any], Keep], Awaitable[None]]
+RolloutRunner = Callable[["RolloutContext", RolloutFn, Team, Sequence[Task], Ctx[Any], Keep], Awaitable[None]]
 """Runs and grades tasks: `rollouts.stream_rollouts` in this process, or a replacement on workers."""
 
 
@@ -185,7 +185,7 @@ JUDGE_NODE = "environment.judge"
 async def collect_rollouts(
     rollout_context: RolloutContext,
     rollout_fn: RolloutFn,
-    workflow: Workflow,
+    team: Team,
     tasks: Sequence[Task],
     ctx: Ctx[Any],
     progress: Callable[[Trajectory], None] = lambda trajectory: None,
@@ -217,7 +217,7 @@ async def collect_rollouts(
 
     left = [task for task in tasks if task.id not in earlier]
     try:
-        await (rollout_context.runner or stream_rollouts)(rollout_context, rollout_fn, workflow, left, ctx, keep)
+        await (rollout_context.runner or stream_rollouts)(rollout_context, rollout_fn, team, left, ctx, keep)
     except StoppedError:
         await keep_in_journal()
         raise
@@ -230,7 +230,7 @@ async def collect_rollouts(
 async def stream_rollouts(
     rollout_context: RolloutContext,
     rollout_fn: RolloutFn,
-    workflow: Workflow,
+    team: Team,
     tasks: Iterable[Task],
     ctx: Ctx[Any],
     keep: Keep,
@@ -246,7 +246,7 @@ async def stream_rollouts(
         for task in waiting:
             here = ctx.where(task=task.id)
             async with shares.of(here.at):
-                found = await try_rollout(rollout_context, rollout_fn, workflow, task, here)
+                found = await try_rollout(rollout_context, rollout_fn, team, task, here)
             await keep(task, found)
 
     with freeze_gc():
@@ -270,7 +270,7 @@ def freeze_gc() -> Iterator[None]:
 
 
 async def try_rollout(
-    rollout_context: RolloutContext, rollout_fn: RolloutFn, workflow: Workflow, task: Task, ctx: Ctx[Any]
+    rollout_context: RolloutContext, rollout_fn: RolloutFn, team: Team, task: Task, ctx: Ctx[Any]
 ) -> Sequence[Trajectory]:
     """Run and grade one task; its failures become a trajectory's `error`.
 
@@ -280,7 +280,7 @@ async def try_rollout(
     question, scope = task.question, ctx.at
 
     async def run() -> Sequence[Trajectory]:
-        done = await run_rollout(rollout_fn, workflow, question, ctx)
+        done = await run_rollout(rollout_fn, team, question, ctx)
         done = await _add_cost_of_failures(rollout_context, done, scope)
         if len(done) == 1:
             return [await grade_trajectory(rollout_context, task, done[0], scope)]
@@ -290,13 +290,13 @@ async def try_rollout(
         return {"results": [to_trace_output(trajectory) for trajectory in found]}
 
     # a trace shows the question and results, and never the reference
-    return await trace_step("task", run, make_task_config(workflow, scope), given=question.model_dump, summarize=shown)
+    return await trace_step("task", run, make_task_config(team, scope), given=question.model_dump, summarize=shown)
 
 
-def make_task_config(workflow: Workflow, scope: Scope) -> RunnableConfig:
-    """Make the trace config of a task; no tag names the workflow, as a method may run others."""
-    here = make_trace_config(scope, {"method": workflow.method})
-    return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
+def make_task_config(team: Team, scope: Scope) -> RunnableConfig:
+    """Make the trace config of a task; no tag names the team, as a method may run others."""
+    here = make_trace_config(scope, {"method": team.method})
+    return {**here, "metadata": {**here["metadata"], "selfwire_workflow": team.fingerprint}}
 
 
 async def _add_cost_of_failures(
@@ -314,9 +314,7 @@ async def _add_cost_of_failures(
     return [*done[:failed], charged, *done[failed + 1 :]]
 
 
-async def run_rollout(
-    rollout_fn: RolloutFn, workflow: Workflow, question: Question, ctx: Ctx[Any]
-) -> Sequence[Trajectory]:
+async def run_rollout(rollout_fn: RolloutFn, team: Team, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
     """Put a question to the team; its failures become a trajectory's `error`.
 
     Raises:
@@ -324,10 +322,10 @@ async def run_rollout(
     """
 
     async def run() -> Sequence[Trajectory]:
-        done = await rollout_fn(workflow, question, ctx)
+        done = await rollout_fn(team, question, ctx)
         return [done] if isinstance(done, Trajectory) else done
 
-    return await _record_failure(Trajectory(question=question, workflow=workflow.fingerprint), run)
+    return await _record_failure(Trajectory(question=question, workflow=team.fingerprint), run)
 
 
 def to_trace_output(done: Trajectory) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.protocols import AgentRunner, Embedder, Router, RouterInput, Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import Budget
@@ -60,7 +60,7 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
 from selfwire.nodes.agent import make_agent_runner
-from selfwire.store.files import find_blob, read_workflow
+from selfwire.store.files import find_blob, read_team
 from selfwire.store.journal import NullRecorder
 from selfwire.tools.own import add_own_tools, refuse_missing_tools
 from selfwire.tools.ready import make_toolbox
@@ -91,7 +91,7 @@ class LearnedRouting:
 
 
 async def make_learned_router(
-    workflow: Workflow,
+    team: Team,
     question: Question,
     act: AgentRunner,
     embedder: Embedder,
@@ -108,17 +108,17 @@ async def make_learned_router(
     Raises:
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.
     """
-    head = await HEADS.head(workflow, untrained, embedder, transfer=True)
-    rows = [text for agent in workflow.agents for text in to_state_rows(question, agent, "")]
+    head = await HEADS.head(team, untrained, embedder, transfer=True)
+    rows = [text for agent in team.agents for text in to_state_rows(question, agent, "")]
     vectors = await embed_texts(row_texts(rows, head.config), embedder)
-    agents = dict(zip(workflow.agents_by_id, await embed_pool(workflow.agents, embedder), strict=True))
+    agents = dict(zip(team.agents_by_id, await embed_pool(team.agents, embedder), strict=True))
 
     async def act_and_embed(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         step = await act(agent, question, inbox, scope=scope)
         vectors.update(await embed_texts(row_texts(to_state_rows(question, agent, step.output), head.config), embedder))
         return step
 
-    return LearnedRouting(_make_router(workflow, head, vectors, agents, sampling), act_and_embed)
+    return LearnedRouting(_make_router(team, head, vectors, agents, sampling), act_and_embed)
 
 
 def to_state_rows(question: Question, agent: Agent, output: str) -> tuple[str, ...]:
@@ -128,53 +128,53 @@ def to_state_rows(question: Question, agent: Agent, output: str) -> tuple[str, .
     return (*rows, f"Answer so far: {answered}") if answered else rows
 
 
-def list_arms(workflow: Workflow, successors: Sequence[str]) -> dict[str, list[str]]:
+def list_arms(team: Team, successors: Sequence[str]) -> dict[str, list[str]]:
     """Nodes to choose from by agent, without the sink; an agent with several nodes is chosen for all of them."""
     found: dict[str, list[str]] = {}
     for node in successors:
-        if node != workflow.topology.sink:
-            found.setdefault(workflow.topology.agents[node], []).append(node)
+        if node != team.topology.sink:
+            found.setdefault(team.topology.agents[node], []).append(node)
     return found
 
 
-def list_branches(workflow: Workflow) -> bool:
+def list_branches(team: Team) -> bool:
     """Whether any node of the team gives its router a choice."""
-    return any(len(list_arms(workflow, successors)) > 1 for successors in workflow.topology.successors.values())
+    return any(len(list_arms(team, successors)) > 1 for successors in team.topology.successors.values())
 
 
-def to_team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
+def to_team_episode(done: Trajectory, team: Team) -> Episode | None:
     """The episode of a run for its router: a decision per node with a choice; None without any."""
-    found = to_team_decisions(done, workflow)
+    found = to_team_decisions(done, team)
     return Episode(decisions=tuple(found.values())) if found else None
 
 
-def to_team_decisions(done: Trajectory, workflow: Workflow) -> dict[str, Decision]:
+def to_team_decisions(done: Trajectory, team: Team) -> dict[str, Decision]:
     """The decisions of a run's router by node, for nodes with a choice."""
     found = {}
     for step in done.steps:
-        choices = list_arms(workflow, workflow.topology.successors.get(step.node, ()))
+        choices = list_arms(team, team.topology.successors.get(step.node, ()))
         if step.routing is None or len(choices) < 2:
             continue
-        nodes = workflow.topology.agents
-        drawn = dict.fromkeys(nodes[node] for node in step.routing.chosen if node != workflow.topology.sink)
-        rows = to_state_rows(done.question, workflow.agents_by_id[step.agent], step.output)
+        nodes = team.topology.agents
+        drawn = dict.fromkeys(nodes[node] for node in step.routing.chosen if node != team.topology.sink)
+        rows = to_state_rows(done.question, team.agents_by_id[step.agent], step.output)
         layered = LayeredWorkflow(layers=(tuple(drawn),))
         found[step.node] = Decision(rows=rows, agents=tuple(choices), layered=layered)
     return found
 
 
 def _make_router(
-    workflow: Workflow,
+    team: Team,
     head: "RoutingHead",
     vectors: Mapping[str, Vectors],
     agents: Mapping[str, Vectors],
     sampling: SamplingConfig,
 ) -> Router:
     def route(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
-        choices, sinks = list_arms(workflow, successors), tuple(node for node in successors if node == known.sink)
+        choices, sinks = list_arms(team, successors), tuple(node for node in successors if node == known.sink)
         if len(choices) < 2:
             return Routing(chosen=successors, why="there is nothing to choose", free=False)
-        texts = row_texts(to_state_rows(known.question, workflow.agent_at(node), known.output), head.config)
+        texts = row_texts(to_state_rows(known.question, team.agent_at(node), known.output), head.config)
         drawn = draw_layers(
             head,
             *pad_rows([texts], vectors),
@@ -182,7 +182,7 @@ def _make_router(
             sampling=sampling,
             random=known.scope.at(node=node).random(PURPOSE),
         )
-        picked = to_layered_workflow(drawn, [workflow.agents_by_id[name] for name in choices], frozenset())
+        picked = to_layered_workflow(drawn, [team.agents_by_id[name] for name in choices], frozenset())
         chosen = tuple(node for name in picked.layers[0] for node in choices[name])
         scores = {node: round(p, 6) for name, p in picked.probabilities[0].items() for node in choices[name]}
         why = f"trained router, drawn to {sampling.mass:g}"
@@ -203,15 +203,15 @@ class RewardedRouter:
         ConfigError, LibraryError: the workflow's weights cannot be used.
     """
 
-    def __init__(self, workflow: Workflow, embedder: Embedder, sampling: SamplingConfig, train: TrainConfig) -> None:
+    def __init__(self, team: Team, embedder: Embedder, sampling: SamplingConfig, train: TrainConfig) -> None:
         self.embedder, self.train = embedder, train
         self.config = RouterConfig(sampling=sampling, transfer=True)
-        self._workflow, self._weights = workflow, load_weights(workflow)
+        self._workflow, self._weights = team, load_weights(team)
         self._rewarded: list[Episode] = []
         self._updating = threading.Lock()
 
     @property
-    def workflow(self) -> Workflow:
+    def workflow(self) -> Team:
         """The workflow with the weights of the last update, to be saved in a library or given to another team."""
         if self._weights is not None and find_blob(self._workflow.memory["router"]["weights"]) is None:
             with_weights(self._workflow, self._weights)  # others pushed the bytes out of this process
@@ -309,7 +309,7 @@ class RoutedTeam(RewardedRouter):
 
     def __init__(
         self,
-        team: Workflow | str | Path,
+        team: Team | str | Path,
         model: str | BaseChatModel = "offline",
         *,
         tools: Sequence[BaseTool | Tool] = (),
@@ -319,7 +319,7 @@ class RoutedTeam(RewardedRouter):
         train: TrainConfig = TrainConfig(),
         budget: Budget = Budget(),
     ) -> None:
-        workflow = team if isinstance(team, Workflow) else read_workflow(Path(team))
+        workflow = team if isinstance(team, Team) else read_team(Path(team))
         compile_team(workflow.topology)
         if not list_branches(workflow):
             raise ConfigError("no agent of this team has two successors to choose from; give a team that branches")
@@ -397,13 +397,13 @@ class RoutedTeam(RewardedRouter):
 
     async def _solve(self, question: str | Question, config: RunnableConfig | None) -> Trajectory:
         asked = question if isinstance(question, Question) else new_question({"question": question})
-        scope, workflow = Scope(seed=self.seed, task=asked.id, sample=next(self._asked)), self.workflow
-        act = make_agent_runner(self.model, add_own_tools(self.toolbox, workflow))
+        scope, team = Scope(seed=self.seed, task=asked.id, sample=next(self._asked)), self.workflow
+        act = make_agent_runner(self.model, add_own_tools(self.toolbox, team))
         routing = await make_learned_router(
-            workflow, asked, act, self.embedder, sampling=self.config.sampling, untrained=self.config.head
+            team, asked, act, self.embedder, sampling=self.config.sampling, untrained=self.config.head
         )
-        run = TeamContext.of(workflow, asked, scope, routing.act, router=routing.router)
-        done = await run_team(workflow.topology, run, config=config)
+        run = TeamContext.of(team, asked, scope, routing.act, router=routing.router)
+        done = await run_team(team.topology, run, config=config)
         if done.answer is None:
             raise TaskError(f"{done.error}; ask again")
         return done
@@ -472,9 +472,9 @@ class LearnedRouter(RewardedRouter):
             raise ConfigError(f"a router needs two or more different successors to choose from, not {successors!r}")
         names = {name if is_id(name) else fingerprint(name): name for name in texts}  # END is no id
         agents = [Agent(id=agent, role=name, prompt=texts[name]) for agent, name in names.items()]
-        workflow = Workflow(method="router", agents=tuple(agents), topology=make_chain(*names))
+        team = Team(method="router", agents=tuple(agents), topology=make_chain(*names))
         sampling = SamplingConfig(layers=1, width=1, softness=softness)
-        super().__init__(workflow, load_embedder_beside(embedder), sampling, train)
+        super().__init__(team, load_embedder_beside(embedder), sampling, train)
         self.describe, self.seed = describe, seed
         self.successors = list(texts)
         self._names, self._runs, self._lock = names, OrderedDict[str, _RunChoices](), threading.Lock()
@@ -545,10 +545,10 @@ class LearnedRouter(RewardedRouter):
         return self._names[layered.layers[0][0]]
 
     async def _draw(self, rows: tuple[str, ...], scope: Scope) -> LayeredWorkflow:
-        workflow = self.workflow
-        head = await HEADS.head(workflow, self.config.head, self.embedder, transfer=True)
+        team = self.workflow
+        head = await HEADS.head(team, self.config.head, self.embedder, transfer=True)
         chooser = LearnedChooser(head, self.config.sampling, self.embedder)
-        return await chooser(rows, workflow.agents, masked=frozenset(), scope=scope)
+        return await chooser(rows, team.agents, masked=frozenset(), scope=scope)
 
     def _read_rows(self, state: Any) -> tuple[str, ...]:
         found = self.describe(state)
@@ -585,7 +585,7 @@ PHASE = "train"
 UPDATE = "update"
 """Prefix of the journal's notes of updates: `update/1`, `update/2`, ..."""
 
-Save = Callable[[Workflow, int], Awaitable[None]]
+Save = Callable[[Team, int], Awaitable[None]]
 """Saves a version of the workflow after an update."""
 
 
@@ -615,16 +615,16 @@ class Training:
 
     async def execute(
         self,
-        workflow: Workflow,
+        team: Team,
         on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
-    ) -> Workflow:
+    ) -> Team:
         """Train, or continue the training of the state file.
 
         A kill loses at most one update, whose calls are replayed from the journal, so the weights come out the same.
 
         Args:
-            workflow: to start from, the same one when it continues; it may be trained already.
+            team: to start from, the same one when it continues; it may be trained already.
 
         Returns:
             The workflow with its trained weights, without the optimiser's state.
@@ -635,41 +635,39 @@ class Training:
             ValueError: there is no such device.
         """
         await asyncio.to_thread(_check_device, self.train.device)
-        begun, done = await asyncio.to_thread(load_weights, workflow), 0
+        begun, done = await asyncio.to_thread(load_weights, team), 0
         before = begun.card.updates if begun else 0
         if await asyncio.to_thread(self.state.exists):
             weights = await asyncio.to_thread(read_weights, self.state)
-            workflow, done = with_weights(workflow, weights), weights.card.updates - before
-            await self._keep(workflow, done)
+            team, done = with_weights(team, weights), weights.card.updates - before
+            await self._keep(team, done)
         for number in range(done, self.train.updates):
-            episodes = await self._collect(workflow, number, on_episode)
-            workflow, weights, update = await update_router(workflow, episodes, self.config, self.train, self.ctx.embed)
+            episodes = await self._collect(team, number, on_episode)
+            team, weights, update = await update_router(team, episodes, self.config, self.train, self.ctx.embed)
             update = update.replace(number=number + 1)  # of this training; the weights count earlier ones too
             await self.rollout_context.journal.put_note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
             await asyncio.to_thread(write_atomically, self.state, weights.packed)
-            await self._keep(workflow, number + 1)
+            await self._keep(team, number + 1)
             on_update(update)
-        return _drop_optimiser(workflow)
+        return _drop_optimiser(team)
 
-    async def _collect(
-        self, workflow: Workflow, number: int, on_episode: Callable[[Trajectory], None]
-    ) -> list[Episode]:
+    async def _collect(self, team: Team, number: int, on_episode: Callable[[Trajectory], None]) -> list[Episode]:
         ctx = self.ctx.where(Scope(run=self.run, seed=self.seed, iteration=number, phase=PHASE))
         wanted = batch_tasks(self.train.batch, self.config.samples, len(self.tasks))
         drawn = ctx.at.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         rollout_context = replace(self.rollout_context, samples=self.config.samples)
-        found = await collect_rollouts(rollout_context, self.rollout_fn, workflow, tasks, ctx, on_episode)
+        found = await collect_rollouts(rollout_context, self.rollout_fn, team, tasks, ctx, on_episode)
         partial = self.train.partial
         episodes = [episode for run in found if (episode := to_router_episode(run, partial=partial)) is not None]
         if not episodes and any(run.error is None for run in found):
             raise ConfigError("the runs left their router nothing to choose; train with a team that branches")
         return episodes
 
-    async def _keep(self, workflow: Workflow, done: int) -> None:
+    async def _keep(self, team: Team, done: int) -> None:
         """Save a version if one is due; saving it twice changes nothing."""
         if done and (done % self.train.checkpoint_every == 0 or done == self.train.updates):
-            await self.save(_drop_optimiser(workflow), done)
+            await self.save(_drop_optimiser(team), done)
 
 
 def batch_tasks(episodes: int, samples: int, tasks: int) -> int:
@@ -683,6 +681,6 @@ def _check_device(name: str) -> None:
     get_device(name)  # before any run is paid for
 
 
-def _drop_optimiser(workflow: Workflow) -> Workflow:
-    weights = load_weights(workflow)
-    return workflow if weights is None else with_weights(workflow, weights.without_optimiser())
+def _drop_optimiser(team: Team) -> Team:
+    weights = load_weights(team)
+    return team if weights is None else with_weights(team, weights.without_optimiser())

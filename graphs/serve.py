@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Tool
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.graphs.build import MethodFactory
 from selfwire.graphs.machine import Compiled, RunStart
 from selfwire.graphs.method import Method
@@ -31,17 +31,17 @@ from selfwire.graphs.state import RunContext
 from selfwire.tools.own import find_missing_tools
 
 if TYPE_CHECKING:
-    from selfwire.store.library import WorkflowLibrary
+    from selfwire.store.library import Library
 
 SERVER_KEYS = ("thread_id", "run_id", "graph_id", "assistant_id", "user_id", "checkpoint_")
 """What clients of older servers send among the choices."""
 
 
 class Current(NamedTuple):
-    """The served workflow, the library and name under which evolved versions are kept, and its reference if saved."""
+    """The served team, the library and name under which evolved versions are kept, and its reference if saved."""
 
-    workflow: Workflow
-    library: "WorkflowLibrary"
+    workflow: Team
+    library: "Library"
     name: str
     ref: str = ""
 
@@ -58,24 +58,24 @@ class Service:
     _factories: dict[tuple[str, str], MethodFactory[Any]] = field(default_factory=dict, repr=False)
 
     async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Compiled:
-        """The graph around the workflow that the assistant names, or the method's head, or its initial workflow.
+        """The graph around the team that the assistant names, or the method's head, or its initial team.
 
-        Every run starts from the drawn workflow, whatever its thread ran before. A team is drawn even if the server
+        Every run starts from the drawn team, whatever its thread ran before. A team is drawn even if the server
         lacks its tools; runs are refused then.
 
         Args:
-            config: `configurable["workflow"]` names a workflow of the library: name, name@version or fingerprint.
+            config: `configurable["team"]` names a team of the library: name, name@version or fingerprint.
             runtime: of the server; its store is the library where SELFWIRE_HOME has none.
 
         Raises:
             ConfigError: a setting cannot be used, a run's context has an unknown key, or a run lacks tools.
-            LibraryError: there is no such workflow.
+            LibraryError: there is no such team.
         """
-        from selfwire.store.library import WorkflowLibrary
+        from selfwire.store.library import Library
 
         run = runtime.execution_runtime
         factory, own = await asyncio.to_thread(self._load_settings)
-        libraries = [*([own] if own else []), WorkflowLibrary(runtime.store, "of the server")]
+        libraries = [*([own] if own else []), Library(runtime.store, "of the server")]
         current = await self._current(config, libraries, factory)
         if run is not None:
             await _refuse_missing_tools(factory, current)
@@ -85,7 +85,7 @@ class Service:
         return served
 
     async def _current(
-        self, config: RunnableConfig, libraries: "Sequence[WorkflowLibrary]", factory: MethodFactory[Any]
+        self, config: RunnableConfig, libraries: "Sequence[Library]", factory: MethodFactory[Any]
     ) -> Current:
         from selfwire.store.library import TEAM
 
@@ -93,7 +93,7 @@ class Service:
         wanted = str(settings.get("workflow") or own_name).removeprefix(TEAM)
         name = wanted.partition("@")[0]
         if wanted.endswith(".json"):
-            raise ConfigError(f"workflow {wanted!r}: a server runs saved workflows only; import the file first")
+            raise ConfigError(f"team {wanted!r}: a server runs saved teams only; import the file first")
         if settings.get("workflow") or not (seeds and settings.get(seeds.setting)):
             for library in libraries:
                 if name in await library.names():
@@ -103,7 +103,7 @@ class Service:
             return Current(await asyncio.to_thread(factory.make_named_seed, named), libraries[0], own_name)
         return Current(await libraries[0].load(wanted), libraries[0], own_name, wanted)
 
-    def _load_settings(self) -> "tuple[MethodFactory[Any], WorkflowLibrary | None]":
+    def _load_settings(self) -> "tuple[MethodFactory[Any], Library | None]":
         """The current settings of the environment; blocks."""
         from selfwire.store.library import LIBRARY_FILE, home_folder
 
@@ -121,23 +121,23 @@ class Service:
 
 
 def _compile(factory: MethodFactory[Any], current: Current, *, runs: bool) -> Compiled:
-    """Compile the graph around the served workflow, to be run or to be drawn."""
+    """Compile the graph around the served team, to be run or to be drawn."""
     from selfwire.graphs.version_saver import make_studio_saver
 
     saved, library, name, _ = current
     factory = replace(factory, config=factory.method_type.fit_config(factory.config, saved))
-    workflow = factory.check(saved) if runs else factory.prepare(saved)
+    team = factory.check(saved) if runs else factory.prepare(saved)
 
-    async def choose(choices: RunContext, thread_workflow: Workflow | None) -> Workflow:
-        return workflow  # the drawn one runs, whatever the thread had
+    async def choose(choices: RunContext, thread_team: Team | None) -> Team:
+        return team  # the drawn one runs, whatever the thread had
 
     save = make_studio_saver(library, name, factory.name, factory.embedder_name)
-    start = RunStart(workflow, choose, factory.method_type.choices, save=save)
+    start = RunStart(team, choose, factory.method_type.choices, save=save)
     return factory.method.serve(start, factory).compile(name=factory.name)
 
 
 @lru_cache(maxsize=4)
-def _opened(path: Path, kept_as: int | str) -> "WorkflowLibrary":
+def _opened(path: Path, kept_as: int | str) -> "Library":
     """An open library; a file that replaced it has another inode, and a server another address: it is opened again."""
     from selfwire.store.library import open_library
 
@@ -197,7 +197,7 @@ def make_server(method_type: type[Method[Any]]) -> Callable[[RunnableConfig, Ser
     services: list[Service] = []
 
     async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Compiled:
-        """The graph around the current workflow, for `langgraph dev`; see `Service.graph`."""
+        """The graph around the current team, for `langgraph dev`; see `Service.graph`."""
         if not services:
             services.append(Service(method_type))
         return await services[0].graph(config, runtime)

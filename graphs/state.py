@@ -21,7 +21,7 @@ from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError, format_faults
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, fingerprint
 from selfwire.models.sync import run_sync
@@ -220,7 +220,7 @@ class RunContext(BaseModel):
     calls: int | None = Field(default=None, ge=1, description="Most model calls, within the graph's own budget.")
     tokens: int | None = Field(default=None, ge=1, description="Most tokens, within the graph's own budget.")
     workflow: str | None = Field(
-        default=None, min_length=1, description="Saved workflow to run: a name, name@version or fingerprint."
+        default=None, min_length=1, description="Saved team to run: a name, name@version or fingerprint."
     )
 
     def __init__(self, **chosen: Any) -> None:
@@ -253,17 +253,15 @@ def get_run_context(schema: type[ContextT]) -> ContextT:
     return context if isinstance(context, schema) else schema()
 
 
-def context_schema(
-    schema: type[ContextT], workflow: Workflow, agent_nodes: Mapping[str, str] = FrozenMap()
-) -> type[ContextT]:
-    """The class of choices for a graph that starts from a workflow, with an editable prompt per agent.
+def context_schema(schema: type[ContextT], team: Team, agent_nodes: Mapping[str, str] = FrozenMap()) -> type[ContextT]:
+    """The class of choices for a graph that starts from a team, with an editable prompt per agent.
 
     Args:
         agent_nodes: where agents without a node work, by agent: a node of the method's own graph.
     """
     editable = []
-    for agent in workflow.agents:
-        nodes = [node.id for node in workflow.topology.nodes if node.agent == agent.id]
+    for agent in team.agents:
+        nodes = [node.id for node in team.topology.nodes if node.agent == agent.id]
         nodes += [agent_nodes[agent.id]] if agent.id in agent_nodes else []
         editable.append((agent.id, agent.prompt, tuple(nodes)))
     made: type[ContextT] = _with_prompts(schema, tuple(editable))
@@ -281,16 +279,16 @@ def _with_prompts(schema: type[RunContext], editable: tuple[tuple[str, str, tupl
     return create_model(schema.__name__, __base__=schema, **prompts)
 
 
-def apply_prompt_edits(workflow: Workflow, context: RunContext) -> Workflow:
-    """The workflow with the prompts that were edited for this run.
+def apply_prompt_edits(team: Team, context: RunContext) -> Team:
+    """The team with the prompts that were edited for this run.
 
     Raises:
         ConfigError: an edited agent is not in the team any more.
     """
     prompts = context.prompts
     if not prompts:
-        return workflow
-    if gone := prompts.keys() - workflow.agents_by_id.keys():
-        raise ConfigError(f"the team has no {', '.join(sorted(gone))}; agents are {', '.join(workflow.agents_by_id)}")
+        return team
+    if gone := prompts.keys() - team.agents_by_id.keys():
+        raise ConfigError(f"the team has no {', '.join(sorted(gone))}; agents are {', '.join(team.agents_by_id)}")
     edits = [RewritePrompt(agent, text) for agent, text in prompts.items()]
-    return workflow.apply(Rewiring(*edits, why="edited for this run"))
+    return team.apply(Rewiring(*edits, why="edited for this run"))

@@ -22,7 +22,7 @@ from selfwire.core.errors import ModelError, format_error, get_error_cost
 from selfwire.core.protocols import AgentRunner, Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -38,7 +38,7 @@ from selfwire.evolvers.tacomas.fast import (
     update_weights,
     weigh_messages,
 )
-from selfwire.evolvers.tacomas.initial_team import METHOD, make_initial_workflow
+from selfwire.evolvers.tacomas.initial_team import METHOD, make_initial_team
 from selfwire.evolvers.tacomas.judge import (
     Contribution,
     Judgement,
@@ -92,7 +92,7 @@ class TacomasState(State):
     """
 
     error: str | None = None
-    workflow: Workflow
+    workflow: Team
     tools: tuple[str, ...] = ()
     checklist: tuple[RubricItem, ...] = ()
     weights: Mapping[str, float] = FrozenMap()
@@ -247,7 +247,7 @@ def finish_round(
     return update
 
 
-def list_offered_tools(team: Workflow, ctx: TacomasCtx) -> dict[str, Tool]:
+def list_offered_tools(team: Team, ctx: TacomasCtx) -> dict[str, Tool]:
     """Tools that newborns may hold: those that the initial team holds."""
     held = {tool for agent in team.agents for tool in agent.tools}
     return {name: tool for name, tool in sorted(add_own_tools(ctx.tools, team).items()) if name in held}
@@ -272,7 +272,7 @@ def recall_work(state: TacomasState) -> dict[str, tuple[Message, ...]]:
 
 
 def weigh_inboxes(
-    team: Workflow, weights: Mapping[str, float], recalled: Mapping[str, tuple[Message, ...]], ctx: TacomasCtx
+    team: Team, weights: Mapping[str, float], recalled: Mapping[str, tuple[Message, ...]], ctx: TacomasCtx
 ) -> AgentRunner:
     """Make the runner of a team's agents, who read the messages of influential senders first and at greater length.
 
@@ -357,7 +357,7 @@ class Tacomas(Method[TacomasConfig]):
     departures = "D1-D23"
 
     @staticmethod
-    def estimate_calls(config: TacomasConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    def estimate_calls(config: TacomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Calls of the team's rounds, each judged and coached; the team that questions start with does not change."""
         rounds = min(config.rounds, ROUNDS)
         asks = len(team.topology.nodes) if config.fast.judge_each else 1  # of contributions and of the coach, per round
@@ -375,15 +375,15 @@ class Tacomas(Method[TacomasConfig]):
         """Build the graph that users run."""
         return figure.serve(start, factory)
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The initial team of five."""
-        return make_initial_workflow(self.prompts, tools=tools, config=self.config)
+        return make_initial_team(self.prompts, tools=tools, config=self.config)
 
-    def check_learned(self, team: Workflow, embedder: str) -> None:
+    def check_learned(self, team: Team, embedder: str) -> None:
         """Read all lessons of the team; raises as `Method.check_learned`."""
         get_lessons(team)
 
-    async def answer(self, team: Workflow, question: Question, ctx: TacomasCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: TacomasCtx) -> Trajectory:
         """Run up to R rounds on one question, starting from the team, which itself does not change.
 
         Returns:
@@ -416,7 +416,7 @@ class Tacomas(Method[TacomasConfig]):
             )
         return build_result(final, team, options)
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: TacomasCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: TacomasCtx) -> EvolveResult:
         """Structural lessons, if the config keeps any; the team that questions start with does not change.
 
         Its notes say how often the judge agreed with the environment.
@@ -427,12 +427,12 @@ class Tacomas(Method[TacomasConfig]):
         taught = with_lessons(team, runs, tools=tuple(list_offered_tools(team, ctx)))
         return EvolveResult(workflow=team if taught == team else taught.with_lineage(team, ()), notes=notes)
 
-    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
         """The kept team with the rejected one's lessons, which hold for either team."""
         return kept.with_memory(**{MEMORY: rejected.memory[MEMORY]}) if MEMORY in rejected.memory else kept
 
 
-def build_partial_result(state: TacomasState, team: Workflow, options: TacomasConfig) -> Trajectory | None:
+def build_partial_result(state: TacomasState, team: Team, options: TacomasConfig) -> Trajectory | None:
     """The best round of a run that a budget or an outage stopped; None where no round has an answer."""
     best = find_best_round(state.rounds)
     if best is None:
@@ -442,7 +442,7 @@ def build_partial_result(state: TacomasState, team: Workflow, options: TacomasCo
     return build_result(state.after(state.update(best=chosen, error=None, figures=figures)), team, options)
 
 
-def build_result(final: TacomasState, team: Workflow, options: TacomasConfig) -> Trajectory:
+def build_result(final: TacomasState, team: Team, options: TacomasConfig) -> Trajectory:
     """The best round as the run's trajectory, with notes on all rounds."""
     best, channels = final.best or final.so_far.done, final.channels
     notes = {

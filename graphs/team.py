@@ -29,7 +29,7 @@ from selfwire.core.errors import ConfigError, ModelError, TopologyError, format_
 from selfwire.core.protocols import AgentRunner, InstructionWriter, Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology, TopologyPolicy, find_reachable
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
@@ -101,7 +101,7 @@ class TeamContext:
     @classmethod
     def of(
         cls,
-        workflow: Workflow,
+        team: Team,
         question: Question,
         scope: Scope,
         act: AgentRunner,
@@ -110,9 +110,9 @@ class TeamContext:
         instruct: InstructionWriter | None = None,
         agents: Mapping[str, Agent] | None = None,
     ) -> "TeamContext":
-        """The context of a workflow's team; its agents are the workflow's, and all successors run, by default."""
-        found = workflow.agents_by_id if agents is None else agents
-        return cls(question, scope, found, act, router, instruct, workflow.fingerprint)
+        """The context of a team's team; its agents are the team's, and all successors run, by default."""
+        found = team.agents_by_id if agents is None else agents
+        return cls(question, scope, found, act, router, instruct, team.fingerprint)
 
     def agent(self, name: str) -> Agent:
         """An agent of the pool.
@@ -125,7 +125,7 @@ class TeamContext:
         return self.agents[name]
 
 
-Team = CompiledStateGraph[TeamState, TeamContext, TeamState, TeamState]
+CompiledTeam = CompiledStateGraph[TeamState, TeamContext, TeamState, TeamState]
 """A compiled team: `await team.ainvoke(team_input(), context=TeamContext(...))`, or `run_team`."""
 
 
@@ -201,7 +201,9 @@ def get_pending_messages(topology: Topology, done: Trajectory, carried: Sequence
     return (*unread, *new)
 
 
-def make_team_node(team: Team, step: Callable[[State, Team], Coroutine[Any, Any, Any]]) -> RunnableLambda[State, Any]:
+def make_team_node(
+    team: CompiledTeam, step: Callable[[State, CompiledTeam], Coroutine[Any, Any, Any]]
+) -> RunnableLambda[State, Any]:
     """A node of a method's graph in which a team runs.
 
     LangGraph draws the team inside the node (`get_graph(xray=True)`) because the node's sync form holds it.
@@ -219,7 +221,7 @@ def make_team_node(team: Team, step: Callable[[State, Team], Coroutine[Any, Any,
     return RunnableLambda(run_blocking, afunc=run)
 
 
-def compile_team(topology: Topology, *, policy: TopologyPolicy = LENIENT) -> Team:
+def compile_team(topology: Topology, *, policy: TopologyPolicy = LENIENT) -> CompiledTeam:
     """Compile a topology, or take it from the cache.
 
     Raises:
@@ -253,7 +255,7 @@ def _layout(key: _ByFingerprint) -> "Layout":
 
 
 @lru_cache(maxsize=CACHED_TEAMS)
-def _compiled(key: _ByFingerprint) -> Team:
+def _compiled(key: _ByFingerprint) -> CompiledTeam:
     layout, topology = _layout(key), key.topology
     graph = StateGraph[TeamState, TeamContext, TeamState, TeamState](TeamState)
     relays = _add_relays(graph, layout)

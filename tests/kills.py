@@ -37,7 +37,7 @@ METHOD = ("hiva",)
 
 
 class Result(NamedTuple):
-    """What must be equal: the final workflow, all saved versions with their verdicts, every score by place and
+    """What must be equal: the final team, all saved versions with their verdicts, every score by place and
     task, and calls, tokens and dollars.
     """
 
@@ -104,7 +104,7 @@ async def result(home: Path) -> Result:
     """The result of the only evolution of a home."""
     with open_library(home, create=False) as library:
         history = await library.history(NAME)
-        workflow = (await library.head(NAME)).fingerprint
+        team = (await library.head(NAME)).fingerprint
     versions = tuple((one.fingerprint, to_canonical_json(one.facts.get("gate"))) for one in history.versions)
     journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
     try:
@@ -113,7 +113,7 @@ async def result(home: Path) -> Result:
         spend = journal.spend()
     finally:
         journal.close()
-    return Result(workflow, versions, scores, (spend.calls, spend.input_tokens, spend.output_tokens, spend.dollars))
+    return Result(team, versions, scores, (spend.calls, spend.input_tokens, spend.output_tokens, spend.dollars))
 
 
 async def _scores(journal: Journal, note: str) -> dict[str, float | None]:
@@ -208,7 +208,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, WireServer(served(make_chat_model("offline"))) as server:
         expected, requests = whole(Path(folder) / "whole", server, SMALL, [given.method])
-        told(f"not killed: workflow {expected.workflow}, {requests} requests, spend {expected.spend}")
+        told(f"not killed: team {expected.workflow}, {requests} requests, spend {expected.spend}")
         failed = 0
         for number, points in enumerate(drawn(given.seed, given.points, requests)):
             found = killed(Path(folder) / f"killed-{number}", server, SMALL, points, expected, [given.method])

@@ -224,7 +224,7 @@ def test_a_team_is_rewired_by_hand_saved_and_loaded(home: Path) -> None:
     assert selfwire.load("short").fingerprint == shorter.fingerprint
     [change] = selfwire.load("short").diff(team).agents
     assert (change.agent, change.field, change.after) == (team.agents[0].id, "prompt", "Answer in one word.")
-    with pytest.raises(selfwire.errors.LibraryError, match=r"there is no workflow 'shrot' in .*; did you mean short"):
+    with pytest.raises(selfwire.errors.LibraryError, match=r"there is no team 'shrot' in .*; did you mean short"):
         selfwire.load("shrot")
 
 

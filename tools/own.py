@@ -11,10 +11,10 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, SandboxError, ToolError
 from selfwire.core.execution import Execution, Limits
-from selfwire.core.own_tool import ToolOutcome, ToolRecord, WorkflowTool
+from selfwire.core.own_tool import OwnTool, ToolOutcome, ToolRecord
 from selfwire.core.protocols import MeasuredTool, Sandbox, Tool, Toolbox
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import ToolUse, Trajectory
 from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.store.journal import Journal
@@ -40,9 +40,9 @@ def find_sandbox() -> Sandbox:
 
 @dataclass(frozen=True)
 class SandboxedTool:
-    """A workflow's own tool in a sandbox, by default within 30 seconds a call."""
+    """A team's own tool in a sandbox, by default within 30 seconds a call."""
 
-    tool: WorkflowTool
+    tool: OwnTool
     sandbox: Sandbox
     limits: Limits = LIMITS
 
@@ -134,7 +134,7 @@ class JournalledTool:
 
 @dataclass(frozen=True)
 class JournalledMeasuredTool:
-    """A wrapper of a workflow's own tool: outcomes are replayed, including failures of the function and seconds."""
+    """A wrapper of a team's own tool: outcomes are replayed, including failures of the function and seconds."""
 
     tool: MeasuredTool
     journal: Journal
@@ -181,23 +181,23 @@ def _add_journal(tool: Tool, journal: Journal) -> Tool:
     return JournalledMeasuredTool(tool, journal) if isinstance(tool, MeasuredTool) else JournalledTool(tool, journal)
 
 
-def add_own_tools(toolbox: Toolbox, workflow: Workflow) -> Toolbox:
-    """The tools of a run, and the workflow's own.
+def add_own_tools(toolbox: Toolbox, team: Team) -> Toolbox:
+    """The tools of a run, and the team's own.
 
     Raises:
         ConfigError: as `refuse_unusable_tools`.
     """
-    if not workflow.tools:
+    if not team.tools:
         return toolbox
-    refuse_unusable_tools(workflow, toolbox)
+    refuse_unusable_tools(team, toolbox)
     sandbox = find_sandbox()
-    own: dict[str, Tool] = {tool.name: SandboxedTool(tool, sandbox) for tool in workflow.tools}
+    own: dict[str, Tool] = {tool.name: SandboxedTool(tool, sandbox) for tool in team.tools}
     return {**toolbox, **(JournalledTools(own, toolbox.journal) if isinstance(toolbox, JournalledTools) else own)}
 
 
 @dataclass(frozen=True)
 class ToolTrial:
-    """Runs tools that are not part of a workflow yet, in the journal of the run's tools."""
+    """Runs tools that are not part of a team yet, in the journal of the run's tools."""
 
     toolbox: Toolbox
 
@@ -209,7 +209,7 @@ class ToolTrial:
             return str(error)
         return ""
 
-    async def run(self, tool: WorkflowTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+    async def run(self, tool: OwnTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
         """Call a tool once; raises ToolError if the arguments do not fit or the sandbox failed."""
         called: MeasuredTool = SandboxedTool(tool, find_sandbox())
         if isinstance(self.toolbox, JournalledTools):
@@ -217,51 +217,51 @@ class ToolTrial:
         return await called.measure(arguments, scope=scope)
 
 
-def give_tools(workflow: Workflow, tools: Sequence[WorkflowTool]) -> Workflow:
-    """An initial workflow with tools of its own, which all agents but the one that answers hold."""
-    sink = workflow.agent_at(workflow.topology.sink).id
+def give_tools(team: Team, tools: Sequence[OwnTool]) -> Team:
+    """An initial team with tools of its own, which all agents but the one that answers hold."""
+    sink = team.agent_at(team.topology.sink).id
     names = tuple(tool.name for tool in tools)
-    alone = len(workflow.agents) == 1
-    agents = [a.replace(tools=(*a.tools, *names)) if alone or a.id != sink else a for a in workflow.agents]
-    return workflow.replace(agents=tuple(agents), tools=tuple(tools)) if tools else workflow
+    alone = len(team.agents) == 1
+    agents = [a.replace(tools=(*a.tools, *names)) if alone or a.id != sink else a for a in team.agents]
+    return team.replace(agents=tuple(agents), tools=tuple(tools)) if tools else team
 
 
-def find_missing_tools(workflow: Workflow, lent: Collection[str]) -> list[str]:
-    """Tools that agents hold, and that neither the run nor the workflow has; sorted."""
-    held = {tool for agent in workflow.agents for tool in agent.tools}
-    return sorted(held.difference(lent, workflow.tools_by_name))
+def find_missing_tools(team: Team, lent: Collection[str]) -> list[str]:
+    """Tools that agents hold, and that neither the run nor the team has; sorted."""
+    held = {tool for agent in team.agents for tool in agent.tools}
+    return sorted(held.difference(lent, team.tools_by_name))
 
 
-def refuse_missing_tools(workflow: Workflow, lent: Collection[str]) -> None:
-    """Check that a run has all tools that a workflow's agents hold.
+def refuse_missing_tools(team: Team, lent: Collection[str]) -> None:
+    """Check that a run has all tools that a team's agents hold.
 
     Raises:
         ConfigError: it lacks one.
     """
-    if missing := find_missing_tools(workflow, lent):
+    if missing := find_missing_tools(team, lent):
         raise ConfigError(
             f"the team's agents hold {', '.join(missing)}, and the tools that are given are "
             f"{', '.join(sorted(lent)) or 'none'}; pass the missing ones in tools"
         )
 
 
-def refuse_unusable_tools(workflow: Workflow, lent: Collection[str]) -> None:
-    """Check that a workflow's own tools can be called beside the tools of the run.
+def refuse_unusable_tools(team: Team, lent: Collection[str]) -> None:
+    """Check that a team's own tools can be called beside the tools of the run.
 
     Raises:
         ConfigError: two share a name, or no sandbox works here.
     """
-    if twice := sorted(set(lent).intersection(workflow.tools_by_name)):
+    if twice := sorted(set(lent).intersection(team.tools_by_name)):
         raise ConfigError(
-            f"the workflow has a tool {twice[0]!r} of its own, and the run lends another of that name; lend it under "
-            "another name, or remove the workflow's own"
+            f"the team has a tool {twice[0]!r} of its own, and the run lends another of that name; lend it under "
+            "another name, or remove the team's own"
         )
-    if workflow.tools:
+    if team.tools:
         find_sandbox()
 
 
 async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolUse:
-    """Call a tool; if the function of a workflow's own tool fails, its error is the result.
+    """Call a tool; if the function of a team's own tool fails, its error is the result.
 
     Raises:
         ToolError: the input is refused or the tool failed.
@@ -274,13 +274,13 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -
     return ToolUse(name=name, arguments=arguments, result=result, error=outcome.failed, seconds=outcome.seconds)
 
 
-def record_tool_calls(workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-    """Add the tool calls of trajectories to the records of a workflow's own tools; the lineage stays."""
+def record_tool_calls(team: Team, trajectories: Sequence[Trajectory]) -> Team:
+    """Add the tool calls of trajectories to the records of a team's own tools; the lineage stays."""
     steps = [step for trajectory in trajectories for step in trajectory.steps]
     uses = [use for step in steps for use in step.tools if use.seconds is not None]
     tools = []
-    for tool in workflow.tools:
+    for tool in team.tools:
         mine = [use for use in uses if use.name == tool.name]
         calls = (ToolRecord(calls=1, failures=use.error, seconds=use.seconds) for use in mine)
         tools.append(tool.replace(record=sum(calls, tool.record)) if mine else tool)
-    return workflow.replace(tools=tools) if uses else workflow
+    return team.replace(tools=tools) if uses else team

@@ -9,7 +9,7 @@ from bench.models import CannedModel
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.hera.config import HeraConfig
@@ -34,7 +34,7 @@ OBJECTS: dict[str, dict[str, Any]] = {
 
 def measure(rounds: int = 5) -> list[Row]:
     """Measure a group and a single team; the orchestrator plans the same chain at once."""
-    workflow = Workflow(
+    team = Team(
         method=METHOD,
         agents=tuple(Agent(id=name, prompt=f"You are {name}.") for name in NAMES),
         topology=make_chain(*NAMES),
@@ -45,7 +45,7 @@ def measure(rounds: int = 5) -> list[Row]:
     async def explore(size: int) -> Sequence[Trajectory]:
         method = Hera(HeraConfig(group=size))
         ctx = method.make_ctx(model, {}, HashingEmbedder(), at=Scope(run="bench", visit=next(visits)))
-        return await method.explore(workflow, question, ctx)
+        return await method.explore(team, question, ctx)
 
     single, group = measure_by_turns(lambda: explore(1), lambda: explore(TEAMS), rounds=rounds)
     return [

@@ -7,7 +7,7 @@ from inspect import isawaitable
 from typing import Any, Protocol, runtime_checkable
 
 from selfwire.core.errors import ConfigError, GradingError
-from selfwire.core.own_tool import WorkflowTool
+from selfwire.core.own_tool import OwnTool
 from selfwire.core.protocols import Environment, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
@@ -57,7 +57,7 @@ class Benchmark:
     baseline: TrivialRule
     toolbox: Toolbox = field(default_factory=FrozenMap)
     tools: tuple[str, ...] = ()
-    own_tools: tuple[WorkflowTool, ...] = ()
+    own_tools: tuple[OwnTool, ...] = ()
     figures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from selfwire.core.own_tool import WorkflowTool
+from selfwire.core.own_tool import OwnTool
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.benchmark import (
     NO_ANSWER_LINE,
@@ -92,7 +92,7 @@ _Function = Callable[..., Any]
 class PlantedTool(NamedTuple):
     """A tool with a fault, the right code, and the share of inputs that come out wrong."""
 
-    tool: WorkflowTool
+    tool: OwnTool
     right: str
     wrong: float
 
@@ -107,7 +107,7 @@ def plant_fault(seed: int) -> PlantedTool:
     right = [_load(tariff.source)(**values) for values in inputs]
     faulty = [(mutation, _share_wrong(mutation, inputs, right)) for mutation in list_mutations(tariff.source)]
     source, wrong = rng.choice([mutation for mutation in faulty if FAULTY[0] <= mutation[1] <= FAULTY[1]])
-    return PlantedTool(WorkflowTool(name=name, description=tariff.description, source=source), tariff.source, wrong)
+    return PlantedTool(OwnTool(name=name, description=tariff.description, source=source), tariff.source, wrong)
 
 
 def _share_wrong(source: str, inputs: list[dict[str, int]], right: list[Any]) -> float:

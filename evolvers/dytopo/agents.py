@@ -13,7 +13,7 @@ from selfwire.core.errors import ModelError, ToolError, get_error_cost
 from selfwire.core.protocols import Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import ToolUse
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, Id, parse_object
@@ -58,7 +58,7 @@ class RoundInput:
         speakers: who was called to speak (D18); () for all.
     """
 
-    workflow: Workflow
+    workflow: Team
     question: Question
     goal: str
     scope: Scope

@@ -5,14 +5,14 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, Id, to_canonical_json
 
 MEMORY = "dytopo"
-"""Name of the method, and of its entry in a workflow's memory."""
+"""Name of the method, and of its entry in a team's memory."""
 
 MANAGER = "Manager"
-"""Id of the manager: an agent of the workflow without a node."""
+"""Id of the manager: an agent of the team without a node."""
 
 
 class Domain(FrozenModel):
@@ -49,25 +49,25 @@ class TunedSetting(FrozenModel):
 
 
 class DytopoMemory(FrozenModel):
-    """A workflow's memory under the name of the method."""
+    """A team's memory under the name of the method."""
 
     domain: Domain
     tuned: TunedSetting = TunedSetting()
 
     @classmethod
-    def of(cls, workflow: Workflow) -> Self:
-        """The memory of a workflow.
+    def of(cls, team: Team) -> Self:
+        """The memory of a team.
 
         Raises:
-            ValueError: it is not a workflow of DyTopo, or its domain names agents that it does not have.
+            ValueError: it is not a team of DyTopo, or its domain names agents that it does not have.
         """
-        if workflow.method != MEMORY or MEMORY not in workflow.memory:
-            raise ValueError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {MEMORY!r}")
-        found = cls.model_validate_json(to_canonical_json(workflow.memory[MEMORY]))
-        found.domain.check_workers(get_workers(workflow))
+        if team.method != MEMORY or MEMORY not in team.memory:
+            raise ValueError(f"team {team.fingerprint} belongs to {team.method!r}, not to {MEMORY!r}")
+        found = cls.model_validate_json(to_canonical_json(team.memory[MEMORY]))
+        found.domain.check_workers(get_workers(team))
         return found
 
 
-def get_workers(workflow: Workflow) -> tuple[Id, ...]:
+def get_workers(team: Team) -> tuple[Id, ...]:
     """The agents that have a node, sorted by id; this agent order breaks every tie."""
-    return tuple(sorted(set(workflow.topology.agents.values())))
+    return tuple(sorted(set(team.topology.agents.values())))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import Prompts
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Node, Topology
 from selfwire.core.values import Id
 from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemory, get_workers
@@ -49,7 +49,7 @@ WITHOUT_TOOLS = (
 """What the prompts say of sources, by what the team holds; a calculator finds nothing."""
 
 
-def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Workflow:
+def make_initial_team(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Team:
     """A domain's team.
 
     Raises:
@@ -63,10 +63,10 @@ def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: S
     return make_team(roles, DOMAINS[domain], manager=prompts.text("role_manager").strip())
 
 
-def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workflow:
+def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Team:
     """A team of given workers: who answers, who checks.
 
-    The workflow's topology has the workers as nodes and no edges, as edges are induced round by round. The manager is
+    The team's topology has the workers as nodes and no edges, as edges are induced round by round. The manager is
     an agent without a node.
 
     Raises:
@@ -77,7 +77,7 @@ def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workf
     domain.check_workers([agent.id for agent in agents])
     leader = Agent(id=MANAGER, role="leads the team", prompt=manager, kind="manager")
     answerer = domain.answerers[0]
-    return Workflow(
+    return Team(
         method=MEMORY,
         agents=(*agents, leader),
         topology=Topology(
@@ -87,6 +87,6 @@ def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workf
     )
 
 
-def get_members(workflow: Workflow) -> tuple[Agent, ...]:
+def get_members(team: Team) -> tuple[Agent, ...]:
     """The workers in agent order."""
-    return tuple(workflow.agents_by_id[name] for name in get_workers(workflow))
+    return tuple(team.agents_by_id[name] for name in get_workers(team))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -37,7 +37,7 @@ class Report(FrozenModel):
             error=state["error"],
             stopped=state["stopped"],
             rounds=rounds,
-            topology=rounds[-1].to_topology(DytopoMemory.of(Workflow.model_validate(state["workflow"])).domain),
+            topology=rounds[-1].to_topology(DytopoMemory.of(Team.model_validate(state["workflow"])).domain),
         )
 
     @property
@@ -57,15 +57,15 @@ class Report(FrozenModel):
         )
         return "\n\n".join(map("\n".join, titled))
 
-    def trajectory(self, question: Question, workflow: str, sample: int = 0) -> Trajectory:
-        """The run as a trajectory of the workflow with this fingerprint: a step per worker and round."""
+    def trajectory(self, question: Question, team: str, sample: int = 0) -> Trajectory:
+        """The run as a trajectory of the team with this fingerprint: a step per worker and round."""
         steps, inbox = list[Step](), tuple[Message, ...]()
         for done in self.rounds:
             steps += _to_steps(done, inbox)
             inbox = done.messages
         return Trajectory(
             question=question,
-            workflow=workflow,
+            workflow=team,
             steps=tuple(steps),
             answer=self.answer,
             error=self.error,

@@ -10,7 +10,7 @@ from statistics import mean
 from pydantic import Field
 
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenModel
@@ -18,7 +18,7 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory, TunedSetting
 from selfwire.evolvers.trajectory_text import gather_all
 
-RunGraded = Callable[[Workflow, Question], Awaitable[Trajectory]]
+RunGraded = Callable[[Team, Question], Awaitable[Trajectory]]
 """Puts a question to a team, and grades the answer."""
 
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -48,13 +48,13 @@ class Trial(FrozenModel):
 class Tuning(FrozenModel):
     """Result of tuning: the current setting's trial is the first, and without graded trajectories there is none."""
 
-    workflow: Workflow
+    workflow: Team
     chosen: Setting
     trials: tuple[Trial, ...] = ()
 
 
-async def tune_workflow(
-    workflow: Workflow,
+async def tune_team(
+    team: Team,
     trajectories: Sequence[Trajectory],
     config: DytopoConfig,
     run_graded: RunGraded,
@@ -73,25 +73,25 @@ async def tune_workflow(
     Raises:
         BudgetError, OutageError: the trials must stop.
     """
-    now = get_current_setting(workflow, config)
+    now = get_current_setting(team, config)
     graded = [done for done in trajectories if done.feedback is not None]
     if not graded:
-        return Tuning(workflow=workflow, chosen=now)
+        return Tuning(workflow=team, chosen=now)
     if settings is None:
         settings = find_neighbours(now) if config.search == "near" else make_grid()
     places = asyncio.Semaphore(at_once)
 
-    async def run(candidate: Workflow, question: Question) -> Trajectory:
+    async def run(candidate: Team, question: Question) -> Trajectory:
         async with places:
             return await run_graded(candidate, question)
 
     trials = [_make_trial(now, graded)]
     for setting in dict.fromkeys(settings):
         if setting != now:
-            candidate = with_setting(workflow, setting)
+            candidate = with_setting(team, setting)
             trials.append(_make_trial(setting, await gather_all(run(candidate, done.question) for done in graded)))
     chosen = choose_best(trials, now)
-    kept = workflow if chosen == now else with_setting(workflow, chosen).with_lineage(workflow, ())
+    kept = team if chosen == now else with_setting(team, chosen).with_lineage(team, ())
     return Tuning(workflow=kept, chosen=chosen, trials=tuple(trials))
 
 
@@ -103,9 +103,9 @@ def _make_trial(setting: Setting, runs: Sequence[Trajectory]) -> Trial:
     )
 
 
-def get_current_setting(workflow: Workflow, config: DytopoConfig) -> Setting:
-    """The setting that a workflow runs with: the tuned one, else the config's."""
-    tuned = DytopoMemory.of(workflow).tuned
+def get_current_setting(team: Team, config: DytopoConfig) -> Setting:
+    """The setting that a team runs with: the tuned one, else the config's."""
+    tuned = DytopoMemory.of(team).tuned
     return Setting(
         threshold=config.threshold if tuned.threshold is None else tuned.threshold,
         providers=config.providers if tuned.providers is None else tuned.providers,
@@ -147,7 +147,7 @@ def choose_best(trials: Sequence[Trial], now: Setting) -> Setting:
     return min(trials, key=rank).setting
 
 
-def with_setting(workflow: Workflow, setting: Setting) -> Workflow:
-    """The workflow with a tuned setting, which overrides the config's."""
+def with_setting(team: Team, setting: Setting) -> Team:
+    """The team with a tuned setting, which overrides the config's."""
     tuned = TunedSetting(threshold=setting.threshold, providers=setting.providers)
-    return workflow.with_memory(**{MEMORY: DytopoMemory.of(workflow).replace(tuned=tuned).model_dump(mode="json")})
+    return team.with_memory(**{MEMORY: DytopoMemory.of(team).replace(tuned=tuned).model_dump(mode="json")})

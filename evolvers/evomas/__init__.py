@@ -8,7 +8,7 @@ Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". 
     e_t         verdict, confidence, feedback of a binary reward  evaluator.assess_outcome      (Eq. 20, B.2)
     mu          the next state, deterministic                     state.compute_next_state      (Eq. 7, B.3)
     a           written from the findings by a closing call       evaluator.compose_answer      (Alg. 1)
-    P           pool-4 and pool-7                                 pool.make_initial_workflow    (C.4, Table 4)
+    P           pool-4 and pool-7                                 pool.make_initial_team    (C.4, Table 4)
     G_t         the drawn layers as a team                        layers.make_layered_topology  (Eq. 8, 9, D.3)
     pi_wf       layers of agents, drawn by the trained router     evolvers.router               (Sec. 3.2, 3.3)
 

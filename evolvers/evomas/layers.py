@@ -14,7 +14,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import AgentRunner, Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.values import fingerprint, is_id
@@ -37,7 +37,7 @@ _SOURCE = re.compile(r"https?://[^\s<>\"')\]]+|^\[\d+\] (.+)$", re.MULTILINE)
 MOST_SOURCES = 10
 
 
-async def make_chooser(team: Workflow, config: EvomasConfig, embedder: Embedder) -> LayerChooser:
+async def make_chooser(team: Team, config: EvomasConfig, embedder: Embedder) -> LayerChooser:
     """Make the chooser that a config names; a head is built once per weights, off the event loop.
 
     Raises:
@@ -81,13 +81,13 @@ def make_layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
     )
 
 
-def make_whole_topology(pool: Workflow, layers: int) -> Topology:
+def make_whole_topology(pool: Team, layers: int) -> Topology:
     """All layers that may be drawn: every agent of the pool in every layer."""
     working = [agent.id for agent in pool.agents if agent.id != EARLY_EXIT]
     return make_layered_topology([working or [EARLY_EXIT]] * layers)
 
 
-def place_agents(pool: Workflow, layers: int) -> Workflow:
+def place_agents(pool: Team, layers: int) -> Team:
     """The pool with a node for every possible place of an agent and no edges, for the schema of the context."""
     drawn = make_whole_topology(pool, layers)
     nodes = tuple(node for node in drawn.nodes if node.agent in pool.agents_by_id)

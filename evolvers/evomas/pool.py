@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import Prompts
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology, make_chain
 from selfwire.core.values import Id
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -46,9 +46,9 @@ def find_browsing_tools(tools: Iterable[str]) -> tuple[str, ...]:
     return tuple(tool for tool in tools if _BROWSES.search(tool))
 
 
-def make_initial_workflow(
+def make_initial_team(
     prompts: Prompts, *, tools: Sequence[Id] = (), pages: Sequence[Id] = (), config: EvomasConfig = EvomasConfig()
-) -> Workflow:
+) -> Team:
     """The pool as a workflow; its topology is the paper's fixed one.
 
     Args:
@@ -58,7 +58,7 @@ def make_initial_workflow(
     searching = tuple(tool for tool in tools if tool not in find_browsing_tools(tools))
     held = {"web_search": searching or tuple(tools), "web_browser": tuple(dict.fromkeys((*pages, *tools)))}
     names = FOUR if config.pool == 4 else SEVEN
-    return Workflow(
+    return Team(
         method=METHOD,
         agents=tuple(
             Agent(
@@ -74,13 +74,13 @@ def make_initial_workflow(
     )
 
 
-def add_pool_agent(workflow: Workflow, agent: Agent) -> Workflow:
+def add_pool_agent(team: Team, agent: Agent) -> Team:
     """The workflow with another agent in its pool; the router can choose it at once.
 
     Raises:
         ValueError: the pool has an agent of that id.
     """
-    return workflow.replace(agents=(*workflow.agents, agent)).with_lineage(workflow, ())
+    return team.replace(agents=(*team.agents, agent)).with_lineage(team, ())
 
 
 def to_layers(topology: Topology) -> tuple[tuple[Id, ...], ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, format_count
 from selfwire.evolvers.figures import Cell, Entry, Frame, Look, Panel, Picture, Table, TextList
@@ -86,7 +86,7 @@ def draw_run(notes: Mapping[str, Any]) -> Picture:
     return Picture(frames=(Frame(label="The plan", panels=tuple(panels)),))
 
 
-def draw_learning(before: Workflow, after: Workflow, notes: Mapping[str, Any]) -> tuple[Panel, ...]:
+def draw_learning(before: Team, after: Team, notes: Mapping[str, Any]) -> tuple[Panel, ...]:
     """Groups, what became of new insights, utilities that moved, and the prompts that were varied."""
     groups = [NotedGroup.model_validate(group) for group in notes.get("compared", ())]
     changes = [InsightChange.model_validate(change) for change in notes.get("changes", ())]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import Prompts
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology, make_chain
 from selfwire.core.values import Id
 
@@ -28,7 +28,7 @@ CHAIN = ("query_decomposer", "retriever", "evidence_selector", "answer_generator
 """The default chain, which runs where a plan cannot be used; the retriever is on it only where it has a search."""
 
 
-def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Workflow:
+def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Team:
     """The pool of eight and the calculator, around the default chain.
 
     The retriever holds the tools, except a calculator, which goes to the calculator.
@@ -47,7 +47,7 @@ def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Work
         for name, role in ROLES.items()
     )
     able = [agent.id for agent in list_able_agents(agents)]
-    return Workflow(method=METHOD, agents=agents, topology=make_chain(*(name for name in CHAIN if name in able)))
+    return Team(method=METHOD, agents=agents, topology=make_chain(*(name for name in CHAIN if name in able)))
 
 
 def list_able_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:
@@ -57,10 +57,10 @@ def list_able_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:
     return tuple(agent for agent in agents if agent.id not in idle)
 
 
-def make_default_topology(workflow: Workflow) -> Topology:
-    """The workflow's own topology; a chain of those that can do their work, where others are on it."""
-    able = {agent.id for agent in list_able_agents(workflow.agents)}
-    ran = [workflow.topology.agents[node] for node in workflow.topology.order()]
+def make_default_topology(team: Team) -> Topology:
+    """The team's own topology; a chain of those that can do their work, where others are on it."""
+    able = {agent.id for agent in list_able_agents(team.agents)}
+    ran = [team.topology.agents[node] for node in team.topology.order()]
     if able.issuperset(ran):
-        return workflow.topology
+        return team.topology
     return make_chain(*dict.fromkeys(agent for agent in ran if agent in able))

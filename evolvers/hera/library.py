@@ -1,6 +1,6 @@
 """The experience library E of (profile c, insight z, utility u), and retrieval from it (Sec. 3.2, Alg. 3 and 4).
 
-E is a value in the workflow's memory, so a saved version of the workflow holds it, by run and step. An insight names
+E is a value in the team's memory, so a saved version of the team holds it, by run and step. An insight names
 its source trajectories by iteration, question and sample. Their run is that of the first version with the insight, and
 is written into the source only when an insight leaves its library.
 """
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from selfwire.core.protocols import Embedder
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, fingerprint, to_plain_json
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-MEMORY = "experience"  # name of the library in a workflow's memory
+MEMORY = "experience"  # name of the library in a team's memory
 IMPORTS = "imports"  # name of the counts of imported insights, there
 UsageCounts = Mapping[str, tuple[int, int]]
 """(uses, successes) by the id of an insight."""
@@ -138,16 +138,16 @@ ExperienceLibrary = tuple[Insight, ...]
 """Insights, each id once, oldest first."""
 
 
-def get_library(workflow: Workflow) -> ExperienceLibrary:
-    """The library in a workflow's memory."""
-    return tuple(Insight.model_validate(to_plain_json(insight)) for insight in workflow.memory.get(MEMORY, ()))
+def get_library(team: Team) -> ExperienceLibrary:
+    """The library in a team's memory."""
+    return tuple(Insight.model_validate(to_plain_json(insight)) for insight in team.memory.get(MEMORY, ()))
 
 
-def with_library(workflow: Workflow, library: ExperienceLibrary) -> Workflow:
-    """The workflow with another library; an empty library is written only over another."""
-    if not library and MEMORY not in workflow.memory:
-        return workflow
-    return workflow.with_memory(**{MEMORY: [insight.model_dump(mode="json") for insight in library]})
+def with_library(team: Team, library: ExperienceLibrary) -> Team:
+    """The team with another library; an empty library is written only over another."""
+    if not library and MEMORY not in team.memory:
+        return team
+    return team.with_memory(**{MEMORY: [insight.model_dump(mode="json") for insight in library]})
 
 
 def make_insight(profile: Profile, text: str, sources: Iterable[InsightSource] = ()) -> Insight | None:
@@ -211,16 +211,16 @@ def update_utilities(library: ExperienceLibrary, shown: Mapping[str, tuple[int, 
     return tuple(insight.with_uses(*shown[insight.id]) if insight.id in shown else insight for insight in library)
 
 
-def load_import_counts(workflow: Workflow, origin: str) -> UsageCounts:
-    """Counts of what the workflow has imported from another library."""
-    taken = workflow.memory.get(IMPORTS, {}).get(origin, {})
+def load_import_counts(team: Team, origin: str) -> UsageCounts:
+    """Counts of what the team has imported from another library."""
+    taken = team.memory.get(IMPORTS, {}).get(origin, {})
     return {id: (uses, successes) for id, (uses, successes) in taken.items()}
 
 
-def with_import_counts(workflow: Workflow, origin: str, taken: UsageCounts) -> Workflow:
-    """The workflow with the counts of what it has imported from another library."""
-    known = to_plain_json(workflow.memory.get(IMPORTS, {}))
-    return workflow.with_memory(**{IMPORTS: {**known, origin: {id: list(counts) for id, counts in taken.items()}}})
+def with_import_counts(team: Team, origin: str, taken: UsageCounts) -> Team:
+    """The team with the counts of what it has imported from another library."""
+    known = to_plain_json(team.memory.get(IMPORTS, {}))
+    return team.with_memory(**{IMPORTS: {**known, origin: {id: list(counts) for id, counts in taken.items()}}})
 
 
 def import_insights(

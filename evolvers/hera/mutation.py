@@ -8,7 +8,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, RefusedRewiring, Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
@@ -30,7 +30,7 @@ from selfwire.evolvers.trajectory_text import (
     to_plain_name,
 )
 
-MEMORY = "mutated"  # names the questions that had their second group, in a workflow's memory
+MEMORY = "mutated"  # names the questions that had their second group, in a team's memory
 REMEMBERED = 500
 JOIN = "MUTATE"
 """The operation that takes a newcomer into the pool."""
@@ -48,7 +48,7 @@ class MutatedTopology(FrozenModel):
 async def propose_mutations(
     group: Sequence[Trajectory],
     blame: Blame,
-    workflow: Workflow,
+    team: Team,
     orchestrator: PromptedModel,
     *,
     tools: Sequence[str],
@@ -67,7 +67,7 @@ async def propose_mutations(
     best, topology = group[0], get_topology(group[0])
     if topology is None:
         return (), Usage()
-    others = [agent for agent in list_able_agents(workflow.agents) if agent.id != blame.agent]
+    others = [agent for agent in list_able_agents(team.agents) if agent.id != blame.agent]
     reply, usage = await orchestrator.ask_or(
         None,
         Mutation,
@@ -76,7 +76,7 @@ async def propose_mutations(
         catch=ModelError,
         task=best.question.input,
         plan=render_topology(topology),
-        agent=render_agents([workflow.agents_by_id[blame.agent]]),
+        agent=render_agents([team.agents_by_id[blame.agent]]),
         cause=blame.cause or "(not said)",
         agents=render_agents(others),
         trace=format_trace(best),
@@ -93,7 +93,7 @@ async def propose_mutations(
         why = f"{alternative} in the place of {blame.agent}"
         replaced = replace_agent(topology, blame.agent, alternative)
         found.append(MutatedTopology(kind="replace", topology=replaced, why=why))
-    newcomer = _create_agent(reply, workflow, tools) if reply and len(workflow.agents) < pool else None
+    newcomer = _create_agent(reply, team, tools) if reply and len(team.agents) < pool else None
     if newcomer is not None:
         inside = insert_agent(topology, blame.agent, newcomer.id)
         why = f"{newcomer.id} after {blame.agent}: {newcomer.role}"
@@ -151,8 +151,8 @@ def find_hopeless(groups: Sequence[Group], mutated: Collection[str]) -> list[Gro
 
 
 def join_pool(
-    workflow: Workflow, tried: Sequence[TriedMutation], done: Sequence[Trajectory], success_at: float
-) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
+    team: Team, tried: Sequence[TriedMutation], done: Sequence[Trajectory], success_at: float
+) -> tuple[Team, list[Rewiring], Sequence[RefusedRewiring]]:
     """Take the newcomers whose trajectories succeeded into the pool (D8).
 
     Returns:
@@ -160,41 +160,39 @@ def join_pool(
     """
     scored = [(mutation.candidate, get_score(done[mutation.place]) or 0.0) for mutation in tried]
     joining = [propose_joining(candidate, score) for candidate, score in scored if score >= success_at]
-    return apply_wanted(workflow, [rewiring for rewiring in joining if rewiring])
+    return apply_wanted(team, [rewiring for rewiring in joining if rewiring])
 
 
-def apply_wanted(
-    workflow: Workflow, wanted: Sequence[Rewiring]
-) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
-    """Apply the legal ones of the wanted rewirings; returns the workflow, the applied and the refused ones."""
-    now, refused = workflow.apply_legal(wanted)
+def apply_wanted(team: Team, wanted: Sequence[Rewiring]) -> tuple[Team, list[Rewiring], Sequence[RefusedRewiring]]:
+    """Apply the legal ones of the wanted rewirings; returns the team, the applied and the refused ones."""
+    now, refused = team.apply_legal(wanted)
     out = {refusal.rewiring for refusal in refused}
     return now, [rewiring for rewiring in wanted if rewiring not in out], refused
 
 
-def get_mutated(workflow: Workflow) -> tuple[str, ...]:
+def get_mutated(team: Team) -> tuple[str, ...]:
     """Questions that had their second group.
 
     Raises:
-        ValueError: the workflow's memory holds something else.
+        ValueError: the team's memory holds something else.
     """
-    kept = workflow.memory.get(MEMORY, ())
+    kept = team.memory.get(MEMORY, ())
     if not isinstance(kept, tuple) or not all(isinstance(question, str) for question in kept):
         raise ValueError(f"{MEMORY}: a list of texts belongs here, not {kept!r}")
     return kept
 
 
-def with_mutated(workflow: Workflow, questions: Sequence[str]) -> Workflow:
-    """The workflow that remembers further questions; the oldest are dropped where there are too many."""
+def with_mutated(team: Team, questions: Sequence[str]) -> Team:
+    """The team that remembers further questions; the oldest are dropped where there are too many."""
     if not questions:
-        return workflow
-    known = dict.fromkeys((*get_mutated(workflow), *questions))
-    return workflow.with_memory(**{MEMORY: list(known)[-REMEMBERED:]})
+        return team
+    known = dict.fromkeys((*get_mutated(team), *questions))
+    return team.with_memory(**{MEMORY: list(known)[-REMEMBERED:]})
 
 
-def _create_agent(reply: Mutation, workflow: Workflow, tools: Sequence[str]) -> Agent | None:
+def _create_agent(reply: Mutation, team: Team, tools: Sequence[str]) -> Agent | None:
     base = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in reply.name.lower()).split())[:40]
-    name = find_free_name(base, set(workflow.agents_by_id)) if base else ""
+    name = find_free_name(base, set(team.agents_by_id)) if base else ""
     if not is_id(name) or not reply.instruction.strip():
         return None
     held = tuple(dict.fromkeys(tool for tool in reply.tools if tool in tools))

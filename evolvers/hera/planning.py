@@ -1,7 +1,7 @@
 """From a question to the topology of its team: CharacterizeQuery and SampleTopology (Alg. 4), and repairs of plans.
 
 A plan of the orchestrator is untrusted: it may have unknown agents, steps that depend on nothing or on each other in a
-circle, no step that answers, fifty steps. The workflow's own topology, the default chain, replaces a plan that cannot
+circle, no step that answers, fifty steps. The team's own topology, the default chain, replaces a plan that cannot
 be repaired.
 """
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from selfwire.core.errors import ReplyError, get_error_cost
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage
@@ -82,7 +82,7 @@ async def characterize_query(question: Question, orchestrator: PromptedModel, *,
 
 
 async def sample_topology(
-    question: Question, workflow: Workflow, brief: Brief, orchestrator: PromptedModel, *, steps: int, scope: Scope
+    question: Question, team: Team, brief: Brief, orchestrator: PromptedModel, *, steps: int, scope: Scope
 ) -> tuple[TeamPlan, Usage]:
     """SampleTopology: Gamma ~ pi(. | q, E_rel, N); the default chain where the reply is invalid.
 
@@ -98,33 +98,33 @@ async def sample_topology(
             scope=scope.at(task=question.id, node="plan"),
             task=question.input,
             profile=brief.profile.text,
-            agents=render_agents(list_able_agents(workflow.agents)),
+            agents=render_agents(list_able_agents(team.agents)),
             insights=render_lines([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in brief.insights]),
             limits=f"at most {steps} steps",
         )
     except ReplyError as error:
-        return make_default_plan(workflow, f"no valid plan: {error}"), get_error_cost(error)
-    return resolve_plan(reply, workflow, steps=steps), usage
+        return make_default_plan(team, f"no valid plan: {error}"), get_error_cost(error)
+    return resolve_plan(reply, team, steps=steps), usage
 
 
-def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> TeamPlan:
+def resolve_plan(reply: TopologyPlan, team: Team, *, steps: int) -> TeamPlan:
     """A plan's topology, repaired where necessary."""
     repairs: list[str] = []
-    resolved = resolve_steps(reply.execution_order, list_able_agents(workflow.agents), repairs)
+    resolved = resolve_steps(reply.execution_order, list_able_agents(team.agents), repairs)
     if len(resolved) > steps:
         repairs.append(f"{len(resolved)} steps are more than {steps}; the first {steps} are kept")
         resolved = resolved[:steps]
     if not resolved:
-        return make_default_plan(workflow, *repairs, "no step is left")
-    topology = _topology(draft_steps(resolved, repairs), workflow, repairs)
+        return make_default_plan(team, *repairs, "no step is left")
+    topology = _topology(draft_steps(resolved, repairs), team, repairs)
     if problems := topology.problems():
-        return make_default_plan(workflow, *repairs, *map(str, problems))
+        return make_default_plan(team, *repairs, *map(str, problems))
     return TeamPlan(topology=topology, repairs=tuple(repairs), profile=reply.query_profile[:300])
 
 
-def make_default_plan(workflow: Workflow, *repairs: str) -> TeamPlan:
+def make_default_plan(team: Team, *repairs: str) -> TeamPlan:
     """The default chain, and why."""
-    topology = make_default_topology(workflow)
+    topology = make_default_topology(team)
     return TeamPlan(topology=topology, repairs=(*repairs, "the default chain took its place"), default=True)
 
 
@@ -148,11 +148,11 @@ def note_plan(brief: Brief, plan: TeamPlan) -> dict[str, Any]:
     }
 
 
-def _topology(steps: Sequence[StepDraft], workflow: Workflow, repairs: list[str]) -> Topology:
+def _topology(steps: Sequence[StepDraft], team: Team, repairs: list[str]) -> Topology:
     """Nodes and edges with one entry and one sink (D5)."""
-    default = make_default_topology(workflow)
+    default = make_default_topology(team)
     first, last = default.agents[default.entry], default.agents[default.sink]
-    answering = {last, *(agent.id for agent in workflow.agents if agent.kind == "aggregator")}
+    answering = {last, *(agent.id for agent in team.agents if agent.kind == "aggregator")}
     steps = connect_ends(sort_steps(steps, repairs), first, last, answering, repairs)
     nodes: list[str] = []
     for step in steps:

@@ -6,7 +6,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
@@ -81,7 +81,7 @@ class Rope(FrozenModel):
 
 
 async def blame_agent(
-    index: int, trajectory: Trajectory, workflow: Workflow, orchestrator: PromptedModel, *, scope: Scope
+    index: int, trajectory: Trajectory, team: Team, orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Blame | None, Usage]:
     """IdentifyFailedAgents: blame an agent for a failed trajectory; None where the reply names no agent that ran."""
     ran = list(dict.fromkeys(step.agent for step in trajectory.steps))
@@ -94,7 +94,7 @@ async def blame_agent(
         catch=ModelError,
         task=trajectory.question.input,
         plan=render_topology(topology) if topology else ", ".join(ran),
-        agents=render_agents([workflow.agents_by_id[name] for name in ran if name in workflow.agents_by_id]),
+        agents=render_agents([team.agents_by_id[name] for name in ran if name in team.agents_by_id]),
         trace=format_trace(trajectory),
         feedback=render_feedback(trajectory),
     )

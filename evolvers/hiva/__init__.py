@@ -47,7 +47,7 @@ Departures from the paper (a test is named after each):
     D18  Who writes a gradient says in the same reply what it concerns; the paper parses it in a call of its own. Praise
          concerns neither prompts nor topology.
     D19  Lessons on agents and edges that the batch's own rewirings removed are set aside until the next update: if
-         the gate rejects the rewirings, the kept workflow learns from the whole batch.
+         the gate rejects the rewirings, the kept team learns from the whole batch.
     D20  omega moves half way to the best fit, and only where the fit's correlation is 2.5/sqrt(n) or more and the move
          beats the omega before; an indicator that is equal in all tasks keeps its share. The maximum itself follows
          noise, and a constant indicator, of correlation 0, would win over all those below 0.
@@ -67,7 +67,7 @@ Departures from the paper (a test is named after each):
          Fig. 14: a decision adds one agent, as in Fig. 10, and the source's output goes to that agent instead.
     D28  omega's evidence is compared within an iteration's held-out tasks. The team changes between iterations, and
          what makes it better or worse as a whole says nothing about an indicator.
-    D29  The workflow learns on train tasks, and what was rewired is kept if it proves its gain on held-out tasks. The
+    D29  The team learns on train tasks, and what was rewired is kept if it proves its gain on held-out tasks. The
          paper evolves on each test sample and accepts every change; a run that does so says that it used labels.
     D30  A team has at most 12 nodes, an evolved prompt 4000 characters, an instruction 200 words. The paper has no
          limit on agents, and 1000 tokens for replies.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, format_count
 from selfwire.evolvers.figures import Cell, Entry, Look, Panel, Table, TextList
@@ -68,7 +68,7 @@ def _note_pass(done: Trajectory, gradients: Sequence[Gradient]) -> NotedPass:
     )
 
 
-def draw_learning(before: Workflow, after: Workflow, notes: Mapping[str, Any]) -> tuple[Panel, ...]:
+def draw_learning(before: Team, after: Team, notes: Mapping[str, Any]) -> tuple[Panel, ...]:
     """Gradients by task, beliefs and synergy before and after, and what was proposed in vain."""
     was, now = HivaMemory.of(before), HivaMemory.of(after)
     passes = [NotedPass.model_validate(note) for note in notes.get("gradients", ())]

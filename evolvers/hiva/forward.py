@@ -9,7 +9,7 @@ from selfwire.core.errors import ModelError, get_error_cost
 from selfwire.core.protocols import Embedder, InstructionWriter
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -42,7 +42,7 @@ TASK_LENGTH = 3_000
 
 async def characterize_task(
     question: Question,
-    workflow: Workflow,
+    team: Team,
     meta_model: PromptedModel,
     *,
     tools: Sequence[ToolSpec] = (),
@@ -60,7 +60,7 @@ async def characterize_task(
     Raises:
         ModelError: as `Model.generate_structured`.
     """
-    familiar = HivaMemory.of(workflow).get_familiar_concepts(SHOWN_CONCEPTS)
+    familiar = HivaMemory.of(team).get_familiar_concepts(SHOWN_CONCEPTS)
     profile, usage = await meta_model.ask_or(
         None,
         TaskProfile,
@@ -86,15 +86,15 @@ def _to_concepts(profile: TaskProfile, offered: set[str]) -> TaskConcepts:
     )
 
 
-async def match_task(concepts: TaskConcepts, workflow: Workflow, embedder: Embedder) -> TaskMatch:
+async def match_task(concepts: TaskConcepts, team: Team, embedder: Embedder) -> TaskMatch:
     """Psi_1 to Psi_4 and KM of every agent for a task; all texts are embedded in one batch.
 
     Similarities are rounded to six decimals, so that a batch's size does not change a decision.
     """
-    learned = HivaMemory.of(workflow)
-    known = learned.knowledge.with_task(concepts).with_agents(workflow.agents, workflow.tools)
-    purposes = {tool.name: tool.description for tool in workflow.tools}
-    skills = [expertise(agent, purposes) for agent in workflow.agents]
+    learned = HivaMemory.of(team)
+    known = learned.knowledge.with_task(concepts).with_agents(team.agents, team.tools)
+    purposes = {tool.name: tool.description for tool in team.tools}
+    skills = [expertise(agent, purposes) for agent in team.agents]
     texts = [" ".join((concepts.main, *concepts.skills)).strip() or "task", *skills]
     vectors = await embedder.embed(texts)
     cosines = [round(float(vector @ vectors[0]), 6) for vector in vectors[1:]]
@@ -103,9 +103,9 @@ async def match_task(concepts: TaskConcepts, workflow: Workflow, embedder: Embed
         depth=known.depth(concepts.main),
         indicators={
             agent.id: _indicators(agent, concepts, known, learned, cosine)
-            for agent, cosine in zip(workflow.agents, cosines, strict=True)
+            for agent, cosine in zip(team.agents, cosines, strict=True)
         },
-        matches={agent.id: knowledge_match(known.get_concepts(agent.id), concepts.all) for agent in workflow.agents},
+        matches={agent.id: knowledge_match(known.get_concepts(agent.id), concepts.all) for agent in team.agents},
     )
 
 
@@ -131,10 +131,10 @@ def get_concepts(trajectory: Trajectory) -> TaskConcepts | None:
     return TaskConcepts.model_validate(to_plain_json(noted)) if noted else None
 
 
-async def match_noted(trajectory: Trajectory, workflow: Workflow, embedder: Embedder) -> TaskMatch | None:
+async def match_noted(trajectory: Trajectory, team: Team, embedder: Embedder) -> TaskMatch | None:
     """The match of a run's task with the agents; None where it was not characterised."""
     concepts = get_concepts(trajectory)
-    return await match_task(concepts, workflow, embedder) if concepts else None
+    return await match_task(concepts, team, embedder) if concepts else None
 
 
 async def note_concepts(
@@ -164,15 +164,15 @@ async def note_concepts(
     return tuple(noted.get(id(done), done) for done in trajectories), sum_usages(usage for _, usage in found)
 
 
-def make_instructor(workflow: Workflow, meta_model: PromptedModel) -> InstructionWriter:
+def make_instructor(team: Team, meta_model: PromptedModel) -> InstructionWriter:
     """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor where the work is shared out among several.
 
     The aggregator, and the only other successor of an agent, get y_i itself (D6).
 
     Passes on the output itself where the model gives no valid instruction.
     """
-    shared = _list_shared(workflow)
-    aggregator = workflow.agent_at(workflow.topology.sink).id
+    shared = _list_shared(team)
+    aggregator = team.agent_at(team.topology.sink).id
 
     async def instruct(question: Question, step: Step, successor: Agent, scope: Scope) -> tuple[str, Usage]:
         if successor.id == aggregator or step.node not in shared:
@@ -192,13 +192,13 @@ def make_instructor(workflow: Workflow, meta_model: PromptedModel) -> Instructio
     return instruct
 
 
-def count_instructions(workflow: Workflow) -> int:
+def count_instructions(team: Team) -> int:
     """Instructions of a pass in which every edge is used: one per successor, the aggregator apart, of a fan-out."""
-    return sum(map(len, _list_shared(workflow).values()))
+    return sum(map(len, _list_shared(team).values()))
 
 
-def _list_shared(workflow: Workflow) -> dict[Id, list[Id]]:
+def _list_shared(team: Team) -> dict[Id, list[Id]]:
     """Nodes with several successors beside the aggregator, and these."""
-    topology = workflow.topology
+    topology = team.topology
     others = {node: [t for t in targets if t != topology.sink] for node, targets in topology.successors.items()}
     return {node: targets for node, targets in others.items() if len(targets) > 1}

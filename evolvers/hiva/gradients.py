@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -86,7 +86,7 @@ class Backward(FrozenModel):
 
 
 async def compute_loss(
-    trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, *, environment: bool, scope: Scope
+    trajectory: Trajectory, team: Team, meta_model: PromptedModel, *, environment: bool, scope: Scope
 ) -> Loss:
     """L(E_env(y)) as text, and its gradient at the aggregator; a solved task needs no ask.
 
@@ -99,16 +99,16 @@ async def compute_loss(
         return Loss(solved=None, error="the environment gave no feedback")
     if environment and trajectory.feedback is not None and trajectory.feedback.solved:
         return Loss(solved=True)
-    here = _make_scope(scope, trajectory, "loss").at(node=workflow.topology.sink)
+    here = _make_scope(scope, trajectory, "loss").at(node=team.topology.sink)
     try:
         if environment:
-            return await _diagnose(trajectory, workflow, meta_model, here)
-        return await _criticise(trajectory, workflow, meta_model, here)
+            return await _diagnose(trajectory, team, meta_model, here)
+        return await _criticise(trajectory, team, meta_model, here)
     except ModelError as failure:
         return Loss(solved=None, usage=get_error_cost(failure), error=f"no gradient at the aggregator: {failure}")
 
 
-async def _diagnose(trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, scope: Scope) -> Loss:
+async def _diagnose(trajectory: Trajectory, team: Team, meta_model: PromptedModel, scope: Scope) -> Loss:
     asked, usage = await meta_model.ask(
         GlobalGradient,
         "global_gradient",
@@ -117,12 +117,12 @@ async def _diagnose(trajectory: Trajectory, workflow: Workflow, meta_model: Prom
         answer=trajectory.answer or "",
         trace=format_trace(trajectory, answer="(the final answer above)"),
         feedback=_render_feedback(trajectory),
-        role=workflow.agent_at(workflow.topology.sink).prompt,
+        role=team.agent_at(team.topology.sink).prompt,
     )
-    return _make_loss(trajectory, workflow, asked.feedback, asked.own_feedback, asked.sentiment, usage)
+    return _make_loss(trajectory, team, asked.feedback, asked.own_feedback, asked.sentiment, usage)
 
 
-async def _criticise(trajectory: Trajectory, workflow: Workflow, meta_model: PromptedModel, scope: Scope) -> Loss:
+async def _criticise(trajectory: Trajectory, team: Team, meta_model: PromptedModel, scope: Scope) -> Loss:
     asked, usage = await meta_model.ask(
         SelfCriticism,
         "criticism",
@@ -134,23 +134,21 @@ async def _criticise(trajectory: Trajectory, workflow: Workflow, meta_model: Pro
     if asked.good_enough:
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
-    return _make_loss(trajectory, workflow, criticism, "", asked.sentiment, usage)
+    return _make_loss(trajectory, team, criticism, "", asked.sentiment, usage)
 
 
-def _make_loss(
-    trajectory: Trajectory, workflow: Workflow, feedback: str, own: str, sentiment: Sentiment, usage: Usage
-) -> Loss:
+def _make_loss(trajectory: Trajectory, team: Team, feedback: str, own: str, sentiment: Sentiment, usage: Usage) -> Loss:
     """The loss with its gradient at the aggregator, whose own prompt it concerns only where it is critical.
 
     Args:
         feedback: for those before the aggregator.
         own: for the aggregator itself; where it is blank, the feedback.
     """
-    sink, critical = workflow.topology.sink, sentiment == "critical"
+    sink, critical = team.topology.sink, sentiment == "critical"
     gradient = Gradient(
         task=trajectory.question.id,
         node=sink,
-        agent=workflow.agent_at(sink).id,
+        agent=team.agent_at(sink).id,
         system_prompt=(own.strip() or feedback) if critical else "",
         overall=feedback,
         sentiment=sentiment,
@@ -176,7 +174,7 @@ def count_agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) 
 
 async def propagate_gradients(
     trajectory: Trajectory,
-    workflow: Workflow,
+    team: Team,
     at_sink: Gradient,
     meta_model: PromptedModel,
     *,
@@ -191,7 +189,7 @@ async def propagate_gradients(
     Args:
         toolbox: the run's tools, the team's own included, whose descriptions are shown.
     """
-    topology = workflow.topology
+    topology = team.topology
     steps = {step.node: step for step in trajectory.steps}
     gradients = {topology.sink: at_sink}
     spent: list[Usage] = []
@@ -199,7 +197,7 @@ async def propagate_gradients(
         open_nodes = [n for n in level if n in steps and n not in gradients]
         ready = {n: said for n in open_nodes if (said := _get_received(steps[n], gradients))}
         found = await gather_all(
-            _settle(_localise(trajectory, steps[n], workflow, said, meta_model, toolbox, scope))
+            _settle(_localise(trajectory, steps[n], team, said, meta_model, toolbox, scope))
             for n, said in ready.items()
         )
         spent += (usage for _, usage in found)
@@ -226,22 +224,22 @@ async def _settle(asked: Awaitable[tuple[Gradient, Usage]]) -> tuple[Gradient | 
 async def _localise(
     trajectory: Trajectory,
     step: Step,
-    workflow: Workflow,
+    team: Team,
     received: Sequence[Gradient],
     meta_model: PromptedModel,
     toolbox: Toolbox,
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
     """The gradient at one node; praise concerns nothing (D18)."""
-    agent, said = workflow.agent_at(step.node), "\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received)
+    agent, said = team.agent_at(step.node), "\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received)
     asked, usage = await meta_model.ask(
         AgentGradient,
         "agent_gradient",
         scope=_make_scope(scope, trajectory, "backward").at(node=step.node),
         task=excerpt(trajectory.question.input, TASK_LENGTH, f"{step.output}\n{said}"),
         role=agent.prompt,
-        tools=describe_tools(agent.tools, workflow, toolbox),
-        team=describe_team(workflow),
+        tools=describe_tools(agent.tools, team, toolbox),
+        team=describe_team(team),
         input=format_inbox(step, about=step.output),
         output=format_step(step, about=trajectory.answer or ""),
         feedback=_render_feedback(trajectory),
@@ -260,9 +258,9 @@ async def _localise(
     return gradient, usage
 
 
-def describe_tools(names: Sequence[Id], workflow: Workflow, toolbox: Toolbox) -> str:
+def describe_tools(names: Sequence[Id], team: Team, toolbox: Toolbox) -> str:
     """Tools with their descriptions, one per line; those of the team's own are marked."""
-    own = workflow.tools_by_name
+    own = team.tools_by_name
     return render_lines(
         [
             f"{name} (the team's own): {own[name].description}"
@@ -275,12 +273,12 @@ def describe_tools(names: Sequence[Id], workflow: Workflow, toolbox: Toolbox) ->
     )
 
 
-def describe_team(workflow: Workflow) -> str:
+def describe_team(team: Team) -> str:
     """The team as critics read it, one node per line: how its prompt begins, and who gets its output."""
-    topology = workflow.topology
+    topology = team.topology
     lines = []
     for node in topology.order():
-        purpose = excerpt(" ".join(workflow.agent_at(node).prompt.split()), PURPOSE_LENGTH)
+        purpose = excerpt(" ".join(team.agent_at(node).prompt.split()), PURPOSE_LENGTH)
         targets = ", ".join(topology.successors[node])
         lines.append(f"{node} -> {targets}: {purpose}" if targets else f"{node} gives the answer: {purpose}")
     return render_lines(lines)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from selfwire.core.protocols import Router, RouterInput
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import DecisionCount, Routing, Step, Trajectory
 from selfwire.core.values import FrozenModel, Id
@@ -46,13 +46,13 @@ def score(theta: float, dist: float, zeta: float, *, distance_weight: float, syn
     return float(theta * exp(-distance_weight * dist) * zeta**synergy_weight)
 
 
-def make_kabb_router(workflow: Workflow, learned: HivaMemory, match: TaskMatch, config: KabbConfig) -> Router:
+def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: KabbConfig) -> Router:
     """A pure router that chooses the k best arms of a node.
 
     Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is never an
     arm: it always receives the output (D6).
     """
-    sink, agents = workflow.topology.sink, workflow.topology.agents
+    sink, agents = team.topology.sink, team.topology.agents
 
     def weigh(arm: Id, node: Id, known: RouterInput) -> float:
         members = [member for member in (*known.selected, node, arm) if member != sink]
@@ -93,19 +93,19 @@ def has_choice(topology: Topology) -> bool:
     return any(len([s for s in some if s != topology.sink]) > 1 for some in topology.successors.values())
 
 
-def has_learned_router(workflow: Workflow, config: HivaConfig) -> bool:
+def has_learned_router(team: Team, config: HivaConfig) -> bool:
     """Whether a trained router chooses successors instead of the bandit."""
-    return config.router == "learned" or (config.router == "auto" and ROUTER in workflow.memory)
+    return config.router == "learned" or (config.router == "auto" and ROUTER in team.memory)
 
 
-def needs_concepts(workflow: Workflow, config: HivaConfig) -> bool:
+def needs_concepts(team: Team, config: HivaConfig) -> bool:
     """Whether the bandit has a choice to make, which goes by the task's concepts (D21)."""
-    return config.kabb and not has_learned_router(workflow, config) and has_choice(workflow.topology)
+    return config.kabb and not has_learned_router(team, config) and has_choice(team.topology)
 
 
-def make_router(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Router:
-    """The router of a run: KABB over what the workflow has learned, or every successor without it."""
-    return make_kabb_router(workflow, HivaMemory.of(workflow), match, config.routing) if config.kabb else route_to_all
+def make_router(team: Team, match: TaskMatch, config: HivaConfig) -> Router:
+    """The router of a run: KABB over what the team has learned, or every successor without it."""
+    return make_kabb_router(team, HivaMemory.of(team), match, config.routing) if config.kabb else route_to_all
 
 
 def count_left_out(routing: Routing) -> int:
@@ -167,18 +167,18 @@ def make_lesson(
     )
 
 
-def learn_lessons(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Workflow:
+def learn_lessons(team: Team, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Team:
     """Update the memory once per iteration; lessons on lost agents and edges are set aside (D19)."""
     lessons = [o for o in outcomes if o is not None]
-    return fit_memory(HivaMemory.of(workflow).update(lessons, config=config).save_to(workflow))
+    return fit_memory(HivaMemory.of(team).update(lessons, config=config).save_to(team))
 
 
-def fit_memory(workflow: Workflow) -> Workflow:
-    """The workflow whose memory sets aside what concerns agents and edges that it has lost (D19)."""
-    return HivaMemory.of(workflow).adapt_to(workflow).save_to(workflow)
+def fit_memory(team: Team) -> Team:
+    """The team whose memory sets aside what concerns agents and edges that it has lost (D19)."""
+    return HivaMemory.of(team).adapt_to(team).save_to(team)
 
 
-def carry_over_learning(kept: Workflow, candidate: Workflow) -> Workflow:
+def carry_over_learning(kept: Team, candidate: Team) -> Team:
     """The kept agents and topology with a rejected candidate's beliefs about them."""
     old, new = HivaMemory.of(kept), HivaMemory.of(candidate)
     both = new.replace(
@@ -188,11 +188,11 @@ def carry_over_learning(kept: Workflow, candidate: Workflow) -> Workflow:
     return both.restrict_to(kept).save_to(kept)
 
 
-def make_weight_sample(trajectory: Trajectory, workflow: Workflow, match: TaskMatch) -> WeightSample | None:
+def make_weight_sample(trajectory: Trajectory, team: Team, match: TaskMatch) -> WeightSample | None:
     """Evidence of a held-out run on the weights: the terms of Dist, averaged over its agents without the aggregator."""
     if get_fault(trajectory) is not None or trajectory.feedback is None:
         return None
-    sink = workflow.topology.sink
+    sink = team.topology.sink
     ran = [match.of(step.agent) for step in trajectory.steps if step.node != sink]
     if not ran:
         return None
@@ -200,6 +200,6 @@ def make_weight_sample(trajectory: Trajectory, workflow: Workflow, match: TaskMa
     return WeightSample(terms=(first, second, third, fourth), solved=trajectory.feedback.solved)
 
 
-def refit_weights(workflow: Workflow, held_out: Sequence[WeightSample | None]) -> Workflow:
+def refit_weights(team: Team, held_out: Sequence[WeightSample | None]) -> Team:
     """The weights omega fitted to held-out tasks, where there are enough of mixed outcome (D14)."""
-    return HivaMemory.of(workflow).refit(e for e in held_out if e is not None).save_to(workflow)
+    return HivaMemory.of(team).refit(e for e in held_out if e is not None).save_to(team)

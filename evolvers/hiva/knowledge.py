@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.own_tool import WorkflowTool
+from selfwire.core.own_tool import OwnTool
 from selfwire.core.values import FrozenMap, FrozenModel, Id
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Knowledge(FrozenModel):
             is_a=tuple(sorted(parent.items())), requires_skill=tuple(sorted({*self.requires_skill, *needs}))
         )
 
-    def with_agents(self, agents: Iterable[Agent], own: Iterable[WorkflowTool] = ()) -> "Knowledge":
+    def with_agents(self, agents: Iterable[Agent], own: Iterable[OwnTool] = ()) -> "Knowledge":
         """The graph with exactly these agents, joined to the concepts that they name and the tools that they hold.
 
         Args:

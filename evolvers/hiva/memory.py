@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.knowledge import UNIFORM, Indicators, Knowledge, TaskConcepts, WeightSample
@@ -145,7 +145,7 @@ class TrajectoryLesson(FrozenModel):
 
 
 class Retired(FrozenModel):
-    """Beliefs about agents and records of edges that a workflow no longer has."""
+    """Beliefs about agents and records of edges that a team no longer has."""
 
     beliefs: Mapping[Id, Belief] = Field(default_factory=dict)
     edges: Mapping[str, EdgeRecord] = Field(default_factory=dict)
@@ -180,13 +180,13 @@ class HivaMemory(FrozenModel):
     retired: Retired = Retired()
 
     @staticmethod
-    def of(workflow: Workflow) -> "HivaMemory":
-        """The memory of a workflow; empty if HiVA has taught it nothing."""
-        return _load(_Memory(workflow.fingerprint, workflow.memory.get(MEMORY_KEY, {})))
+    def of(team: Team) -> "HivaMemory":
+        """The memory of a team; empty if HiVA has taught it nothing."""
+        return _load(_Memory(team.fingerprint, team.memory.get(MEMORY_KEY, {})))
 
-    def save_to(self, workflow: Workflow) -> Workflow:
-        """The workflow with this as HiVA's memory."""
-        return workflow.with_memory(**{MEMORY_KEY: self.model_dump(mode="json")})
+    def save_to(self, team: Team) -> Team:
+        """The team with this as HiVA's memory."""
+        return team.with_memory(**{MEMORY_KEY: self.model_dump(mode="json")})
 
     def belief(self, agent: Id) -> Belief:
         """The belief about an agent; the prior for a new one."""
@@ -262,24 +262,24 @@ class HivaMemory(FrozenModel):
             known = grown if len(grown.parent) <= CONCEPTS else known
         return known
 
-    def restrict_to(self, workflow: Workflow) -> "HivaMemory":
-        """The memory for a rewired workflow: entries of removed agents and edges go, newcomers get their start (D5)."""
+    def restrict_to(self, team: Team) -> "HivaMemory":
+        """The memory for a rewired team: entries of removed agents and edges go, newcomers get their start (D5)."""
         edges = {}
-        for edge in workflow.topology.edges:
+        for edge in team.topology.edges:
             key = edge_key(edge.source, edge.target)
-            siblings = [self.edges.get(edge_key(edge.source, t)) for t in workflow.topology.successors[edge.source]]
+            siblings = [self.edges.get(edge_key(edge.source, t)) for t in team.topology.successors[edge.source]]
             known = [record.synergy for record in siblings if record is not None]
             edges[key] = self.edges.get(key) or EdgeRecord(synergy=sum(known) / len(known) if known else 1.0)
         return self.replace(
-            beliefs={agent.id: self.belief(agent.id) for agent in workflow.agents},
+            beliefs={agent.id: self.belief(agent.id) for agent in team.agents},
             edges=dict(sorted(edges.items())),
-            knowledge=self.knowledge.with_agents(workflow.agents, workflow.tools),
+            knowledge=self.knowledge.with_agents(team.agents, team.tools),
             retired=Retired(),
         )
 
-    def adapt_to(self, workflow: Workflow) -> "HivaMemory":
+    def adapt_to(self, team: Team) -> "HivaMemory":
         """As `restrict_to`, with the removed entries set aside until the gate has decided (D19)."""
-        fitted, aside = self.restrict_to(workflow), self.retired
+        fitted, aside = self.restrict_to(team), self.retired
         beliefs = {agent: belief for agent, belief in self.beliefs.items() if agent not in fitted.beliefs}
         edges = {key: record for key, record in self.edges.items() if key not in fitted.edges}
         return fitted.replace(retired=Retired(beliefs={**aside.beliefs, **beliefs}, edges={**aside.edges, **edges}))
@@ -317,7 +317,7 @@ def _similar(past: PastTask, task: TaskConcepts) -> bool:
 
 @dataclass(frozen=True)
 class _Memory:
-    """A workflow's memory as a cache key: compared by the workflow's fingerprint."""
+    """A team's memory as a cache key: compared by the team's fingerprint."""
 
     fingerprint: str
     body: Mapping[str, Any] = field(compare=False)

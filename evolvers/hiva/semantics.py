@@ -7,7 +7,7 @@ from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel
@@ -30,7 +30,7 @@ class RewriteResult(FrozenModel):
 
 
 async def propose_rewrites(
-    workflow: Workflow,
+    team: Team,
     gradients: Sequence[Gradient],
     meta_model: PromptedModel,
     config: HivaConfig,
@@ -44,16 +44,16 @@ async def propose_rewrites(
     comes back.
 
     Args:
-        workflow: with the tools that were written and granted in this step.
+        team: with the tools that were written and granted in this step.
         toolbox: the run's tools, the team's own included, whose descriptions are shown.
     """
     if not config.semantic_evolution:
         return RewriteResult()
     critical = [g for g in gradients if g.system_prompt.strip() or g.tool.strip()]
     concerns = [g for g in critical if g.concerns in ("semantics", "both")]
-    mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in workflow.agents]
+    mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in team.agents]
     found = await gather_all(
-        _rewrite(agent, some, describe_tools(agent.tools, workflow, toolbox), meta_model, config, scope)
+        _rewrite(agent, some, describe_tools(agent.tools, team, toolbox), meta_model, config, scope)
         for agent, some in mine
         if some
     )

@@ -7,7 +7,7 @@ from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNo
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.topology import Edge, Topology, cuts_sink, find_cycle, find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Trajectory
@@ -38,7 +38,7 @@ Traffic = Mapping[tuple[Id, Id], int]
 class StructureResult(FrozenModel):
     """Result of f_G; `declined` are decisions that became no rewiring, and rewirings that no longer fit."""
 
-    workflow: Workflow
+    workflow: Team
     applied: tuple[Rewiring, ...] = ()
     declined: tuple[DeclinedProposal, ...] = ()
     usage: Usage = Usage()
@@ -50,7 +50,7 @@ def count_traffic(trajectories: Sequence[Trajectory]) -> Traffic:
 
 
 async def decide_edits(
-    workflow: Workflow,
+    team: Team,
     gradients: Sequence[Gradient],
     meta_model: PromptedModel,
     config: HivaConfig,
@@ -70,27 +70,27 @@ async def decide_edits(
         toolbox: the run's tools, the team's own included, whose descriptions are shown.
     """
     if not config.topology_evolution:
-        return StructureResult(workflow=workflow)
-    backwards = [node for node in reversed(workflow.topology.order()) if node != workflow.topology.sink]
+        return StructureResult(workflow=team)
+    backwards = [node for node in reversed(team.topology.order()) if node != team.topology.sink]
     concerns = list_concerns(gradients)
     asked = {node: mine for node in backwards if (mine := [g for g in concerns if g.node == node])}
     parallel = {node: sum(parallelizability.get(g.task, 0.0) for g in mine) / len(mine) for node, mine in asked.items()}
 
     async def decide(node: Id, mine: Sequence[Gradient]) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
-        agent, targets = workflow.agent_at(node), workflow.topology.successors[node]
-        prompts = {target: " ".join(workflow.agent_at(target).prompt.split()) for target in targets}
+        agent, targets = team.agent_at(node), team.topology.successors[node]
+        prompts = {target: " ".join(team.agent_at(target).prompt.split()) for target in targets}
         reply, usage = await meta_model.try_ask(
             TopologyDecision,
             "decision",
             scope=scope.at(phase="decide", node=node),
             role=agent.prompt,
             gradients=render_gradients(mine, lambda gradient: gradient.overall.strip()),
-            team=describe_team(workflow),
-            tools=describe_tools(agent.tools, workflow, toolbox),
+            team=describe_team(team),
+            tools=describe_tools(agent.tools, team, toolbox),
             successors="\n".join(f"{target}: {excerpt(prompts[target], 240)}" for target in targets),
             routing="\n".join(f"{target}: {used.get((node, target), 0)}" for target in targets),
             parallelizability=f"{parallel[node]:.2f}",
-            operations="\n".join(list_operations(workflow, node, parallel[node], config)),
+            operations="\n".join(list_operations(team, node, parallel[node], config)),
         )
         if isinstance(reply, ModelError):
             return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(reply)), usage
@@ -98,7 +98,7 @@ async def decide_edits(
 
     found = await gather_all(decide(node, mine) for node, mine in asked.items())
     decisions = dict(zip(asked, (decision for decision, _ in found), strict=True))
-    changed, applied, declined = apply_decisions(workflow, decisions, parallel, config)
+    changed, applied, declined = apply_decisions(team, decisions, parallel, config)
     return StructureResult(
         workflow=changed, applied=applied, declined=declined, usage=sum_usages(cost for _, cost in found)
     )
@@ -109,28 +109,28 @@ def list_concerns(gradients: Sequence[Gradient]) -> list[Gradient]:
     return [g for g in gradients if g.concerns in ("topology", "both") and g.overall.strip()]
 
 
-def list_parallel_tasks(workflow: Workflow, gradients: Sequence[Gradient], config: HivaConfig) -> frozenset[str]:
+def list_parallel_tasks(team: Team, gradients: Sequence[Gradient], config: HivaConfig) -> frozenset[str]:
     """Tasks whose parallelizability f_G needs: those of a node with feedback on the topology and room in parallel."""
     if not config.topology_evolution:
         return frozenset()
     asking = list_concerns(gradients)
-    return frozenset(g.task for g in asking if "ADD_PARALLEL" in list_legal_operations(workflow, g.node))
+    return frozenset(g.task for g in asking if "ADD_PARALLEL" in list_legal_operations(team, g.node))
 
 
-def list_operations(workflow: Workflow, node: Id, parallel: float, config: HivaConfig) -> tuple[str, ...]:
+def list_operations(team: Team, node: Id, parallel: float, config: HivaConfig) -> tuple[str, ...]:
     """The operations that a node may choose from; ADD_PARALLEL only from the threshold on."""
-    legal = list_legal_operations(workflow, node)
+    legal = list_legal_operations(team, node)
     return (*(o for o in legal if o != "ADD_PARALLEL" or parallel >= config.parallel_threshold), "NO_CHANGE")
 
 
 def apply_decisions(
-    workflow: Workflow,
+    team: Team,
     decisions: Mapping[Id, TopologyDecision | DeclinedProposal],
     parallel: Mapping[Id, float],
     config: HivaConfig,
-) -> tuple[Workflow, tuple[Rewiring, ...], tuple[DeclinedProposal, ...]]:
+) -> tuple[Team, tuple[Rewiring, ...], tuple[DeclinedProposal, ...]]:
     """Turn decisions into rewirings and apply them one by one, each to the result of those before."""
-    now, applied, declined = workflow, list[Rewiring](), list[DeclinedProposal]()
+    now, applied, declined = team, list[Rewiring](), list[DeclinedProposal]()
     for node, decision in decisions.items():
         built = to_rewiring(now, node, decision, list_operations(now, node, parallel.get(node, 0.0), config), config)
         if isinstance(built, DeclinedProposal):
@@ -139,11 +139,11 @@ def apply_decisions(
             now, refused = now.apply_legal([built])
             applied += [built] if not refused else []
             declined += map(DeclinedProposal.of, refused)
-    return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied), tuple(declined)
+    return (now.with_lineage(team, applied) if applied else team), tuple(applied), tuple(declined)
 
 
 def to_rewiring(
-    workflow: Workflow,
+    team: Team,
     node: Id,
     decision: TopologyDecision | DeclinedProposal,
     legal: Sequence[str],
@@ -154,20 +154,18 @@ def to_rewiring(
         return decision
     if decision.operation == "NO_CHANGE":
         return None
-    if objection := _find_objection(workflow, node, decision, legal, config):
+    if objection := _find_objection(team, node, decision, legal, config):
         return DeclinedProposal(by=node, operation=decision.operation, reason=objection)
     why = shorten(decision.reason.strip() or "the gradients ask for it", 300)
     if decision.operation == "REMOVE_SUCCESSOR":
         return remove_successor(node, decision.successor, why=why)
     if decision.operation == "CONNECT_TO_AGGREGATOR":
-        return connect_to_sink(workflow, node, why=why)
+        return connect_to_sink(team, node, why=why)
     add = add_parallel if decision.operation == "ADD_PARALLEL" else add_serial
-    return add(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
+    return add(team, node, make_newcomer(team, node, decision.description), why=why)
 
 
-def _find_objection(
-    workflow: Workflow, node: Id, decision: TopologyDecision, legal: Sequence[str], config: HivaConfig
-) -> str:
+def _find_objection(team: Team, node: Id, decision: TopologyDecision, legal: Sequence[str], config: HivaConfig) -> str:
     if decision.operation not in legal:
         return f"{decision.operation} is not offered at {node!r}; offered are {', '.join(legal)}"
     if decision.operation.startswith("ADD_"):
@@ -175,39 +173,39 @@ def _find_objection(
         if not length:
             return "the newcomer has no description"
         return f"the description has {length} characters, too many" if length > config.prompt_length else ""
-    targets = workflow.topology.successors[node]
+    targets = team.topology.successors[node]
     if decision.operation == "REMOVE_SUCCESSOR" and decision.successor not in targets:
         return f"{decision.successor!r} is no successor of {node!r}; successors are {', '.join(targets)}"
     return ""
 
 
 class RepairResult(FrozenModel):
-    """A repaired workflow and the rewirings of the repair; its lineage lists earlier rewirings and these."""
+    """A repaired team and the rewirings of the repair; its lineage lists earlier rewirings and these."""
 
-    workflow: Workflow
+    workflow: Team
     rewirings: tuple[Rewiring, ...] = ()
 
 
-def repair_topology(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResult:
+def repair_topology(team: Team, config: HivaConfig = HivaConfig()) -> RepairResult:
     """Revert what closes a cycle, prune dead nodes and failing edges, restore source -> sink; idempotent.
 
-    The edits of the workflow's lineage say which edges are newest. In "w/o TEV" nothing changes.
+    The edits of the team's lineage say which edges are newest. In "w/o TEV" nothing changes.
     """
     if not config.topology_evolution:
-        return RepairResult(workflow=workflow)
-    learned = HivaMemory.of(workflow)
-    now, done = workflow, list[Rewiring]()
-    while (step := _next_step(now, workflow, learned, config)) is not None:
+        return RepairResult(workflow=team)
+    learned = HivaMemory.of(team)
+    now, done = team, list[Rewiring]()
+    while (step := _next_step(now, team, learned, config)) is not None:
         now = now.apply(step)
         done.append(step)
     if not done:
-        return RepairResult(workflow=workflow)
-    history = (*workflow.lineage.rewirings, *done)
-    lineage = workflow.lineage.replace(rewirings=history)
+        return RepairResult(workflow=team)
+    history = (*team.lineage.rewirings, *done)
+    lineage = team.lineage.replace(rewirings=history)
     return RepairResult(workflow=now.replace(lineage=lineage), rewirings=tuple(done))
 
 
-def _next_step(now: Workflow, given: Workflow, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
+def _next_step(now: Team, given: Team, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
     topology = now.topology
     wrong = [e for e in topology.edges if e.target == topology.entry or e.source == topology.sink]
     if wrong:
@@ -222,7 +220,7 @@ def _next_step(now: Workflow, given: Workflow, learned: HivaMemory, config: Hiva
     return _prune_failing(topology, learned, config)
 
 
-def _revert_edge(topology: Topology, given: Workflow) -> Rewiring:
+def _revert_edge(topology: Topology, given: Team) -> Rewiring:
     """Remove the newest edge on a cycle; in a cycle that no known edit made, an edge against the order (D17)."""
     on_cycle = [e for e in topology.edges if e.source in find_reachable(topology.successors, [e.target])]
     edits = [edit for rewiring in given.lineage.rewirings for edit in rewiring.edits]
@@ -243,22 +241,22 @@ def _prune_failing(topology: Topology, learned: HivaMemory, config: HivaConfig) 
     return None
 
 
-def propose_least_helpful_removal(workflow: Workflow) -> Rewiring | None:
+def propose_least_helpful_removal(team: Team) -> Rewiring | None:
     """The rewiring that removes the inner node whose agent has the lowest belief; None if none can go.
 
     Neighbours that only this node connected are connected directly.
     """
-    topology, learned = workflow.topology, HivaMemory.of(workflow)
+    topology, learned = team.topology, HivaMemory.of(team)
     inner = [node for node in topology.nodes if node.id not in (topology.entry, topology.sink)]
     for node in sorted(inner, key=lambda n: (learned.belief(n.agent).mean, n.id)):
-        rewiring = _contract(workflow, node.id)
-        if not workflow.apply_legal([rewiring])[1]:
+        rewiring = _contract(team, node.id)
+        if not team.apply_legal([rewiring])[1]:
             return rewiring
     return None
 
 
-def _contract(workflow: Workflow, node: str) -> Rewiring:
-    topology, agent = workflow.topology, workflow.topology.agents[node]
+def _contract(team: Team, node: str) -> Rewiring:
+    topology, agent = team.topology, team.topology.agents[node]
     before, after = topology.predecessors[node], topology.successors[node]
     bridges = [
         AddEdge(source, target)
@@ -269,7 +267,7 @@ def _contract(workflow: Workflow, node: str) -> Rewiring:
     ]
     alone = sum(n.agent == agent for n in topology.nodes) == 1
     edits: list[Edit] = [RemoveNode(node), *([RemoveAgent(agent)] if alone else []), *bridges]
-    belief = HivaMemory.of(workflow).belief(agent)
+    belief = HivaMemory.of(team).belief(agent)
     return Rewiring(*edits, why=f"{node} helps least: belief {belief.mean:.2f}", operation="PRUNE", by="gate")
 
 

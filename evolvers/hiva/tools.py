@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddTool, Edit, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.errors import ModelError, ToolError, ToolSourceError, format_first_fault
-from selfwire.core.own_tool import EXAMPLES, MODULES, ToolExample, ToolOutcome, WorkflowTool, check_tool_source
+from selfwire.core.own_tool import EXAMPLES, MODULES, OwnTool, ToolExample, ToolOutcome, check_tool_source
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -41,7 +41,7 @@ SHOWN = 300
 
 
 class ToolTester(Protocol):
-    """Runs tools that are not part of a workflow yet."""
+    """Runs tools that are not part of a team yet."""
 
     @property
     def toolbox(self) -> Toolbox:
@@ -50,7 +50,7 @@ class ToolTester(Protocol):
     async def find_problem(self) -> str:
         """Why no tool can be run here; "" if it can."""
 
-    async def run(self, tool: WorkflowTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+    async def run(self, tool: OwnTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
         """Call a tool once.
 
         Raises:
@@ -77,9 +77,7 @@ class ToolWriter:
     scope: Scope
     random: bool = False
 
-    async def synthesize(
-        self, make: Callable[[str], WorkflowTool], **sections: str
-    ) -> tuple[WorkflowTool | str, Usage]:
+    async def synthesize(self, make: Callable[[str], OwnTool], **sections: str) -> tuple[OwnTool | str, Usage]:
         """Write a new tool; the reason where there is none.
 
         Args:
@@ -88,16 +86,14 @@ class ToolWriter:
         """
         return await self._write("tool_synthesis", make, sections)
 
-    async def refine(
-        self, old: WorkflowTool, new: tuple[ToolExample, ...], feedback: str
-    ) -> tuple[WorkflowTool | str, Usage]:
+    async def refine(self, old: OwnTool, new: tuple[ToolExample, ...], feedback: str) -> tuple[OwnTool | str, Usage]:
         """Mend the code of a tool; the reason where there is no better code.
 
         Args:
             new: the examples that the new version must pass, with the old ones.
         """
 
-        def make(source: str) -> WorkflowTool:
+        def make(source: str) -> OwnTool:
             if source.strip() == old.source.strip():
                 raise ValueError("the code is the old one")
             _refuse_other_parameters(old.parameters, check_tool_source(source))
@@ -108,21 +104,21 @@ class ToolWriter:
         sections = {"tool_name": old.name, "tool_description": old.description, "examples": render_examples(new)}
         return await self._write("tool_refinement", make, {**sections, "tool_code": old.source, "feedback": feedback})
 
-    async def _draw(self, source: str, make: Callable[[str], WorkflowTool]) -> tuple[WorkflowTool | str, Usage]:
+    async def _draw(self, source: str, make: Callable[[str], OwnTool]) -> tuple[OwnTool | str, Usage]:
         """Draw single changes of a source at random, as many as a model has tries."""
         from selfwire.tools.tool_mutations import find_mutations  # only a control draws changes
 
         changes, random = find_mutations(source), self.scope.random("tool changes")
-        made: WorkflowTool | str = "the code has nothing to change"
+        made: OwnTool | str = "the code has nothing to change"
         for place in random.choice(len(changes), size=min(TRIES, len(changes)), replace=False) if changes else ():
             made = await self._try(changes[int(place)].make_source(), make)
-            if isinstance(made, WorkflowTool):
+            if isinstance(made, OwnTool):
                 break
         return made, Usage()
 
     async def _write(
-        self, prompt: str, make: Callable[[str], WorkflowTool], sections: Mapping[str, str]
-    ) -> tuple[WorkflowTool | str, Usage]:
+        self, prompt: str, make: Callable[[str], OwnTool], sections: Mapping[str, str]
+    ) -> tuple[OwnTool | str, Usage]:
         attempt, complaint, spent = "", "", Usage()
         for _ in range(TRIES):
             reply, usage = await self.meta_model.try_ask(
@@ -141,12 +137,12 @@ class ToolWriter:
                 return str(reply), spent
             attempt = read_source(reply.source)
             made = await self._try(attempt, make)
-            if isinstance(made, WorkflowTool):
+            if isinstance(made, OwnTool):
                 return made, spent
             complaint = made
         return complaint, spent
 
-    async def _try(self, source: str, make: Callable[[str], WorkflowTool]) -> WorkflowTool | str:
+    async def _try(self, source: str, make: Callable[[str], OwnTool]) -> OwnTool | str:
         """The tool if it may run and passes its examples, else why not."""
         if len(source) > self.length:
             return f"the code has {len(source):,} characters; at most {self.length:,} are allowed"
@@ -164,7 +160,7 @@ class ToolWriter:
             return str(error)
         return tool
 
-    async def _find_fault(self, tool: WorkflowTool, example: ToolExample) -> str:
+    async def _find_fault(self, tool: OwnTool, example: ToolExample) -> str:
         outcome = await self.trial.run(tool, example.arguments, scope=self.scope)
         call = f"{tool.name}({to_canonical_json(example.arguments)})"
         if outcome.failed:
@@ -272,7 +268,7 @@ _Found = tuple[Rewiring | DeclinedProposal, Usage]
 
 
 async def evolve_tools(
-    workflow: Workflow,
+    team: Team,
     gradients: Sequence[Gradient],
     trajectories: Sequence[Trajectory],
     meta_model: PromptedModel,
@@ -286,15 +282,15 @@ async def evolve_tools(
     Args:
         trajectories: of the gradients; what the environment says of them may hold known results.
         config: without `tool_evolution`, `semantic_evolution` or `tools` nothing is asked.
-        trial: runs new code; its toolbox is the run's, which is no part of the workflow.
+        trial: runs new code; its toolbox is the run's, which is no part of the team.
     """
     if not config.evolves_tools:
         return ToolsResult()
     concerns = [g for g in gradients if g.tool.strip() and g.concerns in ("semantics", "both")]
-    asking = [(agent, mine) for agent in workflow.agents if (mine := [g for g in concerns if g.agent == agent.id])]
+    asking = [(agent, mine) for agent in team.agents if (mine := [g for g in concerns if g.agent == agent.id])]
     if asking and (problem := await trial.find_problem()):
         return ToolsResult(declined=tuple(_decline(agent, REWRITE, problem) for agent, _ in asking))
-    smith = _Toolsmith(workflow, trajectories, meta_model, config, trial, scope)
+    smith = _Toolsmith(team, trajectories, meta_model, config, trial, scope)
     decided = await gather_all(smith.decide(agent, mine) for agent, mine in asking)
     found = await smith.act([request for request, _ in decided if isinstance(request, _Request)])
     settled = [result for result, _ in (*decided, *found) if isinstance(result, Rewiring | DeclinedProposal)]
@@ -309,7 +305,7 @@ async def evolve_tools(
 
 @dataclass(frozen=True)
 class _Toolsmith:
-    workflow: Workflow
+    workflow: Team
     trajectories: Sequence[Trajectory]
     meta_model: PromptedModel
     config: HivaConfig
@@ -372,14 +368,14 @@ class _Toolsmith:
         rewritten = [result for results in await gather_all(rewriting) for result in results]
         return [*found, *rewritten, *await gather_all(creating)]
 
-    async def _rewrite(self, tool: WorkflowTool, requests: Sequence[_Request]) -> tuple[_Found, ...]:
+    async def _rewrite(self, tool: OwnTool, requests: Sequence[_Request]) -> tuple[_Found, ...]:
         """The mended tool; where there is none the tool stays, with examples that are new."""
         examples = merge_examples(tool.examples, [example for request in requests for example in request.examples])
         gradients = [gradient for request in requests for gradient in request.gradients]
         by, why = ", ".join(request.agent.id for request in requests), requests[0].why
         feedback = render_gradients(gradients, lambda g: g.tool)
         mended, usage = await self._make_writer(requests[0].agent).refine(tool, examples, feedback)
-        if isinstance(mended, WorkflowTool):
+        if isinstance(mended, OwnTool):
             edit = RewriteTool(tool.name, mended.source, examples=examples)
             return ((Rewiring(edit, why=why, operation=REWRITE, by=by), usage),)
         reason = f"version {tool.version + 1} of {tool.name!r}: {mended}"
@@ -394,10 +390,8 @@ class _Toolsmith:
         agent, why, examples = request.agent, request.why, request.examples
         description = request.decision.description.strip()
 
-        def make(source: str) -> WorkflowTool:
-            return WorkflowTool(
-                name=name, description=description, source=source, by=agent.id, why=why, examples=examples
-            )
+        def make(source: str) -> OwnTool:
+            return OwnTool(name=name, description=description, source=source, by=agent.id, why=why, examples=examples)
 
         sections = {"tool_name": name, "tool_description": description, "examples": render_examples(examples)}
         made, usage = await self._make_writer(agent).synthesize(make, **sections)
@@ -412,7 +406,7 @@ class _Toolsmith:
         random = self.config.tool_writer == "random"
         return ToolWriter(coder, self.trial, self.config.tool_length, scope, random)
 
-    def _list_operations(self, own: Sequence[WorkflowTool], others: Sequence[WorkflowTool]) -> list[str]:
+    def _list_operations(self, own: Sequence[OwnTool], others: Sequence[OwnTool]) -> list[str]:
         has_room = len(self.workflow.tools) - len(list_spare_tools(self.workflow)) < self.config.own_tools
         offered = {REWRITE: own, CREATE: has_room, GRANT: others, KEEP: True}
         return [operation for operation, is_offered in offered.items() if is_offered]
@@ -428,7 +422,7 @@ class _Toolsmith:
         share = max(FEEDBACK_LENGTH // max(len(texts), 1), 200)
         return "\n".join(excerpt(text, share) for text in texts)
 
-    def _render_calls(self, agent: Agent, gradients: Sequence[Gradient], own: Sequence[WorkflowTool]) -> str:
+    def _render_calls(self, agent: Agent, gradients: Sequence[Gradient], own: Sequence[OwnTool]) -> str:
         """The agent's calls of its own tools in the tasks of its gradients, one per line."""
         tasks, names = number_tasks(gradients), {tool.name for tool in own}
         lines = [
@@ -441,13 +435,13 @@ class _Toolsmith:
         return excerpt("\n".join(dict.fromkeys(lines)), CALLS_LENGTH)
 
 
-def list_spare_tools(workflow: Workflow) -> list[str]:
+def list_spare_tools(team: Team) -> list[str]:
     """Tools of the team's own that no agent holds."""
-    held = {name for agent in workflow.agents for name in agent.tools}
-    return [tool.name for tool in workflow.tools if tool.name not in held]
+    held = {name for agent in team.agents for name in agent.tools}
+    return [tool.name for tool in team.tools if tool.name not in held]
 
 
-def _describe_tool(tool: WorkflowTool) -> str:
+def _describe_tool(tool: OwnTool) -> str:
     record = tool.record
     parameters = ", ".join(f"{name}: {kind.get('type', 'any')}" for name, kind in tool.parameters["properties"].items())
     calls = f"{record.calls} calls, {record.failures} of them failed" if record.calls else "not called yet"
@@ -456,7 +450,7 @@ def _describe_tool(tool: WorkflowTool) -> str:
 
 
 def _find_objection(
-    decision: ToolDecision, offered: Sequence[str], own: Sequence[WorkflowTool], others: Sequence[WorkflowTool]
+    decision: ToolDecision, offered: Sequence[str], own: Sequence[OwnTool], others: Sequence[OwnTool]
 ) -> str:
     if decision.operation not in offered:
         return f"{decision.operation} is not offered; offered are {', '.join(offered)}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from selfwire.core.protocols import Embedder
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.router.config import RouterConfig
 from selfwire.evolvers.router.decisions import Decision
@@ -40,7 +40,7 @@ def collect_selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
 
 
 async def probe_router(
-    workflow: Workflow, decisions: Sequence[Decision], config: RouterConfig, embedder: Embedder
+    team: Team, decisions: Sequence[Decision], config: RouterConfig, embedder: Embedder
 ) -> tuple[Selection, ...]:
     """Probabilities of a workflow's router on recorded states, each layer after the same earlier layers.
 
@@ -48,11 +48,11 @@ async def probe_router(
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.
         ValueError: there is no decision, or one names an agent that is not in the pool.
     """
-    head = await Heads().head(workflow, config.head, embedder, transfer=config.transfer)
-    agents = dict(zip(workflow.agents_by_id, await embed_pool(workflow.agents, embedder), strict=True))
+    head = await Heads().head(team, config.head, embedder, transfer=config.transfer)
+    agents = dict(zip(team.agents_by_id, await embed_pool(team.agents, embedder), strict=True))
     texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
     batch = make_batch(decisions, agents, await embed_texts(texts, embedder), head.config)
-    shares = await asyncio.to_thread(_compute_shares, head, batch, get_sampling(workflow, config).softness)
+    shares = await asyncio.to_thread(_compute_shares, head, batch, get_sampling(team, config).softness)
     return tuple(
         Selection(
             stage=stage,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from selfwire.core.agent import Agent
 from selfwire.core.protocols import Embedder
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, Id, fingerprint
 from selfwire.evolvers.router.config import RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, agent_text, candidates, pool_fingerprint
@@ -259,8 +259,8 @@ def get_weights(learner: Learner, pool: Sequence[Agent], embedder: str) -> Weigh
 
 
 async def update_router(
-    workflow: Workflow, episodes: Sequence[Episode], config: RouterConfig, train: TrainConfig, embedder: Embedder
-) -> tuple[Workflow, Weights, Update]:
+    team: Team, episodes: Sequence[Episode], config: RouterConfig, train: TrainConfig, embedder: Embedder
+) -> tuple[Team, Weights, Update]:
     """Learn from a batch of episodes.
 
     Returns:
@@ -271,25 +271,23 @@ async def update_router(
         ValueError: an episode names an unknown agent, or a gradient is not finite.
     """
     dimensions = (await embedder.embed(["task"])).shape[1]
-    learner = await asyncio.to_thread(_make_learner, workflow, config, train, embedder.name, dimensions)
-    update = await learner.learn(episodes, workflow.agents, embedder)
-    weights = get_weights(learner, workflow.agents, embedder.name)
-    return with_weights(workflow, weights), weights, update
+    learner = await asyncio.to_thread(_make_learner, team, config, train, embedder.name, dimensions)
+    update = await learner.learn(episodes, team.agents, embedder)
+    weights = get_weights(learner, team.agents, embedder.name)
+    return with_weights(team, weights), weights, update
 
 
-def _make_learner(
-    workflow: Workflow, config: RouterConfig, train: TrainConfig, embedder: str, dimensions: int
-) -> Learner:
+def _make_learner(team: Team, config: RouterConfig, train: TrainConfig, embedder: str, dimensions: int) -> Learner:
     from selfwire.evolvers.router.head import RoutingHead, get_device
 
-    weights = load_weights(workflow)
+    weights = load_weights(team)
     if weights is not None:
-        refuse_other_pool(weights.card, workflow.agents, embedder, transfer=config.transfer)
+        refuse_other_pool(weights.card, team.agents, embedder, transfer=config.transfer)
     head = weights.make_head() if weights else RoutingHead(dimensions, config.head)
     learner = Learner(
         head.to(get_device(train.device)),
         train,
-        get_sampling(workflow, config),
+        get_sampling(team, config),
         stages=config.stages,
         process=config.process_reward,
     )

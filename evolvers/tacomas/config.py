@@ -62,7 +62,7 @@ class TacomasConfig(FrozenModel):
         rounds: R, most rounds per question. Paper and ours: 10.
         interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
         threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.8.
-        lessons: whether `evolve` keeps structural lessons in the workflow; slow updates see the kept lessons, these and
+        lessons: whether `evolve` keeps structural lessons in the team; slow updates see the kept lessons, these and
             earlier ones. Beyond the paper. Ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 1.0, so that a second judgement may differ.
         fast: the capability loop.

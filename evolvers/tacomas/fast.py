@@ -5,7 +5,7 @@ from math import exp
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -129,21 +129,21 @@ def drop_notes(notes: Notes, dropped: Mapping[str, Collection[int]]) -> dict[str
     }
 
 
-def give_notes(workflow: Workflow, notes: Notes) -> dict[str, Agent]:
+def give_notes(team: Team, notes: Notes) -> dict[str, Agent]:
     """The team's agents by id, with notes in their memory; the oldest go where there are too many."""
-    agents = dict(workflow.agents_by_id)
+    agents = dict(team.agents_by_id)
     for name, kept in notes.items():
         agents[name] = agents[name].replace(memory=(*agents[name].memory, *kept)[-MEMORY_NOTES:])
     return agents
 
 
 def choose_coached(
-    done: Trajectory, workflow: Workflow, scores: Sequence[Contribution], *, failed: Sequence[str], good: float
+    done: Trajectory, team: Team, scores: Sequence[Contribution], *, failed: Sequence[str], good: float
 ) -> tuple[Contribution, ...]:
     """Scores of agents that need a coach: those that acted and contributed little, and a failed answer's sink (D13)."""
     acted = {step.agent for step in done.steps if step.error is None}
-    sink = workflow.agent_at(workflow.topology.sink).id
-    living = workflow.agents_by_id
+    sink = team.agent_at(team.topology.sink).id
+    living = team.agents_by_id
     return tuple(
         s
         for s in scores
@@ -152,7 +152,7 @@ def choose_coached(
 
 
 async def refine_agents(
-    workflow: Workflow, run: RunSoFar, meta_model: PromptedModel, *, config: FastConfig, scope: Scope
+    team: Team, run: RunSoFar, meta_model: PromptedModel, *, config: FastConfig, scope: Scope
 ) -> tuple[dict[str, str], dict[str, tuple[int, ...]], Usage]:
     """Diagnose the agents that need it, in one call, or in parallel as `judge_each` says.
 
@@ -163,7 +163,7 @@ async def refine_agents(
     if not config.refines:
         return {}, {}, Usage()
     last, done, failed = run.rounds[-1], run.done, run.rounds[-1].failed
-    coached = choose_coached(done, workflow, last.contributions, failed=failed, good=config.good)
+    coached = choose_coached(done, team, last.contributions, failed=failed, good=config.good)
     groups = [[score] for score in coached] if config.judge_each else [coached]
     goal, work = render_goal(run), render_work(done)
 
@@ -175,10 +175,10 @@ async def refine_agents(
             "refine",
             scope=scope.at(node=place),
             task=cut_task(done.question.input, f"{goal}\n{work}"),
-            graph=render_graph(workflow),
+            graph=render_graph(team),
             trace=work,
             goal=goal,
-            agents="\n\n".join(_render_coached(score, workflow, run.notes) for score in group),
+            agents="\n\n".join(_render_coached(score, team, run.notes) for score in group),
         )
         names, given = {score.agent for score in group}, found.agents if found else []
         advice = {refinement.agent.strip(): refinement for refinement in reversed(given)}
@@ -192,7 +192,7 @@ async def refine_agents(
     return fresh, dropped, sum_usages(usage for _, usage in replies)
 
 
-def _render_coached(score: Contribution, workflow: Workflow, notes: Notes) -> str:
-    agent = workflow.agents_by_id[score.agent]
+def _render_coached(score: Contribution, team: Team, notes: Notes) -> str:
+    agent = team.agents_by_id[score.agent]
     held = render_agent(agent, notes, PROMPT_LENGTH)
     return f"[{agent.id}]\ncontribution: {score.score:g}. {score.reason}\n{held}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import Prompts
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.values import Id
 from selfwire.evolvers.tacomas.config import TacomasConfig
@@ -55,9 +55,7 @@ EDGES = (
 )
 
 
-def make_initial_workflow(
-    prompts: Prompts, *, tools: Sequence[Id] = (), config: TacomasConfig = TacomasConfig()
-) -> Workflow:
+def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = (), config: TacomasConfig = TacomasConfig()) -> Team:
     """The initial team of five.
 
     Args:
@@ -65,7 +63,7 @@ def make_initial_workflow(
         config: caps of the topology; a cap below 5 holds for newcomers only.
     """
     held = WITH_TOOLS if set(tools) - {CALCULATOR} else CALCULATING if tools else WITHOUT_TOOLS
-    return Workflow(
+    return Team(
         method=METHOD,
         agents=tuple(
             Agent(

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pydantic import Field
 
 from selfwire.core.edits import AddAgent, AddEdge, Edit, RemoveAgent, RemoveEdge, ReplaceAgent, Rewiring
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.evolvers.tacomas.initial_team import ROLES
@@ -41,19 +41,19 @@ class ChangeLesson(FrozenModel):
         return self.gain / (self.times + 1)
 
 
-def get_lessons(workflow: Workflow) -> tuple[ChangeLesson, ...]:
-    """Lessons in the workflow's memory."""
-    return tuple(ChangeLesson.model_validate(to_plain_json(lesson)) for lesson in workflow.memory.get(MEMORY, ()))
+def get_lessons(team: Team) -> tuple[ChangeLesson, ...]:
+    """Lessons in the team's memory."""
+    return tuple(ChangeLesson.model_validate(to_plain_json(lesson)) for lesson in team.memory.get(MEMORY, ()))
 
 
-def with_lessons(workflow: Workflow, trajectories: Iterable[Trajectory], *, tools: Sequence[str]) -> Workflow:
-    """The workflow with the lessons of some runs; a run with an error teaches nothing.
+def with_lessons(team: Team, trajectories: Iterable[Trajectory], *, tools: Sequence[str]) -> Team:
+    """The team with the lessons of some runs; a run with an error teaches nothing.
 
     Args:
         trajectories: results of `Tacomas.answer`, whose notes hold the rounds.
         tools: names of tools that lessons may mention.
     """
-    lessons = {lesson.change: lesson for lesson in get_lessons(workflow)}
+    lessons = {lesson.change: lesson for lesson in get_lessons(team)}
     for done in trajectories:
         if done.error is None and "rounds" in done.notes:
             for change, gain in derive_lessons(
@@ -63,9 +63,9 @@ def with_lessons(workflow: Workflow, trajectories: Iterable[Trajectory], *, tool
                 times, whole = (old.times, old.gain) if old else (0, 0.0)
                 lessons[change] = ChangeLesson(change=change, times=times + 1, gain=round(whole + gain, 6))
     if not lessons:
-        return workflow
+        return team
     kept = sorted(lessons.values(), key=lambda lesson: (-lesson.times, -lesson.gain, lesson.change))[:MOST]
-    return workflow.with_memory(**{MEMORY: [lesson.model_dump(mode="json") for lesson in kept]})
+    return team.with_memory(**{MEMORY: [lesson.model_dump(mode="json") for lesson in kept]})
 
 
 def derive_lessons(rounds: Sequence[TacomasRound], tools: Sequence[str]) -> list[tuple[str, float]]:

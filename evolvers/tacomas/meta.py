@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from selfwire.core.errors import ReplyError, get_error_cost
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import get_lessons, render_lessons
@@ -18,7 +18,7 @@ PROMPT_LENGTH = 1_000
 
 
 async def propose_slow_update(
-    workflow: Workflow,
+    team: Team,
     run: RunSoFar,
     meta_model: PromptedModel,
     *,
@@ -29,7 +29,7 @@ async def propose_slow_update(
     """Ask for a structural delta and enforce the budgets; nothing changes where no valid reply comes back.
 
     Args:
-        workflow: its lessons of earlier questions are shown.
+        team: its lessons of earlier questions are shown.
         tools: that newborns may hold.
     """
     goal, trace = render_goal(run), render_work(run.done)
@@ -39,21 +39,21 @@ async def propose_slow_update(
             "birth_death",
             scope=scope.at(node="birth-death"),
             task=cut_task(run.done.question.input, f"{goal}\n{trace}"),
-            graph=render_graph(workflow),
-            agents=render_agents(workflow, run.rounds, config, run.notes),
+            graph=render_graph(team),
+            agents=render_agents(team, run.rounds, config, run.notes),
             scores=render_scores(run.rounds),
             goal=goal,
             trace=trace,
-            lessons=render_lessons(get_lessons(workflow)),
+            lessons=render_lessons(get_lessons(team)),
             tools="\n".join(f"{name}: {tool.spec.description}" for name, tool in tools.items()),
             limits=render_limits(config),
         )
     except ReplyError as error:
         nothing = RefusedChange(change="slow update", reason=f"no valid reply: {error}")
-        return Delta(workflow=workflow, refused=(nothing,), usage=get_error_cost(error))
+        return Delta(workflow=team, refused=(nothing,), usage=get_error_cost(error))
     heard = config.capability and config.slow.feedback
     delta = enforce_budgets(
-        workflow, update, config=config.slow, prompts=meta_model.prompts, tools=tuple(tools), feedback=heard
+        team, update, config=config.slow, prompts=meta_model.prompts, tools=tuple(tools), feedback=heard
     )
     return delta.replace(usage=usage)
 
@@ -70,12 +70,12 @@ def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: i
     return tuple(agent for agent, scores in known.items() if sum(scores) / len(scores) < below)
 
 
-def render_agents(workflow: Workflow, rounds: Sequence[TacomasRound], config: TacomasConfig, notes: Notes) -> str:
+def render_agents(team: Team, rounds: Sequence[TacomasRound], config: TacomasConfig, notes: Notes) -> str:
     """A block per agent: role, weight, contributions, the meta-judge's remarks of K rounds, tools, prompt, notes."""
     history = [{found.agent: found.score for found in done.contributions} for done in rounds]
     marked = find_death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []
-    for agent in get_members(workflow):
+    for agent in get_members(team):
         scores = ", ".join(f"{scores[agent.id]:g}" for scores in history if agent.id in scores) or "not scored"
         recent = [found for done in rounds[-config.interval :] for found in done.contributions]
         remarks = " / ".join(found.reason for found in recent if found.agent == agent.id and found.reason)

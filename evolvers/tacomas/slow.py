@@ -23,7 +23,7 @@ from selfwire.core.edits import (
     RewritePrompt,
     format_edit,
 )
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.topology import TopologyPolicy
 from selfwire.core.usage import Usage
@@ -59,7 +59,7 @@ class Delta(FrozenModel):
         control: whether to go on as usual, to update again after the next round, or to stop.
     """
 
-    workflow: Workflow
+    workflow: Team
     applied: tuple[Rewiring, ...] = ()
     refused: tuple[RefusedChange, ...] = ()
     births: tuple[Id, ...] = ()
@@ -71,7 +71,7 @@ class Delta(FrozenModel):
 
 
 def enforce_budgets(
-    workflow: Workflow,
+    team: Team,
     update: SlowUpdate,
     *,
     config: SlowConfig,
@@ -88,7 +88,7 @@ def enforce_budgets(
         feedback: whether agent_feedback is taken; off where capabilities are frozen.
     """
     why = shorten(" ".join(update.global_rationale.split()), WHY_LENGTH)
-    draft = _TeamDraft(workflow, config, prompts, tuple(tools), why or "no reason given")
+    draft = _TeamDraft(team, config, prompts, tuple(tools), why or "no reason given")
     if update.time_control == "stop":
         for text in _proposed(update):
             draft.refuse(text, "the run stops, so nobody would act on it (D8)")
@@ -102,7 +102,7 @@ def enforce_budgets(
 
 @dataclass
 class _TeamDraft:
-    workflow: Workflow
+    workflow: Team
     config: SlowConfig
     prompts: Prompts
     tools: tuple[Id, ...]

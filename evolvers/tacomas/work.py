@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 from selfwire.core.agent import Agent
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import Id
@@ -57,22 +57,22 @@ def cut_task(task: str, about: str) -> str:
     return "\n\n".join([first, excerpt("\n\n".join(others), room, f"{first} {last} {about}"), last])
 
 
-def get_members(workflow: Workflow) -> tuple[Agent, ...]:
+def get_members(team: Team) -> tuple[Agent, ...]:
     """The agents that have a place in the team."""
-    placed = set(workflow.topology.agents.values())
-    return tuple(agent for agent in workflow.agents if agent.id in placed)
+    placed = set(team.topology.agents.values())
+    return tuple(agent for agent in team.agents if agent.id in placed)
 
 
-def name_nodes(workflow: Workflow) -> dict[Id, str]:
+def name_nodes(team: Team) -> dict[Id, str]:
     """Node id to its name for the meta-model: its agent's, where the agent has no other node."""
-    agents = list(workflow.topology.agents.values())
-    return {n.id: n.agent if agents.count(n.agent) == 1 else n.id for n in workflow.topology.nodes}
+    agents = list(team.topology.agents.values())
+    return {n.id: n.agent if agents.count(n.agent) == 1 else n.id for n in team.topology.nodes}
 
 
-def render_graph(workflow: Workflow) -> str:
+def render_graph(team: Team) -> str:
     """The team as lines of edges, with entry and sink."""
-    names = name_nodes(workflow)
-    topology = workflow.topology
+    names = name_nodes(team)
+    topology = team.topology
     ends = f"entry: {names[topology.entry]}\nsink: {names[topology.sink]}"
     lines = [f"{names[node]} -> {', '.join(names[t] for t in topology.successors[node]) or 'nobody'}" for node in names]
     return "\n".join([ends, *lines])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from selfwire.core.agent import Agent
     from selfwire.core.edits import Rewiring
     from selfwire.core.task import Feedback, Task
-    from selfwire.core.team import Workflow as Team
+    from selfwire.core.team import Team as Team
     from selfwire.core.topology import Topology
     from selfwire.core.trajectory import Trajectory
     from selfwire.core.usage import Budget
@@ -61,7 +61,7 @@ _LOADED = {
     "Method": "selfwire.graphs.method:Method",
     "Rewiring": "selfwire.core.edits:Rewiring",
     "Task": "selfwire.core.task:Task",
-    "Team": "selfwire.core.team:Workflow",
+    "Team": "selfwire.core.team:Team",
     "Topology": "selfwire.core.topology:Topology",
     "Trajectory": "selfwire.core.trajectory:Trajectory",
     "Version": "selfwire.store.library:Version",

@@ -17,7 +17,7 @@ from rich.table import Table
 from selfwire.cli import main
 from selfwire.cli.commands import INTERRUPTED, WRONG
 from selfwire.cli.output import format_in_one_line, make_console
-from selfwire.evals.baselines import make_single_workflow
+from selfwire.evals.baselines import make_single_team
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.methods import make_method
 from selfwire.models.sync import run_sync
@@ -65,8 +65,8 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--model", "openai:gpt-4o-mini"), "needs a key; set OPENAI_API_KEY"),
         ((*EVOLVE, "--meta-model", "gpt"), "unknown model 'gpt'"),
         ((*EVOLVE, "--embedder", "bert"), "embedder"),
-        ((*EVOLVE, "--team", "nobody"), "there is no workflow 'nobody'"),
-        ((*EVOLVE, "--team", "none.json"), "workflow file none.json cannot be read"),
+        ((*EVOLVE, "--team", "nobody"), "there is no team 'nobody'"),
+        ((*EVOLVE, "--team", "none.json"), "team file none.json cannot be read"),
         ((*EVOLVE, "--name", "my team"), "--name must be at most 64 letters"),
         ((*EVOLVE, "--budget-calls", "-1"), "--budget-calls must be 0 or more, not -1"),
         ((*EVOLVE, "--budget-usd", "-0.5"), "--budget-usd must be 0 or more, not -0.5"),
@@ -105,7 +105,7 @@ def refused(home: Path, *arguments: str) -> str:
             "at most 100,000 tasks, and these splits take one of 400,000,000,476; ask",
         ),
         (("eval", "hiva", "--benchmark", "archive", "--tasks", "99999999999"), "an archive has at most 100,000 tasks"),
-        (("eval", "hvia", "--benchmark", "archive"), "there is no workflow 'hvia'"),
+        (("eval", "hvia", "--benchmark", "archive"), "there is no team 'hvia'"),
         (
             ("eval", "hvia", "--benchmark", "archive"),
             "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are",
@@ -173,7 +173,7 @@ def refused(home: Path, *arguments: str) -> str:
             "and 'hiva' does not take part; systems are cot, as in --set cot.field=value",
         ),
         (("run", "tacomas", " "), "the question is empty"),
-        (("selection", "team.json", "Who?", "--training"), "an exported workflow has no other versions"),
+        (("selection", "team.json", "Who?", "--training"), "an exported team has no other versions"),
         (("run", "evomas", "Who?", "--set", "plan=fixed", "--set", "adapter=auto"), "config of evomas: "),
     ],
 )
@@ -375,12 +375,12 @@ def test_a_seed_team_of_another_method_or_with_tools_that_are_not_there(home: Pa
         seed = asyncio.run(library.load("seeded")) if "seeded" in asyncio.run(library.names()) else None
     assert seed is None  # nothing is saved before a run begins
     with start_evolution(small(), home, run="r2") as run:
-        workflow = run.seed_workflow
+        team = run.seed_team
     file = home / "team.json"
-    file.write_text(json.dumps(workflow.replace(method="other").model_dump(mode="json")))
+    file.write_text(json.dumps(team.replace(method="other").model_dump(mode="json")))
     assert "belongs to other, not to hiva" in refused(home, *EVOLVE, "--team", str(file))
     (home / "tasks.jsonl").write_text(TASKS)
-    file.write_text(json.dumps(workflow.model_dump(mode="json")))
+    file.write_text(json.dumps(team.model_dump(mode="json")))
     given = ("evolve", "hiva", "--benchmark", str(home / "tasks.jsonl"), *SMALL, "--team", str(file))
     assert "which" in refused(home, *given)
 
@@ -406,7 +406,7 @@ def test_a_workflow_file_with_garbage_for_memory_is_refused_in_words(
 @pytest.mark.parametrize("garbage", ["[1, 2]", "null", "7", '{"schema": 1}', "{", '{"schema": 1, "version": 5}'])
 def test_library_values_that_are_no_versions_are_errors_in_words(tmp_path: Path, garbage: str) -> None:
     with open_library(tmp_path) as library:
-        run_sync(library.save("team", make_single_workflow(()), run="r", step=0))
+        run_sync(library.save("team", make_single_team(()), run="r", step=0))
     with closing(sqlite3.connect(tmp_path / "library.sqlite")) as file:
         file.execute("UPDATE store SET value = ?", (garbage,))
         file.commit()

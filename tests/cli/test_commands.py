@@ -28,7 +28,7 @@ from selfwire.core.edits import (
 )
 from selfwire.core.own_tool import ToolExample, ToolRecord
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.usage import Budget, Usage
 from selfwire.models.sync import run_sync
@@ -39,7 +39,7 @@ from selfwire.store.library import open_library
 from tests.commands import call
 from tests.core.generators import SOURCES, make_tool
 
-SEED = Workflow(
+SEED = Team(
     method="hiva",
     agents=(
         Agent(id="plan", role="plans", prompt="Plan [bold]it[/bold].\nThen stop.", memory=("dates matter",)),
@@ -210,7 +210,7 @@ def test_rollback_moves_the_head_and_history_tells(home: Path) -> None:
 def test_an_exported_workflow_is_taken_in_place_of_a_name(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "team.json"
     said(home, "export", "archive@0", str(file))
-    assert Workflow.model_validate_json(file.read_text()) == SEED
+    assert Team.model_validate_json(file.read_text()) == SEED
     assert "edge plan->answer" in said(home, "diff", str(file), "archive")
     assert json.loads(said(home, "export", "archive@0", "-"))["method"] == "hiva"
 
@@ -221,7 +221,7 @@ def test_export_replaces_nothing_unasked(home: Path, tmp_path: Path) -> None:
     call(home, "export", "archive", str(file), code=2)
     assert file.read_text() == "mine"
     said(home, "export", "archive", str(file), "--force")
-    assert Workflow.model_validate_json(file.read_text()) == GROWN
+    assert Team.model_validate_json(file.read_text()) == GROWN
     call(home, "export", "archive", str(tmp_path / "team.txt"), code=2)
 
 
@@ -310,13 +310,13 @@ def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "archiv"], r"no workflow 'archiv' in library .*did you mean archive\?"),
-        (["show", "nosuch"], r"no workflow 'nosuch' in library .*; saved there are archive; methods are"),
+        (["show", "archiv"], r"no team 'archiv' in library .*did you mean archive\?"),
+        (["show", "nosuch"], r"no team 'nosuch' in library .*; saved there are archive; methods are"),
         (["run", "What is it?", "hiva"], r"the team stands before the question: selfwire run hiva 'What is it\?'"),
-        (["show", "none.json"], r"workflow file none.json cannot be read"),
-        (["diff", "archive", "archive@9"], r"version '9' of workflow 'archive' does not exist; choose among r1.0"),
-        (["history", "other"], r"no workflow 'other'"),
-        (["rollback", "archive", "7"], r"version '7' of workflow 'archive' does not exist"),
+        (["show", "none.json"], r"team file none.json cannot be read"),
+        (["diff", "archive", "archive@9"], r"version '9' of team 'archive' does not exist; choose among r1.0"),
+        (["history", "other"], r"no team 'other'"),
+        (["rollback", "archive", "7"], r"version '7' of team 'archive' does not exist"),
         (["clean", "r9", "--yes"], r"no run 'r9' in .*there are none"),
         (["runs", "--home", "postgres://u:secret@h/db"], r"runs lie in a folder, not at postgres://"),
         (["show"], r"Missing argument '(?i:ref)'"),

@@ -81,9 +81,9 @@ def test_options_of_runs_are_refused_of_a_workflow_and_the_other_way_round(
     evolved: tuple[Path, str], option: tuple[str, str]
 ) -> None:
     home, said = evolved
-    workflow = call(home, "show", "mine", *option, code=2)
-    assert workflow.stdout == ""
-    assert f"{option[0]} would do nothing: mine is no run; name one" in workflow.stderr
+    team = call(home, "show", "mine", *option, code=2)
+    assert team.stdout == ""
+    assert f"{option[0]} would do nothing: mine is no run; name one" in team.stderr
     run = call(home, "show", said.split("run ")[1].split(":")[0], "--mermaid", code=2)
     assert run.stdout == ""
     assert "--mermaid would do nothing: " in run.stderr
@@ -230,7 +230,7 @@ def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path:
 
 def test_run_knows_its_methods(tmp_path: Path) -> None:
     result = call(tmp_path, "run", "hora", "Who?", code=2)
-    assert "there is no workflow 'hora'" in result.stderr
+    assert "there is no team 'hora'" in result.stderr
     assert "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are direct" in result.stderr
 
 

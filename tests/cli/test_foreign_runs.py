@@ -173,7 +173,7 @@ def test_saved_workflows_are_not_removed_under_a_run(tmp_path: Path) -> None:
     with closing(Journal.open(make_run(tmp_path, "busy"))):
         make_run(tmp_path, "ours")
         result = call(tmp_path, "clean", "ours", "--library", "-y", code=WRONG)
-        assert "run 'busy' is at work and saves its workflows in" in result.stderr
+        assert "run 'busy' is at work and saves its teams in" in result.stderr
         assert (tmp_path / LIBRARY_FILE).exists()
         assert (tmp_path / "runs" / "ours").exists()
     call(tmp_path, "clean", "--library", "-y")
@@ -187,7 +187,7 @@ def test_an_evolution_finds_its_own_version_whichever_run_has_moved_the_name_on(
             run_sync(library.save("mine", TEAM, run=run, step=0))
             run_sync(library.save("mine", better, run=run, step=1))
         for run in ("ours", "theirs", "third"):
-            here = SimpleNamespace(library=library, config=SimpleNamespace(name="mine"), run=run, seed_workflow=TEAM)
+            here = SimpleNamespace(library=library, config=SimpleNamespace(name="mine"), run=run, seed_team=TEAM)
             found = run_sync(OpenEvolution.find_evolved(here))  # type: ignore[arg-type]
             assert (found and found.version) == (None if run == "third" else f"{run}.1")
 

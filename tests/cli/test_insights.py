@@ -1,11 +1,11 @@
-"""Insights from the command line: listed with the runs they came from, exported, taken into another workflow."""
+"""Insights from the command line: listed with the runs they came from, exported, taken into another team."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.models.sync import run_sync
 from selfwire.store.library import open_library
@@ -14,17 +14,17 @@ from tests.evolvers.hera.doubles import known, pool
 from tests.graphs.scripted import trio
 
 
-def saved(home: Path, name: str, workflow: Workflow, run: str = "r1", step: int = 1) -> None:
+def saved(home: Path, name: str, team: Team, run: str = "r1", step: int = 1) -> None:
     with open_library(home) as library:
-        run_sync(library.save(name, workflow, run=run, step=step))
+        run_sync(library.save(name, team, run=run, step=step))
 
 
-def loaded(home: Path, name: str) -> Workflow:
+def loaded(home: Path, name: str) -> Team:
     with open_library(home, create=False) as library:
         return run_sync(library.load(name))
 
 
-def learned() -> Workflow:
+def learned() -> Team:
     return with_library(pool(), (known("search twice", 4, 1), known("read twice", 4, 3)))
 
 
@@ -157,12 +157,12 @@ def test_other_methods_have_no_insights(tmp_path: Path) -> None:
     for arguments in (("list", "team:hiva"), ("import", "hiva", str(file))):
         result = call(tmp_path, "insights", *arguments, code=2)
         assert "belongs to hiva" in result.stderr
-    assert "there is no workflow" in call(tmp_path, "insights", "list", "nobody", code=2).stderr
+    assert "there is no team" in call(tmp_path, "insights", "list", "nobody", code=2).stderr
 
 
 def test_insights_that_cannot_be_read_are_an_error_in_words(tmp_path: Path) -> None:
-    workflow = learned()
-    saved(tmp_path, "mine", workflow.replace(memory={**workflow.memory, "experience": [{"text": 3}]}))
+    team = learned()
+    saved(tmp_path, "mine", team.replace(memory={**team.memory, "experience": [{"text": 3}]}))
     result = call(tmp_path, "insights", "export", "mine", str(tmp_path / "insights.json"), code=2)
     assert "'mine' holds insights that cannot be read" in result.stderr
     assert not (tmp_path / "insights.json").exists()

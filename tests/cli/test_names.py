@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.agent import Agent
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.models.sync import run_sync
 from selfwire.store.library import open_library
 from tests.commands import call
 
-OWN = Workflow(method="hiva", agents=(Agent(id="mine", prompt="Answer."),), topology=make_chain("mine"))
+OWN = Team(method="hiva", agents=(Agent(id="mine", prompt="Answer."),), topology=make_chain("mine"))
 CLASH = "hiva is a method; the team that is saved under the same name is team:hiva"
 
 

@@ -9,7 +9,7 @@ import pytest
 from selfwire.cli.evaluate import get_router_config
 from selfwire.cli.options import parse_config_fields
 from selfwire.core.errors import ConfigError
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.kabb import has_learned_router
@@ -18,7 +18,7 @@ from selfwire.evolvers.router.heads import with_weights
 from selfwire.evolvers.router.reinforce import Learner, get_weights
 from selfwire.graphs.methods import make_method
 from selfwire.models.embeddings import HashingEmbedder
-from selfwire.store.files import write_workflow
+from selfwire.store.files import write_team
 from selfwire.store.library import open_library
 from tests.commands import call
 
@@ -26,12 +26,12 @@ EMBEDDER = HashingEmbedder()
 EVAL = ("--benchmark", "archive", "--tasks", "1", "--set", "stages=1", "--embedder", "hashing")
 
 
-def seed(name: str) -> Workflow:
+def seed(name: str) -> Team:
     bench = load_benchmark("archive")
     return make_method(name).seed(bench.tools, toolbox=tuple(bench.toolbox))
 
 
-def routed(name: str) -> Workflow:
+def routed(name: str) -> Team:
     start, dimensions = seed(name), asyncio.run(EMBEDDER.embed(["task"])).shape[1]
     return with_weights(
         start, get_weights(Learner(RoutingHead(dimensions)), start.agents, EMBEDDER.name).without_optimiser()
@@ -76,7 +76,7 @@ def test_weights_that_are_none_are_one_clear_message(home: Path, target: str, re
 def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Path, tmp_path: Path) -> None:
     pool = routed("evomas")
     baker = pool.agents[0].replace(role="Bakes bread.")
-    write_workflow(pool.replace(agents=(baker, *pool.agents[1:])), tmp_path / "other.json")
+    write_team(pool.replace(agents=(baker, *pool.agents[1:])), tmp_path / "other.json")
     work = ("--benchmark", "archive", "--embedder", "hashing")
     file = str(tmp_path / "other.json")
     for command in (("eval", file), ("train", "evomas", "--team", file)):

@@ -184,7 +184,7 @@ def test_errors_alone_are_no_success(home: Path, wire_server: WireServer) -> Non
 
 def test_a_team_that_has_only_learned_is_not_called_the_best(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evolving = ("evolve", "hiva", "--benchmark", "archive", *SIZES, "--gate", "off", "--no-baselines")
-    assert "the best workflow is 'hiva-archive'" in call(home, *evolving).stdout
+    assert "the best team is 'hiva-archive'" in call(home, *evolving).stdout
     monkeypatch.setattr("selfwire.cli.evolve.get_structure", lambda team: "the same")
     told = call(home, *evolving, "--seed", "1").stdout
     assert "agents, tools and topology are as they were; what was learned beside them is in 'hiva-archive'" in told

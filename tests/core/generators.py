@@ -1,4 +1,4 @@
-"""Random workflows and rewirings, half of them aimed at what is legal, and a naive model that says what is."""
+"""Random teams and rewirings, half of them aimed at what is legal, and a naive model that says what is."""
 
 import random
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from selfwire.core.edits import (
     RewritePrompt,
     RewriteTool,
 )
-from selfwire.core.own_tool import WorkflowTool
-from selfwire.core.team import Workflow
+from selfwire.core.own_tool import OwnTool
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits, make_chain
 
 NAMES = tuple("abcdefghij")
@@ -32,9 +32,9 @@ TOOLS = ("search", "calculator", "python")
 SOURCES = tuple(f"def tool_function(n: int) -> int:\n    return n + {n}\n" for n in range(3))
 
 
-def seed_workflow() -> Workflow:
+def seed_team() -> Team:
     """Two agents in a row, under caps that random edits reach."""
-    return Workflow(
+    return Team(
         method="hiva",
         agents=(Agent(id="a", prompt="Ask."), Agent(id="z", prompt="Answer.", kind="aggregator")),
         topology=make_chain("a", "z", caps=TopologyLimits(nodes=6, successors=3)),
@@ -54,14 +54,14 @@ def random_topology(rng: random.Random, nodes: int) -> Topology:
     )
 
 
-def random_edit(rng: random.Random, workflow: Workflow) -> Edit:
-    nodes = [node.id for node in workflow.topology.nodes]
-    agents = [agent.id for agent in workflow.agents]
+def random_edit(rng: random.Random, team: Team) -> Edit:
+    nodes = [node.id for node in team.topology.nodes]
+    agents = [agent.id for agent in team.agents]
     wild = rng.random() < 0.12
     agent = rng.choice([*NAMES, "z"] if wild else agents)
     node, other = (rng.choice([*NAMES, "z"] if wild else nodes) for _ in range(2))
     fresh = rng.choice(NAMES)
-    edges = workflow.topology.edges
+    edges = team.topology.edges
     edge = rng.choice(edges) if edges and not wild else Edge(source=node, target=other)
     newcomer = Agent(id=fresh, prompt=rng.choice(["Think.", "Search.", "Check."]))
     makers: list[Edit] = [
@@ -86,12 +86,12 @@ def random_edit(rng: random.Random, workflow: Workflow) -> Edit:
     return rng.choice(makers)
 
 
-def make_tool(name: str = "add", source: str = SOURCES[1], **fields: Any) -> WorkflowTool:
-    return WorkflowTool(name=name, description="Adds to a number.", source=source, **fields)
+def make_tool(name: str = "add", source: str = SOURCES[1], **fields: Any) -> OwnTool:
+    return OwnTool(name=name, description="Adds to a number.", source=source, **fields)
 
 
-def random_rewiring(rng: random.Random, workflow: Workflow) -> Rewiring:
-    return Rewiring(*(random_edit(rng, workflow) for _ in range(rng.choice([1, 1, 2, 3]))), why="at random")
+def random_rewiring(rng: random.Random, team: Team) -> Rewiring:
+    return Rewiring(*(random_edit(rng, team) for _ in range(rng.choice([1, 1, 2, 3]))), why="at random")
 
 
 @dataclass
@@ -107,15 +107,15 @@ class Model:
     tools: dict[str, tuple[str, int]]
 
     @classmethod
-    def of(cls, workflow: Workflow) -> "Model":
+    def of(cls, team: Team) -> "Model":
         return cls(
-            agents={a.id: a.model_dump(exclude={"id"}) for a in workflow.agents},
-            nodes={n.id: n.agent for n in workflow.topology.nodes},
-            edges={(e.source, e.target) for e in workflow.topology.edges},
-            entry=workflow.topology.entry,
-            sink=workflow.topology.sink,
-            caps=workflow.topology.caps,
-            tools={tool.name: (tool.source, tool.version) for tool in workflow.tools},
+            agents={a.id: a.model_dump(exclude={"id"}) for a in team.agents},
+            nodes={n.id: n.agent for n in team.topology.nodes},
+            edges={(e.source, e.target) for e in team.topology.edges},
+            entry=team.topology.entry,
+            sink=team.topology.sink,
+            caps=team.topology.caps,
+            tools={tool.name: (tool.source, tool.version) for tool in team.tools},
         )
 
     def allows(self, edit: Edit) -> bool:

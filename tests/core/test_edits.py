@@ -30,29 +30,29 @@ from selfwire.core.edits import (
 )
 from selfwire.core.errors import EditError
 from selfwire.core.own_tool import TOOLS, ToolExample, ToolRecord
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import to_canonical_json
-from tests.core.generators import SOURCES, Model, make_tool, random_rewiring, seed_workflow
+from tests.core.generators import SOURCES, Model, make_tool, random_rewiring, seed_team
 from tests.samples import sample
 
 SEQUENCES, LENGTH, CHUNKS = 10_000, 3, 10
 
 
-def check(workflow: Workflow, rewiring: Rewiring) -> Workflow | None:
-    before = to_canonical_json(workflow)
-    model = Model.of(workflow)
+def check(team: Team, rewiring: Rewiring) -> Team | None:
+    before = to_canonical_json(team)
+    model = Model.of(team)
     refused = next((edit for edit in rewiring.edits if not model.allows(edit)), None)
     if refused is not None:
         with pytest.raises(EditError) as refusal:
-            workflow.apply(rewiring)
+            team.apply(rewiring)
         assert str(refusal.value).startswith(f"{format_edit(refused)}: ")
         assert "Value error" not in str(refusal.value)
-    after = None if refused else workflow.apply(rewiring)
-    assert to_canonical_json(workflow) == before
+    after = None if refused else team.apply(rewiring)
+    assert to_canonical_json(team) == before
     if after is None:
         return None
     assert Model.of(after) == model
-    assert (after.lineage.parent, after.lineage.rewirings) == (workflow.fingerprint, (rewiring,))
+    assert (after.lineage.parent, after.lineage.rewirings) == (team.fingerprint, (rewiring,))
     return after
 
 
@@ -60,22 +60,22 @@ def check(workflow: Workflow, rewiring: Rewiring) -> Workflow | None:
 @pytest.mark.parametrize("chunk", sample(range(CHUNKS)))
 def test_ten_thousand_sequences_leave_a_valid_workflow_or_name_the_edit(chunk: int) -> None:
     rng = random.Random(chunk)
-    legal, now = 0, seed_workflow()
+    legal, now = 0, seed_team()
     for sequence in range(SEQUENCES // CHUNKS):
         if sequence % 20 == 0:
-            now = seed_workflow()
+            now = seed_team()
         for _ in range(LENGTH):
             after = check(now, random_rewiring(rng, now))
             legal += after is not None
             now = after or now
-        assert Workflow.model_validate_json(now.model_dump_json()) == now
+        assert Team.model_validate_json(now.model_dump_json()) == now
     assert legal / (LENGTH * SEQUENCES // CHUNKS) >= 0.3
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 8))
 def test_apply_legal_is_apply_one_by_one_without_the_refused(rng: random.Random, length: int) -> None:
-    seed = seed_workflow()
+    seed = seed_team()
     rewirings = [random_rewiring(rng, seed) for _ in range(length)]
     after, refused = seed.apply_legal(rewirings)
     applied = after.lineage.rewirings
@@ -89,7 +89,7 @@ def test_apply_legal_is_apply_one_by_one_without_the_refused(rng: random.Random,
 
 
 def test_a_group_is_applied_all_or_not_at_all() -> None:
-    seed = seed_workflow()
+    seed = seed_team()
     group = Rewiring(AddNode("b", "a"), AddEdge("a", "b"), AddEdge("b", "nowhere"), why="half of it would fit")
     with pytest.raises(EditError, match=r"^AddEdge\(b, nowhere\): .*nodes are a, b, z"):
         seed.apply(group)
@@ -117,8 +117,8 @@ def test_a_group_is_applied_all_or_not_at_all() -> None:
         (RemoveEdge("z", "a"), "there is no edge z->a; 'z' leads to nothing"),
         (RemoveEdge("b", "a"), "there is no node 'b'; nodes are a, z"),
         (RewritePrompt("a", " "), "the new prompt is blank; give the agent a prompt"),
-        (RewriteTool("add", SOURCES[0]), "the workflow has no tool 'add' of its own; its own tools are none"),
-        (RemoveTool("add"), "the workflow has no tool 'add' of its own; its own tools are none"),
+        (RewriteTool("add", SOURCES[0]), "the team has no tool 'add' of its own; its own tools are none"),
+        (RemoveTool("add"), "the team has no tool 'add' of its own; its own tools are none"),
         (Grant("b", "search"), "there is no agent 'b'; agents are a, z"),
         (Revoke("a", "search"), "agent 'a' holds no tool 'search'; it holds none"),
         (Remember("a", ""), "the note is blank; write what the agent should remember"),
@@ -127,13 +127,13 @@ def test_a_group_is_applied_all_or_not_at_all() -> None:
 )
 def test_a_refusal_names_the_edit_and_the_way_out(edit: Edit, message: str) -> None:
     with pytest.raises(EditError) as refusal:
-        seed_workflow().apply(Rewiring(edit, why="try"))
+        seed_team().apply(Rewiring(edit, why="try"))
     assert message in str(refusal.value)
     assert str(refusal.value).startswith(f"{format_edit(edit)}: ")
 
 
 def test_caps_are_refusals_too() -> None:
-    now = seed_workflow()
+    now = seed_team()
     for name in "bcde":
         now = now.apply(Rewiring(AddNode(name, "a"), why="grow"))
     with pytest.raises(EditError, match=r"^AddNode\(f, a\): 7 nodes exceed the cap of 6"):
@@ -144,14 +144,14 @@ def test_caps_are_refusals_too() -> None:
 
 
 def test_the_oldest_note_goes_first() -> None:
-    now = seed_workflow()
+    now = seed_team()
     for number in range(MEMORY_NOTES + 2):
         now = now.apply(Rewiring(Remember("a", f"note {number}"), why="learn"))
     assert now.agents_by_id["a"].memory == tuple(f"note {n}" for n in range(2, MEMORY_NOTES + 2))
 
 
 def test_a_replaced_agent_leaves_its_nodes_and_edges() -> None:
-    seed = seed_workflow()
+    seed = seed_team()
     after = seed.apply(Rewiring(ReplaceAgent("a", Agent(id="b", prompt="Better.")), why="swap"))
     assert after.topology.edges == seed.topology.edges
     assert (after.agent_at("a").id, "a" in after.agents_by_id) == ("b", False)
@@ -169,7 +169,7 @@ def test_a_long_prompt_is_cut_in_messages() -> None:
 
 def test_a_tool_is_added_granted_rewritten_revoked_and_removed() -> None:
     tool = make_tool(examples=(ToolExample(arguments={"n": 1}, result="2"),), record=ToolRecord(calls=3, failures=1))
-    held = seed_workflow().apply(Rewiring(AddTool(tool), Grant("a", "add"), why="a sum is needed"))
+    held = seed_team().apply(Rewiring(AddTool(tool), Grant("a", "add"), why="a sum is needed"))
     assert (held.tools, held.agents_by_id["a"].tools) == ((tool,), ("add",))
     rewritten = held.apply(Rewiring(RewriteTool("add", SOURCES[2]), why="one too few", by="a"))
     [now] = rewritten.tools
@@ -178,11 +178,11 @@ def test_a_tool_is_added_granted_rewritten_revoked_and_removed() -> None:
     with pytest.raises(EditError, match=r"RemoveTool\(add\): tool 'add' is held by a; revoke it first"):
         rewritten.apply(Rewiring(RemoveTool("add"), why="unused"))
     gone = rewritten.apply(Rewiring(Revoke("a", "add"), RemoveTool("add"), why="unused"))
-    assert gone.fingerprint == seed_workflow().fingerprint
+    assert gone.fingerprint == seed_team().fingerprint
 
 
 def test_refusals_of_tools_name_the_line_and_the_bounds() -> None:
-    held = seed_workflow().apply(Rewiring(AddTool(make_tool()), Grant("a", "add"), why="try"))
+    held = seed_team().apply(Rewiring(AddTool(make_tool()), Grant("a", "add"), why="try"))
     for edit, message in (
         (AddTool(make_tool()), "tool 'add' exists already; rewrite it, or choose another name"),
         (Grant("a", "add"), "agent 'a' holds tool 'add' already"),
@@ -202,7 +202,7 @@ def test_refusals_of_tools_name_the_line_and_the_bounds() -> None:
         assert message in str(refusal.value)
     for number in range(1, TOOLS):
         held = held.apply(Rewiring(AddTool(make_tool(f"add-{number}")), why="grow"))
-    with pytest.raises(EditError, match=f"the workflow has {TOOLS} tools, the most that it may have; remove one first"):
+    with pytest.raises(EditError, match=f"the team has {TOOLS} tools, the most that it may have; remove one first"):
         held.apply(Rewiring(AddTool(make_tool("more")), why="grow"))
 
 

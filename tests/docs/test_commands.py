@@ -20,7 +20,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
@@ -79,11 +79,11 @@ def my_langchain_tool(text: str) -> str:
     return text
 
 
-def make_team() -> Workflow:
+def make_team() -> Team:
     ids = ("plan", "solve", "check", "answer")
     agents = tuple(Agent(id=name, role=name, prompt=name) for name in ids)
     edges = "plan>solve plan>check solve>answer check>answer"
-    return Workflow(method="mine", agents=agents, topology=topology(edges, "plan", "answer"))
+    return Team(method="mine", agents=agents, topology=topology(edges, "plan", "answer"))
 
 
 def make_desks() -> Any:

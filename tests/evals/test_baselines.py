@@ -8,7 +8,7 @@ from selfwire.core.chat import ChatMessage, Prompts, Reply
 from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.baselines import (
@@ -53,7 +53,7 @@ class ActingCtx(Ctx[Any]):
     def where(self, at: Scope | None = None, **place: str | int) -> Ctx[Any]:
         return ActingCtx(self.act, self.options, (at or self.at).at(**place))
 
-    def make_runner(self, team: Workflow) -> Any:
+    def make_runner(self, team: Team) -> Any:
         return self.act
 
 
@@ -138,11 +138,11 @@ CALLS = {
 async def test_every_baseline_is_a_team_that_can_run_and_takes_the_calls_that_it_should(name: str) -> None:
     model = Told()
     made = make_baseline(name)
-    workflow = made.seed()
-    assert (made.name, workflow.method) == (name, name)
-    assert workflow.topology.problems() == ()
-    assert made.seed() == workflow
-    done = await made.answer(workflow, QUESTION, asked(made, model))
+    team = made.seed()
+    assert (made.name, team.method) == (name, name)
+    assert team.topology.problems() == ()
+    assert made.seed() == team
+    done = await made.answer(team, QUESTION, asked(made, model))
     assert done.error is None
     assert str(done.answer).endswith("Answer: 4")
     assert done.usage.calls == len(model.asked) == CALLS.get(name, done.usage.calls)
@@ -150,8 +150,8 @@ async def test_every_baseline_is_a_team_that_can_run_and_takes_the_calls_that_it
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> None:
-    workflow = make_baseline(name).seed(["search"])
-    held = {agent.id: agent.tools for agent in workflow.agents}
+    team = make_baseline(name).seed(["search"])
+    held = {agent.id: agent.tools for agent in team.agents}
     if name in ("direct", "cot", "self-consistency"):
         assert held == {"single": ()}
     else:

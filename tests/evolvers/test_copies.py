@@ -8,15 +8,13 @@ import pytest
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, Rewiring, RewritePrompt
 from selfwire.core.task import Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.copies import TaskTexts, find_copies
 
-TEAM = Workflow(
-    method="m", agents=(Agent(id="a", prompt="Work on the task as far as you can."),), topology=make_chain("a")
-)
+TEAM = Team(method="m", agents=(Agent(id="a", prompt="Work on the task as far as you can."),), topology=make_chain("a"))
 FORM = "Answer in one word.\n\n"
 PLACES = ("Arlsund", "Bremholt", "Castelmar", "Dunvale", "Eskfield", "Farlowe", "Gildham", "Harbeck")
 NOUNS = (
@@ -90,7 +88,7 @@ def write_honestly() -> Iterator[str]:
         yield f"You are careful. {own[0]} {rule} {own[1]}"
 
 
-def copies(prompt: str, team: Workflow = TEAM) -> dict[int, str]:
+def copies(prompt: str, team: Team = TEAM) -> dict[int, str]:
     return find_copies([Rewiring(RewritePrompt("a", prompt), why="better")], team, KNOWN)
 
 

@@ -6,7 +6,7 @@ import pytest
 from selfwire.core.agent import Agent
 from selfwire.core.edits import RemoveEdge, Rewiring
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.evolvers.random_edits import (
     RandomEdits,
@@ -20,9 +20,9 @@ from selfwire.evolvers.topology_ops import list_legal_operations, make_fresh_id
 TEXTS = ("You look things up.", "You compare two dates.", "You keep a friendly tone.")
 
 
-def line(**caps: int) -> Workflow:
+def line(**caps: int) -> Team:
     agents = tuple(Agent(id=name, prompt=f"You are {name}.", tools=("search",)) for name in ("s", "a", "end"))
-    return Workflow(method="any", agents=agents, topology=make_chain("s", "a", "end", caps=TopologyLimits(**caps)))
+    return Team(method="any", agents=agents, topology=make_chain("s", "a", "end", caps=TopologyLimits(**caps)))
 
 
 def test_exactly_the_count_of_legal_edits_is_applied() -> None:
@@ -84,9 +84,9 @@ def test_ids_come_from_descriptions() -> None:
 TEAM_KINDS = ("REWRITE_PROMPT", "ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR")
 
 
-def matched(operations: Sequence[str], seed: int = 0, workflow: Workflow | None = None) -> RandomEdits:
+def matched(operations: Sequence[str], seed: int = 0, team: Team | None = None) -> RandomEdits:
     kinds = list_team_operations(TEXTS, 200)
-    return apply_at_random(workflow or line(), operations, kinds, Scope(seed=seed).random("random edits"))
+    return apply_at_random(team or line(), operations, kinds, Scope(seed=seed).random("random edits"))
 
 
 def test_a_matched_control_makes_the_edits_of_the_given_kinds_and_no_other() -> None:
@@ -114,10 +114,10 @@ def test_a_place_is_edited_once_while_others_are_open() -> None:
 
 
 def test_what_is_legal_nowhere_is_tried_after_the_others_and_then_left_out() -> None:
-    found = matched(("REMOVE_SUCCESSOR", "ADD_SERIAL"), workflow=pair())
+    found = matched(("REMOVE_SUCCESSOR", "ADD_SERIAL"), team=pair())
     assert [one.operation for one in found.applied] == ["ADD_SERIAL", "REMOVE_SUCCESSOR"]
-    assert matched(("REMOVE_SUCCESSOR",), workflow=pair()).left_out == ("REMOVE_SUCCESSOR",)
-    assert matched((), workflow=pair()).workflow == pair()
+    assert matched(("REMOVE_SUCCESSOR",), team=pair()).left_out == ("REMOVE_SUCCESSOR",)
+    assert matched((), team=pair()).workflow == pair()
 
 
 def test_a_rewrite_adds_an_instruction_or_replaces_one_that_was_drawn() -> None:
@@ -136,6 +136,6 @@ def test_a_rewrite_adds_an_instruction_or_replaces_one_that_was_drawn() -> None:
     assert add_instruction("x" * 58, TEXTS, 60, random) in TEXTS
 
 
-def pair() -> Workflow:
+def pair() -> Team:
     agents = tuple(Agent(id=name, prompt=f"You are {name}.") for name in ("s", "end"))
-    return Workflow(method="any", agents=agents, topology=make_chain("s", "end"))
+    return Team(method="any", agents=agents, topology=make_chain("s", "end"))

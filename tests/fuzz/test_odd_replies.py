@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from selfwire.core.chat import Reply
 from selfwire.core.errors import SelfwireError
 from selfwire.core.plugins import method_names
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.team import LENIENT
@@ -134,7 +134,7 @@ async def one_iteration(name: str, seed: int, share: float, tasks: int = 1) -> N
         assert str(error)  # noqa: PT017
         return
     assert evolved.topology.problems(LENIENT) == ()
-    assert Workflow.model_validate_json(evolved.model_dump_json()) == evolved
+    assert Team.model_validate_json(evolved.model_dump_json()) == evolved
     for done in found:
         assert Trajectory.model_validate_json(done.model_dump_json()) == done
         kind = (done.error or "").partition(":")[0]

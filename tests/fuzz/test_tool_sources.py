@@ -1,4 +1,4 @@
-"""Any text as the source of a tool is refused with its line, or is a tool of a workflow that compiles."""
+"""Any text as the source of a tool is refused with its line, or is a tool of a team that compiles."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolSourceError
 from selfwire.core.execution import Limits
-from selfwire.core.own_tool import WorkflowTool, check_tool_source
+from selfwire.core.own_tool import OwnTool, check_tool_source
 from selfwire.tools.sandbox.sandbox import find_sandbox
 from tests.chaos import SANDBOXED_SOURCES, TOOL_SOURCES
 from tests.core.test_tool_source import PAPER
@@ -73,7 +73,7 @@ def check(source: str, verdicts: Counter[str], legal: set[str]) -> None:
         verdicts["refused"] += 1
     else:
         assert schema["type"] == "object"
-        assert WorkflowTool(name="f", description="d", source=source).parameters == schema
+        assert OwnTool(name="f", description="d", source=source).parameters == schema
         verdicts["legal"] += 1
         legal.add(source)
     assert time.process_time() - began < 1, source[:200]

@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, TopologyLimits, make_chain
 from selfwire.graphs import hiva
 from selfwire.graphs.machine import Graph
@@ -135,17 +135,17 @@ SOURCE = "You are a member of a team"
 AGGREGATOR = "You give the team's final answer"
 
 
-def trio() -> Workflow:
+def trio() -> Team:
     """source -> checker -> aggregator."""
     names = ("source", "checker", "aggregator")
-    return Workflow(
+    return Team(
         method="hiva",
         agents=tuple(Agent(id=name, prompt=f"You are the {name}.") for name in names),
         topology=make_chain(*names, caps=TopologyLimits(nodes=12, successors=5)),  # those of HivaConfig()
     )
 
 
-def fork() -> Workflow:
+def fork() -> Team:
     """source -> checker and doubter -> aggregator."""
     names = ("source", "checker", "doubter", "aggregator")
     middle = [Edge(source=a, target=b) for one in names[1:3] for a, b in (("source", one), (one, "aggregator"))]

@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.plugins import method_names
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Budget
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.build import build_graph
@@ -68,11 +68,11 @@ def built(name: str, model: Any = "offline", **options: Any) -> Any:
     return build_graph(type(method), model, config=method.config, **embedder, **options)
 
 
-def seed(name: str) -> Workflow:
+def seed(name: str) -> Team:
     return make_method(name).seed()
 
 
-def prompted(name: str, prompt: str) -> Workflow:
+def prompted(name: str, prompt: str) -> Team:
     """The seed, all of whose agents have this prompt."""
     start = seed(name)
     return start.replace(agents=[agent.replace(prompt=prompt) for agent in start.agents])

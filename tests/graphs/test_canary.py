@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from selfwire.core.plugins import method_names
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.benchmark import Benchmark
@@ -37,14 +37,14 @@ LEARNING: dict[str, dict[str, Any]] = {
 }
 """Configs with which much is learned of few questions."""
 LEARNED = {"tacomas": "lessons", "evomas": ROUTER}
-"""Part of a workflow's memory that must have been learned."""
+"""Part of a team's memory that must have been learned."""
 
 
 async def learned(
     bench: Benchmark, method: Method[Any], ctx: Ctx[Any], tasks: list[Task]
-) -> tuple[list[Trajectory], Workflow]:
+) -> tuple[list[Trajectory], Team]:
     """Explore and grade as an evolution does, learn, and explore once more."""
-    workflow, found = method.seed(bench.tools, toolbox=tuple(ctx.tools)), list[Trajectory]()
+    team, found = method.seed(bench.tools, toolbox=tuple(ctx.tools)), list[Trajectory]()
     by_id = {task.id: task for task in tasks}
 
     async def grade(done: Trajectory, at: Scope) -> Trajectory:
@@ -56,11 +56,11 @@ async def learned(
         batch = []
         for task in tasks:
             here = ctx.where(run="r", iteration=iteration, task=task.id)
-            batch += [await grade(done, here.at) for done in await method.explore(workflow, task.question, here)]
+            batch += [await grade(done, here.at) for done in await method.explore(team, task.question, here)]
         found += batch
         learning = replace(ctx.where(run="r", iteration=iteration, phase="evolve"), grade_run=grade)
-        workflow = (await method.propose(workflow, batch, learning)).workflow
-    return found, workflow
+        team = (await method.propose(team, batch, learning)).workflow
+    return found, team
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ async def test_a_planted_reference_appears_nowhere(name: str, tmp_path: Path) ->
         model = make_chat_model("openai:local", base_url=server.url, api_key="none")
         metered = MeteredModel(model, journal=journal)
         ctx = method.make_ctx(metered, bench.toolbox, HashingEmbedder(64))
-        found, workflow = await learned(bench, method, ctx, tasks)
+        found, team = await learned(bench, method, ctx, tasks)
         graph = build_graph(
             type(method),
             model,
@@ -85,9 +85,9 @@ async def test_a_planted_reference_appears_nowhere(name: str, tmp_path: Path) ->
         await graph.ainvoke({"question": tasks[0].input}, thread)
         asked = [json.dumps(one.body) for one in server.asked]
     journal.close()
-    assert CANARY not in workflow.model_dump_json()
+    assert CANARY not in team.model_dump_json()
     if part := LEARNED.get(name):
-        assert part in workflow.memory
-    if weights := workflow.memory.get(ROUTER, {}).get("weights"):
+        assert part in team.memory
+    if weights := team.memory.get(ROUTER, {}).get("weights"):
         assert CANARY.encode() not in get_blob(weights)
     assert_not_planted(left_behind(asked, found, file, saver, traces.traced_runs), tasks[0])

@@ -15,7 +15,7 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, TaskError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import to_mermaid
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks.archive import archive
@@ -241,8 +241,8 @@ async def test_a_run_without_an_answer_is_an_error_that_names_the_failure() -> N
 
 async def test_a_trajectory_has_a_step_per_worker_and_round() -> None:
     method, ctx = wired(SpokenModel())
-    workflow = method.seed(domain="math")
-    done = await method.answer(workflow, ASK, ctx)
+    team = method.seed(domain="math")
+    done = await method.answer(team, ASK, ctx)
     assert [(step.node, step.visit) for step in done.steps[:4]] == [
         ("ProblemParser", 0), ("Solver", 0), ("Verifier", 0), ("ProblemParser", 1),
     ]  # fmt: skip
@@ -251,7 +251,7 @@ async def test_a_trajectory_has_a_step_per_worker_and_round() -> None:
     assert solving.routing is not None
     assert solving.routing.chosen == ("Verifier",)
     assert solving.routing.scores["Verifier"] > 0.9
-    assert (done.workflow, done.usage.calls, done.overhead.calls) == (workflow.fingerprint, 12, 3)
+    assert (done.workflow, done.usage.calls, done.overhead.calls) == (team.fingerprint, 12, 3)
     assert done.notes["stopped"] == "complete"
     assert done.notes["rounds"][1]["goal"] == "Solve it."
 
@@ -384,12 +384,12 @@ async def test_d5_results_of_tools_are_read_in_the_next_round() -> None:
         "a": [{"public": "p", "answer": "done", "calls": calls}, {"public": "p", "answer": "done"}],
         "Manager": MATH["Manager"],
     }
-    workflow = make_team(
+    team = make_team(
         [Agent(id="a", prompt="You work.", tools=("echo",))], Domain(name="own", answerers=("a",)), manager="Lead."
     )
     model = SpokenModel(script)
     method, ctx = wired(model, DytopoConfig(calls=4), echo=Echo())
-    report = await method.run(workflow, ASK, ctx)
+    report = await method.run(team, ASK, ctx)
     assert model.schemas["a"] == "TurnWithAnswerWithCalls"
     memory = section(model.shown("a", 1), "memory")
     assert '[Result of echo, round 1]\n{"text":"x"}\necho of x' in memory
@@ -419,11 +419,11 @@ async def test_d5_results_of_tools_are_read_in_the_next_round() -> None:
 async def test_arguments_that_are_no_object_are_an_error_of_the_call(arguments: str) -> None:
     said = {"public": "p", "answer": "done", "calls": [{"tool": "echo", "arguments": arguments}]}
     script: Script = {"a": [said], "Manager": MATH["Manager"]}
-    workflow = make_team(
+    team = make_team(
         [Agent(id="a", prompt="You work.", tools=("echo",))], Domain(name="own", answerers=("a",)), manager="Lead."
     )
     method, ctx = wired(SpokenModel(script), DytopoConfig(rounds=1), echo=Echo())
-    report = await method.run(workflow, ASK, ctx)
+    report = await method.run(team, ASK, ctx)
     [use] = report.rounds[0].said[0].tools
     assert (report.answer, use.error) == ("done", True)
     assert use.result.startswith("error: arguments must be a JSON object (")
@@ -483,10 +483,10 @@ def test_a_team_that_was_changed_streams_its_new_workers() -> None:
         graph = dytopo.build("offline", library=library).compile()
         result = graph.invoke(ASKED, context={"rounds": 1})
         assert result["answer"]
-        team = Workflow.model_validate(result["workflow"])
+        team = Team.model_validate(result["workflow"])
         before = inner_steps(graph)
         changed = team.model_dump_json().replace('"Researcher"', '"Librarian"')
-        run_sync(library.save("dytopo", Workflow.model_validate_json(changed), run="r", step=1))
+        run_sync(library.save("dytopo", Team.model_validate_json(changed), run="r", step=1))
         after = inner_steps(graph, workflow="dytopo")
     assert before == {"Analyst", "Researcher", "Reasoner", "Writer"}
     assert after == {"Analyst", "Librarian", "Reasoner", "Writer"}
@@ -527,9 +527,9 @@ async def test_archive_runs_offline_and_solves_some() -> None:
     tasks = made.load(0, 12, 0, 0).train
     method = Dytopo()
     ctx = method.make_ctx(MeteredModel(OfflineChat()), made.toolbox, HashingEmbedder(), at=SCOPE)
-    workflow, solved = method.seed(made.tools), 0
+    team, solved = method.seed(made.tools), 0
     for task in tasks:
-        done = await method.answer(workflow, task.question, ctx)
+        done = await method.answer(team, task.question, ctx)
         assert done.error is None
         solved += (await made.environment.grade(task, done.answer or "", scope=SCOPE)).solved
     assert 0 < solved < len(tasks)

@@ -1,14 +1,14 @@
-"""tau and K_in are tried on held-out tasks, and the best setting is kept in the workflow."""
+"""tau and K_in are tried on held-out tasks, and the best setting is kept in the team."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.tuning import Setting, Tuning, get_current_setting, tune_workflow
+from selfwire.evolvers.dytopo.tuning import Setting, Tuning, get_current_setting, tune_team
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.machine import Ctx, TrajectoryGrader
 from selfwire.models.embeddings import HashingEmbedder
@@ -30,23 +30,23 @@ async def broken(done: Trajectory, scope: Scope) -> Trajectory:
     return done.as_failed("the grader is down") if scope.task == "t1" else await grade(done, scope)
 
 
-async def explored(dytopo: Dytopo, workflow: Workflow, ctx: Ctx[DytopoConfig]) -> list[Trajectory]:
+async def explored(dytopo: Dytopo, team: Team, ctx: Ctx[DytopoConfig]) -> list[Trajectory]:
     there = ctx.where(phase="rollout")
-    return [await grade(await dytopo.answer(workflow, question, there), SCOPE) for question in QUESTIONS]
+    return [await grade(await dytopo.answer(team, question, there), SCOPE) for question in QUESTIONS]
 
 
 async def tuned(
     dytopo: Dytopo,
-    workflow: Workflow,
+    team: Team,
     ctx: Ctx[DytopoConfig],
     grade: TrajectoryGrader = grade,
     settings: Sequence[Setting] = SETTINGS,
 ) -> Tuning:
-    async def run_graded(candidate: Workflow, question: Question) -> Trajectory:
+    async def run_graded(candidate: Team, question: Question) -> Trajectory:
         return await grade(await dytopo.answer(candidate, question, ctx), ctx.at.at(task=question.id))
 
-    graded = await explored(dytopo, workflow, ctx)
-    return await tune_workflow(workflow, graded, dytopo.config, run_graded, settings=settings)
+    graded = await explored(dytopo, team, ctx)
+    return await tune_team(team, graded, dytopo.config, run_graded, settings=settings)
 
 
 class Planned(SpokenModel):

@@ -15,7 +15,7 @@ from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Step
 from selfwire.graphs.state import DETACHED
-from selfwire.graphs.team import Team, TeamContext, compile_team, make_team_node, run_team
+from selfwire.graphs.team import CompiledTeam, TeamContext, compile_team, make_team_node, run_team
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = topology("s>a s>b a>z b>z")
@@ -29,7 +29,7 @@ class Outer(TypedDict):
 def method(drawn: Topology, run: TeamContext, wanted: Topology | None = None, **settings: Any) -> Any:
     team = compile_team(drawn)
 
-    async def forward(state: Outer, held: Team) -> Outer:
+    async def forward(state: Outer, held: CompiledTeam) -> Outer:
         assert held is team
         return {"answer": (await run_team(wanted or drawn, run)).answer or ""}
 

@@ -15,7 +15,7 @@ from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Budget, Usage
@@ -44,7 +44,7 @@ from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CallResult
 from selfwire.store.library import open_library
 
-SEED = Workflow(
+SEED = Team(
     method="scripted", agents=(Agent(id="a", prompt="0"), Agent(id="b", prompt="answer")), topology=make_chain("a", "b")
 )
 
@@ -66,7 +66,7 @@ class Scripted(Method[Any]):
     """Whether the agent whose prompt is rewritten takes no step."""
     seen: list[tuple[str, str]] = field(default_factory=list)
 
-    async def answer(self, team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         self.seen.append((ctx.at.phase, question.id))
         done = Trajectory(question=question, workflow=team.fingerprint)
         if self.fails(ctx.at.phase, question.id):
@@ -80,15 +80,15 @@ class Scripted(Method[Any]):
         )
         return done.replace(answer="right" if right else "wrong", steps=steps[self.idle :])
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         rewiring = Rewiring(RewritePrompt("a", str(ctx.at.iteration + 1)), why="next")
         lessons = team.memory.get("lessons", 0) + 1
         return EvolveResult(workflow=team.apply(rewiring).with_memory(lessons=lessons), applied=(rewiring,))
 
-    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
         return kept.with_memory(lessons=rejected.memory["lessons"])
 
-    def propose_pruning(self, team: Workflow) -> Rewiring | None:
+    def propose_pruning(self, team: Team) -> Rewiring | None:
         return Rewiring(RewritePrompt("a", "99"), why="smaller")
 
 
@@ -110,14 +110,14 @@ def context(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> Ev
         ctx=method.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder()),
         environment=Grader(),
         splits=Splits(train=tasks("train", 8), gate=tasks("gate", 20), test=tasks("test", 10)),
-        seed_workflow=SEED,
+        seed_team=SEED,
         library=open_library(":memory:"),
         journal=Journal.memory("r"),
         ledger=ledger,
     )
 
 
-async def evolved(made: EvolutionLoop, events: list[Event] | None = None) -> Workflow:
+async def evolved(made: EvolutionLoop, events: list[Event] | None = None) -> Team:
     await run_evolution(made, InMemorySaver(), (events if events is not None else []).append)
     return await made.library.load("w")
 
@@ -145,7 +145,7 @@ async def test_a_prompt_of_an_agent_that_ran_on_no_gate_task_is_not_kept() -> No
 
 
 def test_prompts_stay_where_the_agent_ran_and_where_no_run_says_who_ran() -> None:
-    team = context(Scripted()).seed_workflow
+    team = context(Scripted()).seed_team
     new = team.apply(Rewiring(RewritePrompt("a", "9"), why="next"))
     ran = Trajectory(question=Question(id="g", input="?"), workflow="w", steps=(Step(node="a", agent="a", output="x"),))
     assert undo_untried(team, new, [ran]) == (new, ())
@@ -198,7 +198,7 @@ async def test_a_draft_that_does_worse_is_dropped_and_the_proved_team_is_rewired
     tried: list[str] = []
 
     class Watching(Scripted):
-        async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+        async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
             tried.append(team.agents_by_id["a"].prompt)
             return await super().propose(team, runs, ctx)
 
@@ -232,10 +232,10 @@ class Fitting(Scripted):
     def sees_labels(self) -> bool:
         return self.labels
 
-    def fits(self, team: Workflow) -> bool:
+    def fits(self, team: Team) -> bool:
         return self.labels
 
-    async def fit(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> Workflow:
+    async def fit(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> Team:
         return team.with_memory(shown=team.memory.get("shown", 0) + len(runs))
 
 
@@ -265,10 +265,10 @@ class Learning(Scripted):
 
     needs_gate: bool = True
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         return EvolveResult(workflow=team.with_memory(lessons=ctx.at.iteration + 1), needs_gate=self.needs_gate)
 
-    def keep_memory(self, kept: Workflow, rejected: Workflow) -> Workflow:
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
         return kept
 
 
@@ -406,7 +406,7 @@ class Spending(Scripted):
     greedy: str = ""
     ledgers: list[Ledger] = field(default_factory=list)
 
-    async def answer(self, team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         for _ in range(3 if question.id == self.greedy else 2):
             with self.ledgers[0].get_task_ledger(ctx.at).reserve(Usage(calls=1), "a call") as hold:
                 await asyncio.sleep(0)
@@ -540,7 +540,7 @@ class Grouped(Spending):
     def samples(self) -> int:
         return 2
 
-    async def explore(self, team: Workflow, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
+    async def explore(self, team: Team, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
         async def run(place: Scope) -> Trajectory:
             for _ in range(1 if place.sample == 0 else 9):
                 request = {"sample": place.sample, "number": _}
@@ -587,7 +587,7 @@ async def test_only_the_rewiring_that_copies_a_train_task_is_refused_and_lessons
     passage = "The locksmith of Arlsund sold his workshop beside the old harbour to a glazier"
 
     class Copying(Scripted):
-        async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+        async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
             honest = Rewiring(RewritePrompt("a", "1"), why="honest")
             copied = Rewiring(RewritePrompt("b", f"Remember: {passage}"), why="copied")
             return EvolveResult.of(team, [honest, copied], memory={"lessons": 7})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
@@ -102,12 +102,12 @@ def test_d22_scores_that_solve_nothing_move_the_router(tmp_path: Path, monkeypat
         def note(done: Any) -> None:
             scores.add((round(done.feedback.score, 2), done.feedback.solved))
 
-        begun = training.run.seed_workflow
+        begun = training.run.seed_team
         trained = run_sync(training.execute(lambda update: rewards.append(update.reward), note))
         config = EvomasConfig.model_validate(to_plain_json(training.run.request.config))
 
-        def chance(workflow: Workflow) -> float:
-            result = ask(server, "Which bridge is longer? Name it.", initial=workflow, config=config)
+        def chance(team: Team) -> float:
+            result = ask(server, "Which bridge is longer? Name it.", initial=team, config=config)
             layered = Stage.model_validate(result["stages"][0]).layered
             assert layered is not None
             return layered.probabilities[0]["multi_generate"]

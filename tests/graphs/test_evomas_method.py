@@ -9,7 +9,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import to_canonical_json, to_plain_json
@@ -33,7 +33,7 @@ BENCH = archive(40)
 ASKED = Question(id="q1", input=BENCH.splits(0, train=8, gate=0, test=0).train[1].input)
 
 
-def begun(evomas: Evomas) -> Workflow:
+def begun(evomas: Evomas) -> Team:
     return evomas.seed(BENCH.tools, toolbox=tuple(BENCH.toolbox))
 
 
@@ -42,7 +42,7 @@ def given(evomas: Evomas, model: MeteredModel | None = None, *, seed: int = 0) -
     return evomas.make_ctx(model, BENCH.toolbox, HashingEmbedder(64), at=Scope(run="r", seed=seed))
 
 
-async def solved(evomas: Evomas, *, seed: int = 0, team: Workflow | None = None) -> Trajectory:
+async def solved(evomas: Evomas, *, seed: int = 0, team: Team | None = None) -> Trajectory:
     return await evomas.answer(team or begun(evomas), ASKED, given(evomas, seed=seed))
 
 
@@ -228,7 +228,7 @@ def test_a_pool_whose_agent_is_called_as_an_end_of_a_stage_is_refused() -> None:
 
 async def test_a_pool_of_early_exit_alone_ends_as_an_error_that_says_why() -> None:
     alone = Agent(id="early_exit", prompt="", kind="signal")
-    done = await solved(Evomas(), team=Workflow(method="evomas", agents=(alone,), topology=make_chain("early_exit")))
+    done = await solved(Evomas(), team=Team(method="evomas", agents=(alone,), topology=make_chain("early_exit")))
     assert done.answer is None
     assert done.error == "no stage came to an outcome; the last one: only Early-exit was chosen"
 

@@ -12,7 +12,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.chat import Reply
 from selfwire.core.errors import ConfigError, ModelError, add_cost_on_error
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import verify_outcome
@@ -38,11 +38,11 @@ __all__ = ["home"]  # a fixture
 TRAIN = TrainConfig(rate=0.5, entropy=0.0)
 
 
-def untrained() -> Workflow:
+def untrained() -> Team:
     return Evomas().seed()
 
 
-async def trained() -> Workflow:
+async def trained() -> Team:
     """A pool whose router has learned to draw the maker of candidates first."""
     start = untrained()
     rows = ("Active subtask: What am I?", "Objective: What am I?")

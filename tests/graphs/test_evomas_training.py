@@ -12,7 +12,7 @@ import torch
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.layers import make_chooser
@@ -23,7 +23,7 @@ from selfwire.evolvers.router.weights import read_weights
 from selfwire.graphs.machine import Ctx
 from selfwire.models.sync import run_sync
 from selfwire.store import files
-from selfwire.store.files import read_workflow, write_workflow
+from selfwire.store.files import read_team, write_team
 from selfwire.store.library import open_library
 from tests.graphs.trained_process import AGENTS, CONFIG, NAME, RUN, STATE, TASKS, TRAIN, Player, seed, train
 from tests.processes import start, wait_for
@@ -79,10 +79,10 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
 class Stopped(Player):
     """Has no budget left at the third update."""
 
-    async def __call__(self, workflow: Workflow, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
+    async def __call__(self, team: Team, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
         if ctx.at.iteration == 2:
             raise BudgetError("nothing is left")
-        return await super().__call__(workflow, question, ctx)
+        return await super().__call__(team, question, ctx)
 
 
 async def test_a_training_that_began_with_trained_weights_is_resumed_where_it_stopped(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ async def test_a_damaged_state_file_stops_a_resume(tmp_path: Path) -> None:
 class Mute(Player):
     """Leaves its router nothing to choose."""
 
-    async def one(self, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
-        return (await super().one(workflow, question, scope)).replace(notes={})
+    async def one(self, team: Team, question: Question, scope: Scope) -> Trajectory:
+        return (await super().one(team, question, scope)).replace(notes={})
 
 
 async def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
@@ -132,11 +132,11 @@ async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monk
         weights = load_weights(early)
         assert weights is not None
         assert weights.card.updates == 2
-        write_workflow(early, tmp_path / "early.json")
+        write_team(early, tmp_path / "early.json")
     monkeypatch.setattr(files, "_kept", type(files._kept)())
-    with pytest.raises(LibraryError, match="load the workflow from its library"):
+    with pytest.raises(LibraryError, match="load the team from its library"):
         load_weights(early)
-    assert load_weights(read_workflow(tmp_path / "early.json")) is not None
+    assert load_weights(read_team(tmp_path / "early.json")) is not None
 
 
 async def test_a_library_refuses_changed_or_missing_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,9 +174,9 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
     player, scope = Player(), Scope()
     rows = ("active subtask: parcel 1", "objective: post it")
 
-    async def shares(adapter: str, workflow: object) -> object:
+    async def shares(adapter: str, team: object) -> object:
         config = CONFIG.replace(adapter=adapter)
-        chooser = await make_chooser(workflow, config, player.embedder)  # type: ignore[arg-type]
+        chooser = await make_chooser(team, config, player.embedder)  # type: ignore[arg-type]
         return (await chooser(rows, AGENTS, masked=frozenset(), scope=scope)).probabilities
 
     assert await shares("frozen", trained) == await shares("learned", seed())

@@ -8,7 +8,7 @@ import pytest
 from selfwire.core.errors import ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
@@ -31,7 +31,7 @@ async def evolved(
     team: tuple[Hera, HeraCtx],
     judge: Judge,
     questions: Sequence[Question] = (RIDDLE,),
-    workflow: Workflow | None = None,
+    workflow: Team | None = None,
 ) -> tuple[EvolveResult, list[Trajectory]]:
     made, ctx = team
     workflow, batch = workflow or made.seed(), list[Trajectory]()
@@ -94,9 +94,9 @@ async def test_a_member_that_the_calls_of_its_task_do_not_suffice_for_ends_as_an
 
 async def test_a_mixed_group_teaches_and_the_next_similar_question_is_planned_otherwise() -> None:
     (made, ctx), judge = hera(rope=False), Judge()
-    workflow = made.seed()
-    before = await made.answer(workflow, RIDDLE, ctx)
-    found, _ = await evolved((made, ctx), judge, workflow=workflow)
+    team = made.seed()
+    before = await made.answer(team, RIDDLE, ctx)
+    found, _ = await evolved((made, ctx), judge, workflow=team)
     [insight] = get_library(found.workflow)
     assert (insight.text, insight.uses) == ("take the calculator", 0)
     assert [str(source) for source in insight.sources] == [f"0/q1#{sample}" for sample in range(4)]
@@ -112,8 +112,8 @@ async def test_d1_utility_follows_what_became_of_those_who_were_shown_the_insigh
     wanted: str, uses: int, successes: int
 ) -> None:
     (made, ctx), judge = hera(rope=False, mutation=False), Judge(wanted)
-    workflow = with_library(made.seed(), (known("take the calculator"),))
-    found, batch = await evolved((made, ctx), judge, workflow=workflow)
+    team = with_library(made.seed(), (known("take the calculator"),))
+    found, batch = await evolved((made, ctx), judge, workflow=team)
     [insight] = get_library(found.workflow)
     assert (insight.uses, insight.successes) == (uses, successes)
     assert (insight.utility > 0.5) == (wanted == "calculator")
@@ -261,14 +261,14 @@ async def test_d11_rollouts_with_infrastructure_errors_teach_nothing() -> None:
 async def test_without_the_library_nothing_is_retrieved_or_learned() -> None:
     model = Orchestra()
     made, ctx = hera(model, library=False, rope=False)
-    workflow = with_library(made.seed(), (known("take the calculator"),))
-    done = await made.answer(workflow, RIDDLE, ctx)
+    team = with_library(made.seed(), (known("take the calculator"),))
+    done = await made.answer(team, RIDDLE, ctx)
     assert (agents(done), done.notes["insights"]) == (SHORT, ())
-    found, _ = await evolved((made, ctx), Judge(), workflow=workflow)
-    assert found.workflow == workflow
+    found, _ = await evolved((made, ctx), Judge(), workflow=team)
+    assert found.workflow == team
     assert "Reflection" not in model.names()
     full, ctx = hera(Orchestra())
-    shown = await full.answer(workflow, RIDDLE, ctx)
+    shown = await full.answer(team, RIDDLE, ctx)
     assert agents(shown) == LONG  # the switch changes the trajectory
 
 

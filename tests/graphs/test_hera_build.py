@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import CHAIN
 from selfwire.evolvers.hera.library import get_library
@@ -40,8 +40,8 @@ def built(model: Any = None, **options: Any) -> Any:
     return hera.build(model or OrchestraChat(), embedder="hashing", **options)
 
 
-def workflow_of(result: Any) -> Workflow:
-    return Workflow.model_validate(result["workflow"])
+def workflow_of(result: Any) -> Team:
+    return Team.model_validate(result["workflow"])
 
 
 def test_the_figure_is_drawn_with_the_default_chain_inside() -> None:
@@ -73,7 +73,7 @@ async def test_with_evolution_on_a_group_is_compared_and_the_best_answer_given()
     evolved = workflow_of(result)
     assert [one.text for one in get_library(evolved)] == ["take the calculator"]
     assert "Wake up." in evolved.agents_by_id["query_decomposer"].prompt
-    assert evolved.lineage.parent == Workflow.model_validate(result["ran"]).fingerprint
+    assert evolved.lineage.parent == Team.model_validate(result["ran"]).fingerprint
 
 
 def test_a_member_whose_plan_fails_is_not_compared_with_its_group() -> None:

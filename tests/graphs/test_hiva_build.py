@@ -11,13 +11,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits
 from selfwire.core.usage import Budget
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
-from selfwire.store.files import write_workflow
-from selfwire.store.library import WorkflowLibrary, open_library
+from selfwire.store.files import write_team
+from selfwire.store.library import Library, open_library
 from tests.graphs.scripted import ASKED, EVOLVE, SCRIPT, ScriptedChat, built, on, trio
 
 
@@ -36,12 +36,12 @@ class Measure:
 
 
 @pytest.fixture
-def library() -> WorkflowLibrary:
+def library() -> Library:
     return open_library(":memory:")
 
 
-def first_workflow(graph: Any) -> Workflow:
-    return Workflow.model_validate(graph.compile().invoke(ASKED)["workflow"])
+def first_workflow(graph: Any) -> Team:
+    return Team.model_validate(graph.compile().invoke(ASKED)["workflow"])
 
 
 @pytest.mark.parametrize(("name", "arguments", "result"), [
@@ -87,34 +87,32 @@ def test_a_seed_team_obeys_the_switches_and_caps_of_the_config() -> None:
         built(model, config=HivaConfig(nodes=2), **options)
 
 
-async def test_a_seed_is_a_workflow_a_file_or_a_reference_in_the_library(
-    library: WorkflowLibrary, tmp_path: Path
-) -> None:
+async def test_a_seed_is_a_workflow_a_file_or_a_reference_in_the_library(library: Library, tmp_path: Path) -> None:
     await library.save("three", trio(), run="r", step=1)
     path = tmp_path / "trio.json"
-    write_workflow(trio(), path)
+    write_team(trio(), path)
     for seed in (trio(), path, str(path), "three", "three@r.1", trio().fingerprint):
         assert first_workflow(built(ScriptedChat(), initial=seed, library=library)) == trio()
-    with pytest.raises(LibraryError, match="there is no workflow 'four'"):
+    with pytest.raises(LibraryError, match="there is no team 'four'"):
         built(ScriptedChat(), initial="four", library=library)
 
 
-async def test_without_a_seed_it_starts_from_the_head_of_its_name(library: WorkflowLibrary) -> None:
+async def test_without_a_seed_it_starts_from_the_head_of_its_name(library: Library) -> None:
     await library.save("three", trio(), run="r", step=1)
     assert first_workflow(built(ScriptedChat(), name="three", library=library)) == trio()
     assert len(first_workflow(built(ScriptedChat(), library=library)).agents) == 2
 
 
-async def test_a_run_may_choose_a_saved_workflow(library: WorkflowLibrary) -> None:
+async def test_a_run_may_choose_a_saved_workflow(library: Library) -> None:
     await library.save("three", trio(), run="r", step=1)
     graph = built(ScriptedChat(), library=library).compile()
     result = await graph.ainvoke(ASKED, context={"workflow": "three@r.1"})
-    assert Workflow.model_validate(result["workflow"]) == trio()
-    with pytest.raises(LibraryError, match="there is no workflow 'four'"):
+    assert Team.model_validate(result["workflow"]) == trio()
+    with pytest.raises(LibraryError, match="there is no team 'four'"):
         await graph.ainvoke(ASKED, context={"workflow": "four"})
 
 
-async def test_what_a_run_evolves_is_saved_under_its_thread(library: WorkflowLibrary) -> None:
+async def test_what_a_run_evolves_is_saved_under_its_thread(library: Library) -> None:
     graph = built(ScriptedChat(), name="riddles", library=library).compile(checkpointer=InMemorySaver())
     await graph.ainvoke(ASKED, on("mine"))
     assert await library.names() == ()
@@ -123,12 +121,12 @@ async def test_what_a_run_evolves_is_saved_under_its_thread(library: WorkflowLib
     assert [version.run for version in versions] == ["mine", "mine"]
     assert versions[0].step < versions[1].step
     saved = [await library.load(version.ref) for version in versions]
-    assert saved == [Workflow.model_validate(result["workflow"]) for result in results]
+    assert saved == [Team.model_validate(result["workflow"]) for result in results]
     assert versions[1].lineage.parent == versions[0].fingerprint
     assert versions[0].facts["embedder"] == "hashing-384"
 
 
-async def test_a_fork_of_a_thread_is_saved_beside_it(library: WorkflowLibrary) -> None:
+async def test_a_fork_of_a_thread_is_saved_beside_it(library: Library) -> None:
     model = ScriptedChat()
     graph = built(model, library=library).compile(checkpointer=InMemorySaver())
     await graph.ainvoke(ASKED, on("1"), context=EVOLVE)
@@ -139,7 +137,7 @@ async def test_a_fork_of_a_thread_is_saved_beside_it(library: WorkflowLibrary) -
     assert len({version.fingerprint for version in versions}) == len(versions) == 2
 
 
-async def test_a_thread_of_any_name_and_a_run_without_thread_are_saved(library: WorkflowLibrary) -> None:
+async def test_a_thread_of_any_name_and_a_run_without_thread_are_saved(library: Library) -> None:
     graph = built(ScriptedChat(), library=library)
     await graph.compile(checkpointer=InMemorySaver()).ainvoke(ASKED, on("user: 1/2"), context=EVOLVE)
     await graph.compile().ainvoke(ASKED, context=EVOLVE)

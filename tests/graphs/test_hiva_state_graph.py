@@ -13,7 +13,7 @@ from pydantic import Field
 from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge
 from selfwire.core.trajectory import Routing, Step, Trajectory
 from selfwire.core.usage import Usage
@@ -84,16 +84,16 @@ def test_without_evolution_nothing_is_learned_and_inner_steps_are_streamed() -> 
     assert [node for path, update in chunks if path for node in update] == ["source", "checker", "aggregator"]
     assert [node for path, update in chunks if not path for node in update] == ["begin", "forward"]
     result = graph.invoke(ASKED)
-    assert Workflow.model_validate(result["workflow"]) == trio()
+    assert Team.model_validate(result["workflow"]) == trio()
     assert (result["iteration"], result["oracle"]) == (0, False)
 
 
 def test_without_an_environment_the_team_learns_from_its_own_criticism() -> None:
     result = built(ScriptedChat()).compile().invoke(ASKED, context=EVOLVE)
-    seed, evolved = hiva.build().compile().invoke(ASKED)["workflow"], Workflow.model_validate(result["workflow"])
+    seed, evolved = hiva.build().compile().invoke(ASKED)["workflow"], Team.model_validate(result["workflow"])
     assert len(evolved.topology.nodes) == 3
     assert evolved.agents_by_id["source"].prompt == "You work exactly."
-    assert evolved.lineage.parent == Workflow.model_validate(seed).fingerprint
+    assert evolved.lineage.parent == Team.model_validate(seed).fingerprint
     assert result["oracle"] is False
 
 
@@ -210,7 +210,7 @@ def test_a_question_that_is_put_twice_is_answered_twice() -> None:
 def test_the_team_is_drawn_and_the_evolved_one_after_it() -> None:
     graph = built(ScriptedChat())
     assert team_of(graph.compile()) == {"source", "aggregator"}
-    evolved = Workflow.model_validate(graph.compile().invoke(ASKED, context=EVOLVE)["workflow"])
+    evolved = Team.model_validate(graph.compile().invoke(ASKED, context=EVOLVE)["workflow"])
     assert team_of(hiva.build(initial=evolved).compile()) == set(evolved.topology.agents)
     assert len(evolved.topology.agents) == 3
 
@@ -269,14 +269,14 @@ def test_d23_an_agent_with_other_successors_reports_to_the_aggregator_too() -> N
     assert model.told[-1] == "Task:\nWhat am I?\n\nFrom source:\nanswer 1\n\nFrom checker:\nanswer 2"
 
 
-def with_failing_edge(runs: int) -> Workflow:
+def with_failing_edge(runs: int) -> Team:
     """The fork of a team that often succeeds, but never over source -> checker."""
     records = {"source->checker": EdgeRecord(solved=0, runs=runs)}
     return HivaMemory(edges=records, solved=20, runs=30).save_to(fork())
 
 
 def edges(result: Any) -> set[str]:
-    return {str(edge) for edge in Workflow.model_validate(result["workflow"]).topology.edges}
+    return {str(edge) for edge in Team.model_validate(result["workflow"]).topology.edges}
 
 
 @pytest.mark.parametrize(("runs", "satisfied_at"), [(7, 99), (9, 1)])
@@ -288,7 +288,7 @@ def test_repair_follows_the_update_in_every_round_and_goes_by_what_it_has_taught
     result = chunks[-1]["repair"]
     assert edges(result) == {"source->doubter", "doubter->aggregator"}
     assert result["workflow"]["lineage"]["rewirings"][-1]["operation"] == "REPAIR"
-    learned = HivaMemory.of(Workflow.model_validate(result["workflow"]))
+    learned = HivaMemory.of(Team.model_validate(result["workflow"]))
     assert (set(learned.edges), set(learned.beliefs)) == (edges(result), {"source", "doubter", "aggregator"})
     assert learned.retired.edges["source->checker"].runs == runs + 1
 

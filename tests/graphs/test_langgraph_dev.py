@@ -8,7 +8,7 @@ import pytest
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.evolvers.hera.initial_team import CHAIN
 from selfwire.models.sync import run_sync
 from selfwire.store.library import open_library
@@ -75,7 +75,7 @@ def test_langgraph_dev_draws_streams_and_takes_up_what_is_saved(server: Server) 
     with open_library(home) as library:
         assert run_sync(library.load("hiva")) == trio(), "Studio moves no head that something else has saved"
         saved = run_sync(library.load(evolved["saved"]))
-    assert saved == Workflow.model_validate(evolved["workflow"])
+    assert saved == Team.model_validate(evolved["workflow"])
     newest = client.assistants.create("hiva", context={"workflow": "hiva@studio"}, name="newest")
     assert nodes(client, newest["assistant_id"]) == set(saved.topology.agents)
     assert nodes(client) == {"source", "checker", "aggregator"}
@@ -90,7 +90,7 @@ def test_an_assistant_with_an_edited_prompt_runs_with_it(server: Server) -> None
     edited = client.assistants.create("hiva", context={"prompt_source": "You brainstorm."}, name="edited")
     thread = client.threads.create()["thread_id"]
     result: Any = client.runs.wait(thread, edited["assistant_id"], input=ASKED)
-    assert result["trajectories"][0]["workflow"] != Workflow.model_validate(result["workflow"]).fingerprint
+    assert result["trajectories"][0]["workflow"] != Team.model_validate(result["workflow"]).fingerprint
     assert "brainstorm" in result["trajectories"][0]["steps"][0]["skills"]
 
 

@@ -6,7 +6,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.router.config import RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import to_router_episode
@@ -23,14 +23,12 @@ CONFIG = RouterConfig(sampling=NARROW, transfer=True)
 WET = Question(id="wet", input="how deep is the sea")
 
 
-def team(edges: str = "s>fish s>wood s>z fish>z wood>z") -> Workflow:
+def team(edges: str = "s>fish s>wood s>z fish>z wood>z") -> Team:
     agents = tuple(Agent(id=name, role=role, prompt=role) for name, role in ROLES.items())
-    return Workflow(method="hiva", agents=agents, topology=topology(edges))
+    return Team(method="hiva", agents=agents, topology=topology(edges))
 
 
-async def ran(
-    workflow: Workflow, question: Question, *, seed: int = 0, sampling: SamplingConfig = NARROW
-) -> Trajectory:
+async def ran(workflow: Team, question: Question, *, seed: int = 0, sampling: SamplingConfig = NARROW) -> Trajectory:
     routing = await make_learned_router(workflow, question, Echo(), EMBEDDER, sampling=sampling)
     run = TeamContext(
         question=question,
@@ -134,7 +132,7 @@ async def test_a_team_is_lent_the_router_of_another_one() -> None:
     lent = deeper.with_memory(router=trained.memory["router"])
     assert lent.memory == trained.memory
 
-    async def scores(workflow: Workflow) -> float:
+    async def scores(workflow: Team) -> float:
         routing = (await ran(workflow, WET)).steps[0].routing
         assert routing is not None
         return float(routing.scores["wood"])

@@ -17,7 +17,7 @@ from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.plugins import method_names
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, sum_usages
 from selfwire.core.values import fingerprint, to_plain_json
@@ -117,10 +117,10 @@ class Bench:
         return self.method.make_ctx(model, tools, HashingEmbedder())
 
     @property
-    def start(self) -> Workflow:
+    def start(self) -> Team:
         return self.seed(ARCHIVE.tools)
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = ()) -> Team:
         return self.method.seed(tools, toolbox=tuple(self.ctx.tools))
 
     @property
@@ -139,7 +139,7 @@ class Bench:
         return await self.method.propose(self.start, found, replace(self.at("evolve"), grade_run=grade))
 
     async def iteration(self) -> str:
-        """One whole iteration, as text to compare: what ran, what was graded, what became of the workflow."""
+        """One whole iteration, as text to compare: what ran, what was graded, what became of the team."""
         found = await self.explored()
         evolved = await self.evolved(found)
         return compared([*found, evolved, evolved.workflow.fingerprint])
@@ -162,7 +162,7 @@ async def test_the_seed_workflow_is_valid_and_round_trips(name: str) -> None:
         assert seed.lineage.parent is None
         assert seed.topology.problems(LENIENT) == ()
         assert {tool for agent in seed.agents for tool in agent.tools} <= set(ARCHIVE.toolbox if tools else ())
-        assert Workflow.model_validate_json(seed.model_dump_json()) == seed
+        assert Team.model_validate_json(seed.model_dump_json()) == seed
         assert made.method.adapt(seed).fingerprint == seed.fingerprint
 
 
@@ -190,7 +190,7 @@ async def test_what_evolves_is_a_valid_workflow_whose_parent_is_recorded(name: s
     evolved, seed = await made.evolved(found), made.start
     now = evolved.workflow
     assert now.topology.problems(LENIENT) == ()
-    assert Workflow.model_validate_json(now.model_dump_json()) == now
+    assert Team.model_validate_json(now.model_dump_json()) == now
     assert made.method.adapt(now).fingerprint == now.fingerprint
     if now.fingerprint != seed.fingerprint:
         assert now.lineage.parent == seed.fingerprint

@@ -19,7 +19,7 @@ from langgraph_sdk import get_sync_client
 from selfwire.core import plugins
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.extras.contestants.aflow.method import Aflow
@@ -149,7 +149,7 @@ def test_it_is_served(package: Path, tmp_path: Path) -> None:
         context = {"prompt_writer": "Say nothing but the answer."}
         state: Any = client.runs.wait(None, "prune", input={"question": "What am I?"}, context=context)
         assert state["answer"]
-        ran = Workflow.model_validate(state["workflow"])
+        ran = Team.model_validate(state["workflow"])
         assert ran.agents_by_id["writer"].prompt == context["prompt_writer"]
 
 
@@ -214,8 +214,8 @@ class Bare(Method[FrozenModel]):
 
     name = "bare"
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
-        return Workflow.model_validate({"method": self.name, **TEAM})
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
+        return Team.model_validate({"method": self.name, **TEAM})
 
 
 TEAM = {

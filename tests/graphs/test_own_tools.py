@@ -1,4 +1,4 @@
-"""A workflow's own tools in every method: agents call them, the journal replays them, and their records grow."""
+"""A team's own tools in every method: agents call them, the journal replays them, and their records grow."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.own_tool import ToolRecord
 from selfwire.core.plugins import method_names
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Step, ToolUse, Trajectory
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.extras.offline.wire import requested_schema
@@ -21,7 +21,7 @@ from selfwire.store.journal import Journal
 from selfwire.tools import own
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.own import JournalledTools, add_own_tools, find_missing_tools, record_tool_calls
-from tests.core.generators import SOURCES, make_tool, seed_workflow
+from tests.core.generators import SOURCES, make_tool, seed_team
 from tests.graphs.test_methods import TASKS, Bench, CountingChat
 from tests.sandboxed import needs_sandbox
 
@@ -46,10 +46,10 @@ class AddingChat(CountingChat):
         return said
 
 
-def with_tool(workflow: Workflow, source: str = FAILS) -> Workflow:
-    """The workflow with a tool that all its agents hold."""
-    grants = [Grant(agent.id, "add") for agent in workflow.agents]
-    return workflow.apply(Rewiring(AddTool(make_tool(source=source)), *grants, why="try"))
+def with_tool(team: Team, source: str = FAILS) -> Team:
+    """The team with a tool that all its agents hold."""
+    grants = [Grant(agent.id, "add") for agent in team.agents]
+    return team.apply(Rewiring(AddTool(make_tool(source=source)), *grants, why="try"))
 
 
 @needs_sandbox
@@ -75,7 +75,7 @@ async def test_agents_of_every_method_call_tools_of_their_workflow(name: str) ->
 
 
 def test_a_record_counts_calls_of_own_tools_only() -> None:
-    team = with_tool(seed_workflow())
+    team = with_tool(seed_team())
     uses = (
         ToolUse(name="add", arguments={}, result="1", seconds=0.5),
         ToolUse(name="add", arguments={}, result="error: it", error=True, seconds=0.25),
@@ -88,22 +88,22 @@ def test_a_record_counts_calls_of_own_tools_only() -> None:
     recorded = record_tool_calls(team, [done, done])
     assert recorded.tools[0].record == ToolRecord(calls=4, failures=2, seconds=1.5)
     assert (recorded.fingerprint, recorded.lineage) == (team.fingerprint, team.lineage)
-    assert record_tool_calls(seed_workflow(), [done]) == seed_workflow()
+    assert record_tool_calls(seed_team(), [done]) == seed_team()
 
 
 def test_own_tools_are_never_missing() -> None:
-    team = with_tool(seed_workflow()).apply(Rewiring(Grant("a", "search"), why="try"))
+    team = with_tool(seed_team()).apply(Rewiring(Grant("a", "search"), why="try"))
     assert find_missing_tools(team, ()) == ["search"]
     assert find_missing_tools(team, {"search"}) == []
 
 
 def test_a_name_that_the_run_lends_too_is_refused_before_anything_runs() -> None:
-    team = seed_workflow().replace(tools=(make_tool("calculator"),))
-    message = "the workflow has a tool 'calculator' of its own, and the run lends another of that name"
+    team = seed_team().replace(tools=(make_tool("calculator"),))
+    message = "the team has a tool 'calculator' of its own, and the run lends another of that name"
     with pytest.raises(ConfigError, match=message):
         add_own_tools({"calculator": CalculatorTool()}, team)
     with pytest.raises(ConfigError, match=message):
-        refuse_missing_tools(team, {"calculator"}, "workflow 'x'", "")
+        refuse_missing_tools(team, {"calculator"}, "team 'x'", "")
     with pytest.raises(ConfigError, match=message):
         build(tools=[CalculatorTool()], initial=team)
 
@@ -114,17 +114,17 @@ def test_without_a_sandbox_a_team_with_tools_is_refused_before_anything_runs(mon
 
     monkeypatch.setattr(own, "find_sandbox", find_sandbox)
     with pytest.raises(ConfigError, match="no sandbox works here"):
-        build(initial=with_tool(seed_workflow()))
+        build(initial=with_tool(seed_team()))
     with pytest.raises(ConfigError, match="no sandbox works here"):
-        refuse_missing_tools(with_tool(seed_workflow()), (), "workflow 'x'", "")
-    assert build(initial=seed_workflow())
-    bare = build(initial=with_tool(seed_workflow()), config=HivaConfig(tools=False))
+        refuse_missing_tools(with_tool(seed_team()), (), "team 'x'", "")
+    assert build(initial=seed_team())
+    bare = build(initial=with_tool(seed_team()), config=HivaConfig(tools=False))
     assert bare
 
 
 @needs_sandbox
 async def test_a_graph_from_python_runs_tools_of_its_workflow() -> None:
-    graph = build(AddingChat(), initial=with_tool(seed_workflow(), SOURCES[1])).compile()
+    graph = build(AddingChat(), initial=with_tool(seed_team(), SOURCES[1])).compile()
     final = await graph.ainvoke({"question": "How much is 41 + 1?"})
     steps = [step for done in final["trajectories"] for step in done["steps"]]
     assert [use["result"] for step in steps for use in step["tools"]][:2] == ["42", "41"]
@@ -132,7 +132,7 @@ async def test_a_graph_from_python_runs_tools_of_its_workflow() -> None:
 
 @needs_sandbox
 async def test_a_tool_in_the_journal_that_is_simply_run_fails_with_a_tool_error() -> None:
-    tool = add_own_tools(JournalledTools({}, Journal.memory()), with_tool(seed_workflow()))["add"]
+    tool = add_own_tools(JournalledTools({}, Journal.memory()), with_tool(seed_team()))["add"]
     assert (await tool.run({"n": 41}, scope=Scope())).startswith("1")
     with pytest.raises(ToolError, match="ZeroDivisionError"):
         await tool.run({"n": 40}, scope=Scope())

@@ -5,9 +5,9 @@ from typing import get_args
 
 import pytest
 
-from selfwire.core.own_tool import WorkflowTool
+from selfwire.core.own_tool import OwnTool
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.evolvers.hera.mutation import JOIN, get_mutated
 from selfwire.evolvers.hera.rope import OPERATION
 from selfwire.evolvers.hera.rules import Prompt
@@ -25,7 +25,7 @@ from tests.graphs.scripted import ScriptedChat, trio
 
 TEXTS = ("You count.", "You compare two dates.", "You keep a friendly tone.")
 EVOLVE = Scope(run="r", phase="evolve")
-ADD = WorkflowTool(name="add", description="Adds.", source="def tool_function(n: int) -> int:\n    return n + 1\n")
+ADD = OwnTool(name="add", description="Adds.", source="def tool_function(n: int) -> int:\n    return n + 1\n")
 
 
 def random_hiva(*operations: str) -> tuple[RandomHiva, HivaCtx]:
@@ -67,7 +67,7 @@ async def test_what_hivas_control_finds_no_place_for_is_noted() -> None:
     assert found.workflow.topology == trio().topology
 
 
-async def evolved(control: tuple[Hera, HeraCtx], judge: Judge) -> tuple[Workflow, EvolveResult]:
+async def evolved(control: tuple[Hera, HeraCtx], judge: Judge) -> tuple[Team, EvolveResult]:
     made, ctx = control
     start = made.seed()
     batch = await grown(judge, await made.explore(start, RIDDLE, ctx))

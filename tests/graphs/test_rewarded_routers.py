@@ -17,7 +17,7 @@ from langgraph.graph import END, START, StateGraph
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.graphs import router as module
 from selfwire.graphs.router import LearnedRouter, RoutedTeam, describe_state
@@ -34,9 +34,9 @@ class Ticket(TypedDict, total=False):
     desk: str
 
 
-def team(edges: str = "plan>fish plan>wood fish>end wood>end") -> Workflow:
+def team(edges: str = "plan>fish plan>wood fish>end wood>end") -> Team:
     agents = tuple(Agent(id=name, role=role, prompt=role) for name, role in ROLES.items())
-    return Workflow(method="mine", agents=agents, topology=topology(edges, "plan", "end"))
+    return Team(method="mine", agents=agents, topology=topology(edges, "plan", "end"))
 
 
 def routed(seed: int = 0, **options: Any) -> RoutedTeam:

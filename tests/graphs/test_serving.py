@@ -16,11 +16,11 @@ from langgraph.store.memory import InMemoryStore
 from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.plugins import own_methods
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.graphs import dytopo, serve, tacomas
 from selfwire.graphs.methods import find_method
-from selfwire.store.library import LIBRARY_FILE, WorkflowLibrary, open_library
+from selfwire.store.library import LIBRARY_FILE, Library, open_library
 from tests.core.generators import make_tool
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
@@ -88,7 +88,7 @@ def team(nodes: Any) -> set[str]:
     return {name.partition(":")[2] for name in nodes if ":" in name and not name.endswith("__")}
 
 
-def sawing() -> Workflow:
+def sawing() -> Team:
     return trio().replace(agents=[agent.replace(tools=["saw"]) for agent in trio().agents])
 
 
@@ -105,7 +105,7 @@ async def test_what_another_process_saves_is_served_next(home: Path) -> None:
         await library.save("hiva", trio(), run="elsewhere", step=1)
     made = await served()
     assert drawn(made) == {"source", "checker", "aggregator"}
-    assert Workflow.model_validate((await made.ainvoke(ASKED))["workflow"]) == trio()
+    assert Team.model_validate((await made.ainvoke(ASKED))["workflow"]) == trio()
 
 
 async def test_a_team_that_is_saved_in_postgres_is_served(
@@ -120,7 +120,7 @@ async def test_a_team_that_is_saved_in_postgres_is_served(
 
 async def test_a_team_larger_than_a_fresh_one_may_become_is_served(home: Path) -> None:
     names = [f"n{i}" for i in range(14)]
-    large = Workflow(
+    large = Team(
         method="hiva", agents=tuple(Agent(id=n, prompt=f"You are {n}.") for n in names), topology=make_chain(*names)
     )
     with open_library(home) as library:
@@ -142,7 +142,7 @@ async def test_a_library_that_was_replaced_is_opened_anew(home: Path) -> None:
     for workflow in (trio(), renamed(trio(), "checker", "reader")):
         with open_library(home) as library:
             await library.save("hiva", workflow, run="r", step=1)
-        assert Workflow.model_validate((await (await served()).ainvoke(ASKED))["workflow"]) == workflow
+        assert Team.model_validate((await (await served()).ainvoke(ASKED))["workflow"]) == workflow
         (home / "library.sqlite").rename(home / f"old-{workflow.fingerprint}.sqlite")
     assert drawn(await served()) == {"source", "aggregator"}
 
@@ -153,10 +153,10 @@ async def test_an_assistant_may_name_a_version(home: Path, monkeypatch: pytest.M
         await library.save("hiva", sawing(), run="r", step=2)
     monkeypatch.setenv("SELFWIRE_TOOLS", f"{__name__}:OWN_TOOLS")
     for workflow in ("hiva@r.1", "team:hiva@r.1", trio().fingerprint):
-        assert Workflow.model_validate((await (await served(workflow)).ainvoke(ASKED))["workflow"]) == trio()
-    with pytest.raises(LibraryError, match="there is no workflow 'other'"):
+        assert Team.model_validate((await (await served(workflow)).ainvoke(ASKED))["workflow"]) == trio()
+    with pytest.raises(LibraryError, match="there is no team 'other'"):
         await served("other")
-    with pytest.raises(ConfigError, match="saved workflows only"):
+    with pytest.raises(ConfigError, match="saved teams only"):
         await served("/etc/team.json")
 
 
@@ -173,8 +173,8 @@ async def test_what_is_evolved_is_saved_under_the_name_that_was_served(home: Pat
 async def test_without_a_library_the_servers_store_is_one(home: Path) -> None:
     store = InMemoryStore()
     result = await (await served(store=store)).ainvoke(ASKED, context={"evolve": True, "iterations": 3})
-    evolved = await WorkflowLibrary(store).load("hiva")
-    assert Workflow.model_validate(result["workflow"]) == evolved
+    evolved = await Library(store).load("hiva")
+    assert Team.model_validate(result["workflow"]) == evolved
     assert drawn(await served(store=store)) == set(evolved.topology.agents)
     assert not list(home.parent.iterdir())
 
@@ -258,9 +258,9 @@ async def test_a_setting_that_cannot_be_used_is_refused(
         await served()
 
 
-def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
+def renamed(workflow: Team, old: str, new: str) -> Team:
     body = workflow.model_dump_json().replace(f'"{old}"', f'"{new}"')
-    return Workflow.model_validate_json(body)
+    return Team.model_validate_json(body)
 
 
 SEEDS = {method.name: method().seed() for method in (tacomas.Tacomas, dytopo.Dytopo)}
@@ -281,7 +281,7 @@ async def test_a_saved_team_is_drawn_and_every_question_starts_with_it(home: Pat
     with blockbuster_ctx():
         result = await made.ainvoke(ASKED, context={"rounds": 1})
     assert result["answer"]
-    assert Workflow.model_validate(result["workflow"]) == other
+    assert Team.model_validate(result["workflow"]) == other
     for ref in ("mine", f"{method}@elsewhere.1"):
         assert ("librarian" in drawn(await served(ref, method=method))) == (ref != "mine")
 
@@ -294,7 +294,7 @@ async def test_prompts_model_and_budget_are_chosen_per_run(home: Path, method: s
     assert fields[f"prompt_{worker}"]["langgraph_nodes"] == [worker]
     edits: Any = {"rounds": 1, f"prompt_{worker}": "You brainstorm."}
     result = await made.ainvoke(ASKED, context=edits)
-    assert Workflow.model_validate(result["workflow"]).agents_by_id[worker].prompt == "You brainstorm."
+    assert Team.model_validate(result["workflow"]).agents_by_id[worker].prompt == "You brainstorm."
     with pytest.raises(BudgetError, match="calls"):
         await made.ainvoke(ASKED, context={"calls": 2})
     with pytest.raises(ConfigError, match="unknown model 'gpt'"):
@@ -308,6 +308,6 @@ async def test_an_assistant_may_choose_a_domain(home: Path) -> None:
     maths = await served(method="dytopo", domain="math")
     assert "Verifier" in drawn(maths)
     assert maths.get_context_jsonschema()["properties"]["prompt_Manager"]["langgraph_nodes"] == ["manager"]
-    assert "Writer" in drawn(await served("dytopo", method="dytopo", domain="math"))  # a workflow goes first
+    assert "Writer" in drawn(await served("dytopo", method="dytopo", domain="math"))  # a team goes first
     with pytest.raises(ConfigError, match="unknown domain 'law'"):
         await served(method="dytopo", domain="law")

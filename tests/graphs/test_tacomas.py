@@ -14,7 +14,7 @@ from pydantic import Field
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Topology, to_mermaid
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap
@@ -201,7 +201,7 @@ def test_refinements_reach_the_next_round_and_no_other_question() -> None:
     assert "And you?" in model.sent[-1]
 
 
-def cyclic() -> Workflow:
+def cyclic() -> Team:
     start = Tacomas().seed()
     edges = (*start.topology.edges, Edge(source="reflector", target="searcher"))
     return start.replace(topology=start.topology.replace(edges=edges))
@@ -333,7 +333,7 @@ def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
     assert sum(one.usage.calls for one in rounds_of(result)) == len(model.sent) - 2  # the checklist comes before them
     assert [one.score for one in rounds_of(result)] == [None] * 3
     assert result["answer"] == result["rounds"][-1]["answer"]
-    assert Workflow.model_validate(result["workflow"]) == Tacomas().seed()
+    assert Team.model_validate(result["workflow"]) == Tacomas().seed()
     assert "no valid reply" in rounds_of(result)[1].refused[0].reason
     assert result["weights"] == pytest.approx(dict.fromkeys(NAMES, 0.2))
 
@@ -374,7 +374,7 @@ async def test_the_offline_model_plays_every_part_and_the_same_seed_gives_the_sa
 async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_are_on() -> None:
     question = Question(id="q", input="What am I?")
 
-    async def twice(lessons: bool) -> tuple[Workflow, list[str]]:
+    async def twice(lessons: bool) -> tuple[Team, list[str]]:
         model = scripted(Verdict=[verdict(True, False, True, True)] * 2 + [verdict(True, True, True, True)])
         method = Tacomas(rounds=3, lessons=lessons)
         start, ctx = method.seed(), make_ctx(method, model)

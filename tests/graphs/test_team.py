@@ -19,7 +19,7 @@ from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, TopologyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, TopologyPolicy, find_reachable, make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage
@@ -44,14 +44,14 @@ def topologies(draw: st.DrawFn) -> Topology:
     )
 
 
-def visited(workflow: Workflow) -> list[str]:
-    run = team_run(workflow.topology, agents=workflow.agents_by_id)
-    return [step.node for step in run_sync(run_team(workflow.topology, run)).steps]
+def visited(team: Team) -> list[str]:
+    run = team_run(team.topology, agents=team.agents_by_id)
+    return [step.node for step in run_sync(run_team(team.topology, run)).steps]
 
 
-def seed_of(*names: str) -> Workflow:
+def seed_of(*names: str) -> Team:
     agents = tuple(Agent(id=name, prompt=f"You {name}.") for name in names)
-    return Workflow(method="test", agents=agents, topology=make_chain(*names))
+    return Team(method="test", agents=agents, topology=make_chain(*names))
 
 
 def test_rewriting_one_edge_reroutes_the_next_run() -> None:

@@ -19,7 +19,7 @@ import torch._dynamo  # an optimiser imports it when it is made: once, instead o
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
@@ -56,8 +56,8 @@ class Scales:
         return Feedback(score=float(solved), solved=solved, text="")
 
 
-def seed() -> Workflow:
-    return Workflow(method="evomas", agents=AGENTS, topology=make_chain(*(agent.id for agent in AGENTS)))
+def seed() -> Team:
+    return Team(method="evomas", agents=AGENTS, topology=make_chain(*(agent.id for agent in AGENTS)))
 
 
 class Clock:
@@ -78,19 +78,19 @@ class Player:
     def __init__(self, clock: Clock | None = None) -> None:
         self.embedder, self.clock = HashingEmbedder(), clock or Clock()
 
-    async def __call__(self, workflow: Workflow, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
+    async def __call__(self, team: Team, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
         self.clock.tick()
-        return [await self.one(workflow, question, ctx.at.at(sample=number)) for number in range(CONFIG.samples)]
+        return [await self.one(team, question, ctx.at.at(sample=number)) for number in range(CONFIG.samples)]
 
-    async def one(self, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
-        chooser = await make_chooser(workflow, CONFIG, self.embedder)
+    async def one(self, team: Team, question: Question, scope: Scope) -> Trajectory:
+        chooser = await make_chooser(team, CONFIG, self.embedder)
         rows = (f"active subtask: {question.input}", "objective: post it")
-        layered = await chooser(rows, workflow.agents, masked=frozenset(), scope=scope)
-        ids = tuple(agent.id for agent in workflow.agents)
+        layered = await chooser(rows, team.agents, masked=frozenset(), scope=scope)
+        ids = tuple(agent.id for agent in team.agents)
         episode = Episode(decisions=(Decision(rows=rows, agents=ids, layered=layered),))
         return Trajectory(
             question=question,
-            workflow=workflow.fingerprint,
+            workflow=team.fingerprint,
             answer=layered.layers[0][0],
             sample=scope.sample,
             notes={"episode": episode.model_dump(mode="json")},
@@ -98,8 +98,8 @@ class Player:
 
 
 async def train(
-    folder: Path, player: Player | None = None, config: TrainConfig = TRAIN, start: Workflow | None = None
-) -> tuple[Workflow, list[Update]]:
+    folder: Path, player: Player | None = None, config: TrainConfig = TRAIN, start: Team | None = None
+) -> tuple[Team, list[Update]]:
     path, updates = folder / "journal.sqlite", list[Update]()
     journal = Journal.open(path, {}) if path.exists() else Journal.create(path, run=RUN, facts={})
     player = player or Player()
@@ -111,9 +111,9 @@ async def train(
     try:
         with open_library(folder) as library:
 
-            async def save(workflow: Workflow, step: int) -> None:
+            async def save(team: Team, step: int) -> None:
                 player.clock.tick()
-                await library.save(NAME, workflow, run=RUN, step=step)
+                await library.save(NAME, team, run=RUN, step=step)
                 player.clock.tick()
 
             training = Training(

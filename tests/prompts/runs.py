@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import Any
 
 from selfwire.core.edits import AddTool, Grant, Rewiring
-from selfwire.core.own_tool import ToolExample, WorkflowTool
+from selfwire.core.own_tool import OwnTool, ToolExample
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.graders import load_grader
@@ -56,7 +56,7 @@ class Run:
     fields: Mapping[str, Any] = field(default_factory=dict)
     iterations: int = 0
     replies: Mapping[str, Any] = field(default_factory=dict)
-    tool: WorkflowTool | None = None
+    tool: OwnTool | None = None
     asks: Asks = field(default_factory=Asks)
 
     @cached_property
@@ -72,18 +72,18 @@ class Run:
 
     async def execute(self) -> Sequence[Ask]:
         """Answer both questions, or learn from them."""
-        workflow = self.method.seed(ARCHIVE.tools, toolbox=tuple(ARCHIVE.toolbox))
+        team = self.method.seed(ARCHIVE.tools, toolbox=tuple(ARCHIVE.toolbox))
         if self.tool:
-            grants = [Grant(agent.id, self.tool.name) for agent in workflow.agents if agent.tools]
-            workflow = workflow.apply(Rewiring(AddTool(self.tool), *grants, why="seed"))
+            grants = [Grant(agent.id, self.tool.name) for agent in team.agents if agent.tools]
+            team = team.apply(Rewiring(AddTool(self.tool), *grants, why="seed"))
         tasks = {task.id: task for task in (SEARCHED, QUOTED)}
         for number in range(self.iterations):
-            workflow = await self._learn(workflow, tasks, number)
+            team = await self._learn(team, tasks, number)
         for task in tasks.values():
-            await self.method.answer(workflow, task.question, self.ctx.where(phase="run", task=task.id))
+            await self.method.answer(team, task.question, self.ctx.where(phase="run", task=task.id))
         return self.asks.made
 
-    async def _learn(self, workflow: Workflow, tasks: Mapping[str, Task], number: int) -> Workflow:
+    async def _learn(self, team: Team, tasks: Mapping[str, Task], number: int) -> Team:
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
             if done.answer is None:
                 return done
@@ -93,10 +93,10 @@ class Run:
         ctx = self.ctx.where(phase="rollout", iteration=number)
         found: list[Trajectory] = []
         for task in tasks.values():
-            explored = await self.method.explore(workflow, task.question, ctx.where(task=task.id))
+            explored = await self.method.explore(team, task.question, ctx.where(task=task.id))
             found += [await grade(done, ctx.at) for done in explored]
         learning = replace(ctx.where(phase="evolve"), grade_run=grade)
-        return (await self.method.propose(workflow, found, learning)).workflow
+        return (await self.method.propose(team, found, learning)).workflow
 
     def _grader(self, task: Task) -> Environment:
         return ARCHIVE.environment if task is SEARCHED else load_grader("f1")
@@ -123,7 +123,7 @@ CRITICAL: Mapping[str, Mapping[str, Any]] = {
     },
     "TopologyDecision": {"operation": "ADD_PARALLEL", "description": "You compare years and name the earlier one."},
 }
-YEARS = WorkflowTool(
+YEARS = OwnTool(
     name="years_between",
     description="Takes two years and returns how many years lie between them, whichever comes first.",
     source="def tool_function(first: int, second: int) -> int:\n    return second - first\n",

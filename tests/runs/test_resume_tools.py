@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import BudgetError
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Budget
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.models.sync import run_sync
@@ -18,9 +18,9 @@ STUDY = Study(benchmark="tariffs", sizes=Sizes(train=12, gate=12, test=4), itera
 REQUEST = STUDY.request("full", 0)
 
 
-def finish(run: OpenEvolution) -> Workflow:
+def finish(run: OpenEvolution) -> Team:
     final = run_sync(run.execute())
-    return Workflow.model_validate(run_sync(run.journal.get_body(final["incumbent"])))
+    return Team.model_validate(run_sync(run.journal.get_body(final["incumbent"])))
 
 
 @needs_sandbox

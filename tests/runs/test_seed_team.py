@@ -6,15 +6,15 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.runs.evolution import start_evolution
 from selfwire.runs.spec import EvolveSpec, Sizes
-from selfwire.store.files import write_workflow
+from selfwire.store.files import write_team
 
 NAMES = ("source", "checker", "aggregator")
-TEAM = Workflow(
+TEAM = Team(
     method="hiva",
     agents=tuple(Agent(id=name, prompt=f"You are the {name}.", tools=("search",)) for name in NAMES),
     topology=make_chain(*NAMES),
@@ -23,7 +23,7 @@ TEAM = Workflow(
 
 @pytest.fixture
 def team(tmp_path: Path) -> str:
-    write_workflow(TEAM, tmp_path / "team.json")
+    write_team(TEAM, tmp_path / "team.json")
     return str(tmp_path / "team.json")
 
 
@@ -39,14 +39,14 @@ def request(team: str, **config: int | bool) -> EvolveSpec:
 
 def test_the_config_of_a_run_holds_for_its_seed_team(team: str, tmp_path: Path) -> None:
     with start_evolution(request(team, tools=False, nodes=3, successors=2), tmp_path, run="r") as run:
-        seed = run.seed_workflow
+        seed = run.seed_team
     assert {agent.tools for agent in seed.agents} == {()}
     assert seed.topology.caps == TopologyLimits(nodes=3, successors=2)
 
 
 def test_with_tools_a_seed_team_keeps_its_own(team: str, tmp_path: Path) -> None:
     with start_evolution(request(team), tmp_path, run="r") as run:
-        assert run.seed_workflow.agents == TEAM.agents
+        assert run.seed_team.agents == TEAM.agents
 
 
 def test_a_seed_team_beyond_the_caps_starts_nothing(team: str, tmp_path: Path) -> None:

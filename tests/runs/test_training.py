@@ -119,11 +119,11 @@ def test_batches_of_another_size_than_asked_for_are_said(
 def test_a_pool_that_was_trained_before_is_not_called_untrained(tmp_path: Path) -> None:
     def tested(training: OpenTraining) -> list[str]:
         run_sync(training.execute())
-        ways = {name: workflow for name, _, workflow in training._ways(training.run.seed_workflow)}
+        ways = {name: team for name, _, team in training._ways(training.run.seed_team)}
         assert ROUTER not in ways["untrained"].memory
         assert ROUTER not in ways["random"].memory
-        assert ("as it began" in ways) == (ROUTER in training.run.seed_workflow.memory)
-        return [one.name for one in run_sync(training.tested(training.run.seed_workflow))]
+        assert ("as it began" in ways) == (ROUTER in training.run.seed_team.memory)
+        return [one.name for one in run_sync(training.tested(training.run.seed_team))]
 
     with start_training(request(), tmp_path) as training:
         assert tested(training) == ["trained", "untrained", "random"]

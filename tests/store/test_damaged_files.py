@@ -15,23 +15,23 @@ from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import JournalError, SelfwireError
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.evolvers.router.weights import unpack_weights
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.models.embeddings import CachedEmbedder, HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store import files
-from selfwire.store.files import read_workflow, write_workflow
+from selfwire.store.files import read_team, write_team
 from selfwire.store.journal import Journal
-from selfwire.store.library import WorkflowLibrary, open_library
+from selfwire.store.library import Library, open_library
 from tests.chaos import DAMAGES
 from tests.store.spoiled import execute
 
 DEEP = "[" * 5000 + "]" * 5000
 TEXTS = ("null", "1", '"x"', "[]", "{}", "NaN", "1e999", '{"schema": 1}', "no JSON", "", DEEP, '"\\ud800"')
 VALUES: tuple[Any, ...] = (None, -1, 1e308, "", "\x1b[31m", [1], {"a": 1}, "../../x", "\ud800", 10**400, float("nan"))
-Use = Callable[[WorkflowLibrary], Awaitable[object]]
+Use = Callable[[Library], Awaitable[object]]
 USES: tuple[Use, ...] = (
     lambda library: library.names(),
     lambda library: library.history("n"),
@@ -66,20 +66,20 @@ def damaged(text: str, rng: random.Random) -> str:
     return json.dumps(put(value, rng.choice([*place(value)]), rng.choice(VALUES)))
 
 
-def workflows() -> tuple[Workflow, Workflow]:
+def workflows() -> tuple[Team, Team]:
     a, b = Agent(id="a", prompt="p"), Agent(id="b", prompt="q")
-    one = Workflow(method="hiva", agents=(a,), topology=Topology(nodes=(Node(id="a", agent="a"),), entry="a", sink="a"))
+    one = Team(method="hiva", agents=(a,), topology=Topology(nodes=(Node(id="a", agent="a"),), entry="a", sink="a"))
     nodes = (Node(id="a", agent="a"), Node(id="b", agent="b"))
     both = Topology(nodes=nodes, edges=(Edge(source="a", target="b"),), entry="a", sink="b")
     memory = {"router": {"weights": files.put_blob(b"weights")}, "x": [1]}
-    two = Workflow(method="hiva", agents=(a, b), topology=both, memory=memory).with_lineage(one, ())
+    two = Team(method="hiva", agents=(a, b), topology=both, memory=memory).with_lineage(one, ())
     return one, two
 
 
 async def test_a_library_with_a_damaged_entry_is_refused_in_words(tmp_path: Path) -> None:
     with open_library(tmp_path) as library:
-        for step, workflow in enumerate(workflows(), 1):
-            await library.save("n", workflow, run="r", step=step)
+        for step, team in enumerate(workflows(), 1):
+            await library.save("n", team, run="r", step=step)
         await library.tag("n", "r.1", "t")
         await library.rollback("n", "r.1")
         await library.rollback("n", "r.2")
@@ -139,12 +139,12 @@ def test_weights_of_any_bytes_are_refused_in_words() -> None:
 
 def test_an_export_of_any_text_is_refused_in_words(tmp_path: Path) -> None:
     rng, file = random.Random(14), tmp_path / "n.json"
-    write_workflow(workflows()[1], file)
+    write_team(workflows()[1], file)
     text = file.read_text()
     for _ in range(DAMAGES):
         file.write_text(damaged(text, rng), errors="replace")
         with suppress(SelfwireError):
-            assert read_workflow(file).topology.problems is not None
+            assert read_team(file).topology.problems is not None
 
 
 @pytest.mark.parametrize(

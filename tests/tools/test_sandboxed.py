@@ -1,4 +1,4 @@
-"""A workflow's tool as agents call it: results, what its function raises, wrong input, and a sandbox that fails."""
+"""A team's tool as agents call it: results, what its function raises, wrong input, and a sandbox that fails."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import pytest
 
 from selfwire.core.errors import SandboxError, ToolError
 from selfwire.core.execution import Execution, Limits
-from selfwire.core.own_tool import WorkflowTool
+from selfwire.core.own_tool import OwnTool
 from selfwire.core.scope import Scope
 from selfwire.tools.own import SHOWN, SandboxedTool
 from selfwire.tools.sandbox.sandbox import find_sandbox
@@ -18,7 +18,7 @@ from tests.sandboxed import needs_sandbox
 SCOPE = Scope(run="r", seed=0, phase="run", node="a")
 
 
-def tool(body: str, signature: str = "n: int, word: str = 'x'") -> WorkflowTool:
+def tool(body: str, signature: str = "n: int, word: str = 'x'") -> OwnTool:
     return make_tool(source=f"def tool_function({signature}):\n    {body}\n")
 
 

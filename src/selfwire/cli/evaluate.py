@@ -80,7 +80,7 @@ def evaluate(
     results: ResultOptions,
     home: Home = None,
 ) -> None:
-    """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
+    """Measure a method, a baseline or a saved team on a benchmark, beside the benchmark's trivial baseline."""
     if resume is None and target is None:
         raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
     if resume is None and benchmark is None:
@@ -94,17 +94,17 @@ def evaluate(
 def get_router_config(
     method: str, ref: str, config: Mapping[str, Any], without: list[str], home: str | None
 ) -> dict[str, Any]:
-    """Make the config fields under which a method asks the router that a saved workflow was trained with.
+    """Make the config fields under which a method asks the router that a saved team was trained with.
 
     Raises:
-        ConfigError: the method has no router to train, or the workflow is another method's or has no trained router.
-        LibraryError: there is no such workflow.
+        ConfigError: the method has no router to train, or the team is another method's or has no trained router.
+        LibraryError: there is no such team.
     """
     router = describe_router(method)
     found = options.with_library(home, lambda library: library.load(require_saved(ref)))
-    refuse_other_method(found, method, f"workflow {ref!r}")
+    refuse_other_method(found, method, f"team {ref!r}")
     if ROUTER not in found.memory:
-        raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
+        raise ConfigError(f"team {ref!r} has no trained router; `selfwire train {method}` makes one")
     return switch_off(method, without, {**router.config, **config})
 
 
@@ -185,7 +185,7 @@ def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, 
             out.print(
                 f"evolved first, on other tasks: {', '.join(evolving.names)}; "
                 f"{format_count(evolving.iterations, 'iteration')} of {format_count(evolving.batch, 'task')}; "
-                "--evolve none measures their seed workflows"
+                "--evolve none measures their seed teams"
             )
         lines = _measure(run, home, workers)
         found = build_results_table(run, lines)

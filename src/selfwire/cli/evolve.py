@@ -202,8 +202,8 @@ def _add_result(result: Evolution) -> None:
 def show_result(result: Evolution, run: OpenEvolution) -> None:
     """Print the team before and after, and the table of tested systems."""
     out = output.make_console()
-    for title, workflow in (("before", result.seed), ("after", result.team)):
-        out.print(f"\nteam {title} ({workflow.fingerprint})\n{topology.to_text(workflow.topology)}")
+    for title, team in (("before", result.seed), ("after", result.team)):
+        out.print(f"\nteam {title} ({team.fingerprint})\n{topology.to_text(team.topology)}")
     out.print()
     output.print_table(result.table._replace(notes=(describe_trivial_baseline(run.benchmark.baseline),)))
     for what, estimate in (("evolved - seed", result.gain), ("evolved - single agent", result.over_single)):
@@ -253,14 +253,14 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         out.print(f"\nrun {head.run!r} has saved {head.ref!r} under this name since; this run's own is {name!r}")
     look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
     team = run_sync(run.library.load(evolved.ref))
-    if get_structure(team) == get_structure(run.seed_workflow):
+    if get_structure(team) == get_structure(run.seed_team):
         best = f"agents, tools and topology are as they were; what was learned beside them is in {name!r}, in {where}"
     elif not finished:
         best = f"the run has stopped before its end; the team so far is {name!r} in {where}"
     elif result and result.gain and result.gain.value <= 0:
         best = f"the evolved team, which has gained nothing on the test tasks, is {name!r} in {where}"
     else:
-        best = f"the best workflow is {name!r} in {where}"
+        best = f"the best team is {name!r} in {where}"
     out.print(f"\n{best}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name))
 

@@ -29,7 +29,7 @@ from selfwire.core.errors import ConfigError, TaskError, format_first_fault
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import fingerprint
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.benchmarks.multihop import load_collection
@@ -59,7 +59,7 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.open import load_models
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
 from selfwire.store.journal import Journal
-from selfwire.store.library import Version, WorkflowLibrary, open_library
+from selfwire.store.library import Library, Version, open_library
 from selfwire.tools.ready import FORMS, load_tools
 from selfwire.tools.search import NAMES
 
@@ -69,14 +69,14 @@ FORMAT = "selfwire-insights-1"
 
 def build() -> typer.Typer:
     """Make the group of commands."""
-    group = typer.Typer(no_args_is_help=True, help="List, export or import the insights that a workflow has learned.")
+    group = typer.Typer(no_args_is_help=True, help="List, export or import the insights that a team has learned.")
     for name, command in (("list", list_insights), ("export", export_insights), ("import", import_from_file)):
         group.command(name)(add_json_option(f"insights {name}", command))
     return group
 
 
 def list_insights(ref: Ref, home: Home = None) -> None:
-    """List the insights of a workflow, the best first, with the trajectories that they came from."""
+    """List the insights of a team, the best first, with the trajectories that they came from."""
     found = with_library(home, lambda library: get_insights(library, ref))
     add_result(insights=to_json(found))
     if not found:
@@ -97,7 +97,7 @@ def export_insights(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     home: Home = None,
 ) -> None:
-    """Write the insights of a workflow to a JSON file; each names the run and the trajectories that it came from."""
+    """Write the insights of a team to a JSON file; each names the run and the trajectories that it came from."""
     found = with_library(home, lambda library: get_insights(library, ref))
     origin = with_library(home, lambda library: get_origin(library, ref))
     body = json.dumps({"format": FORMAT, "origin": origin, "insights": to_json(found)}, indent=2)
@@ -112,23 +112,23 @@ def export_insights(
 
 
 def import_from_file(
-    name: Annotated[str, typer.Argument(help="Name of a saved workflow.")],
+    name: Annotated[str, typer.Argument(help="Name of a saved team.")],
     file: Annotated[Path, typer.Argument(help="A file that `insights export` wrote.")],
     home: Home = None,
 ) -> None:
-    """Merge insights into a workflow as a new version; what both have gets the evidence of both, counted once."""
+    """Merge insights into a team as a new version; what both have gets the evidence of both, counted once."""
     given, origin = read_insights(file)
 
-    async def merged(library: WorkflowLibrary) -> tuple[Version, int, int] | None:
-        workflow = await load_with_insights(library, name)
-        before, taken = get_library(workflow), load_import_counts(workflow, origin)
+    async def merged(library: Library) -> tuple[Version, int, int] | None:
+        team = await load_with_insights(library, name)
+        before, taken = get_library(team), load_import_counts(team, origin)
         if origin == await get_origin(library, name):  # what it holds came from here, and counts already
             taken = {**taken, **{insight.id: (insight.uses, insight.successes) for insight in before}}
         after, known = import_insights(before, given, max(LibraryConfig().size, len(before)), taken)
         if known == taken:
             return None
-        now = with_import_counts(holding(workflow, after), origin, known).with_lineage(workflow, ())
-        facts = {"why": f"imported {len(given)} insights from {file.name}", "method": workflow.method}
+        now = with_import_counts(holding(team, after), origin, known).with_lineage(team, ())
+        facts = {"why": f"imported {len(given)} insights from {file.name}", "method": team.method}
         version = await library.save(name, now, run=f"import-{secrets.token_hex(3)}", step=0, facts=facts)
         return version, len(before), len(after)
 
@@ -161,7 +161,7 @@ def read_insights(file: Path) -> tuple[tuple[Insight, ...], str]:
         raise ConfigError(f"{file} is no export of insights: {error}") from None
 
 
-async def get_origin(library: WorkflowLibrary, ref: str) -> str | None:
+async def get_origin(library: Library, ref: str) -> str | None:
     """Identify a library of insights while it grows: by its name and its first run."""
     if ref.endswith(".json"):
         return None
@@ -169,44 +169,44 @@ async def get_origin(library: WorkflowLibrary, ref: str) -> str | None:
     return f"{version.name}/{(await library.history(version.name)).versions[0].run}"
 
 
-async def get_insights(library: WorkflowLibrary, ref: str) -> tuple[Insight, ...]:
-    """Load the insights of a workflow, their sources with the runs of the first versions that have them.
+async def get_insights(library: Library, ref: str) -> tuple[Insight, ...]:
+    """Load the insights of a team, their sources with the runs of the first versions that have them.
 
     Raises:
-        ConfigError: the workflow belongs to another method.
-        LibraryError: there is no such workflow.
+        ConfigError: the team belongs to another method.
+        LibraryError: there is no such team.
     """
-    workflow = await load_with_insights(library, ref)
+    team = await load_with_insights(library, ref)
     runs = {} if ref.endswith(".json") else await _runs(library, ref)
     return tuple(
         insight.replace(sources=tuple(s if s.run or s not in runs else s.replace(run=runs[s]) for s in insight.sources))
-        for insight in get_library(workflow)
+        for insight in get_library(team)
     )
 
 
-async def load_with_insights(library: WorkflowLibrary, ref: str) -> Workflow:
-    """Load a workflow of a method that learns insights.
+async def load_with_insights(library: Library, ref: str) -> Team:
+    """Load a team of a method that learns insights.
 
     Raises:
-        ConfigError: the workflow belongs to another method.
-        LibraryError: there is no such workflow.
+        ConfigError: the team belongs to another method.
+        LibraryError: there is no such team.
     """
-    workflow = await library.load(ref)
-    if not find_method(workflow.method).learns_insights:
+    team = await library.load(ref)
+    if not find_method(team.method).learns_insights:
         names = ", ".join(method.name for method in installed_methods() if method.learns_insights)
-        raise ConfigError(f"{ref!r} belongs to {workflow.method}, which learns no insights; methods that do: {names}")
+        raise ConfigError(f"{ref!r} belongs to {team.method}, which learns no insights; methods that do: {names}")
     try:
-        get_library(workflow)
+        get_library(team)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{ref!r} holds insights that cannot be read: {error}") from None
-    return workflow
+    return team
 
 
-async def _runs(library: WorkflowLibrary, ref: str) -> dict[InsightSource, str]:
+async def _runs(library: Library, ref: str) -> dict[InsightSource, str]:
     version = await library.find(ref)
     runs: dict[InsightSource, str] = {}
     for saved in (await library.history(version.name)).versions:
-        held: Workflow = await library.load(saved.ref)
+        held: Team = await library.load(saved.ref)
         for insight in get_library(held):
             for source in insight.sources:
                 runs.setdefault(source, saved.run)
@@ -215,7 +215,7 @@ async def _runs(library: WorkflowLibrary, ref: str) -> dict[InsightSource, str]:
 
 def selection(
     *,
-    workflow: Annotated[str, typer.Argument(help="Saved workflow with a router, or .json file.")],
+    workflow: Annotated[str, typer.Argument(help="Saved team with a router, or .json file.")],
     question: Annotated[str, typer.Argument(help="What is asked.")],
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark.")] = None,
     tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
@@ -229,7 +229,7 @@ def selection(
 ) -> None:
     """Run a question and show the selection probabilities per stage and layer (EvoMAS, Fig. 5 and 7)."""
     if training and workflow.endswith(".json"):
-        raise ConfigError("an exported workflow has no other versions; name a saved one, or leave out --training")
+        raise ConfigError("an exported team has no other versions; name a saved one, or leave out --training")
     loaded = load_models(models.names, to_local_folder(home))
     for notice in loaded.notices:
         typer.echo(notice, err=True)
@@ -260,13 +260,13 @@ def selection(
 
 
 async def _probe_versions(
-    method: Method[Any], ctx: Ctx[Any], library: WorkflowLibrary, name: str, decisions: Sequence[Decision]
+    method: Method[Any], ctx: Ctx[Any], library: Library, name: str, decisions: Sequence[Decision]
 ) -> dict[str, Sequence[Selection]]:
     router, found = describe_router(method.name), dict[str, Sequence[Selection]]()
     for version in (await library.history(name)).versions:
-        workflow = await library.load(version.ref)
-        plan = router.plan(method, workflow)
-        found[version.version] = await probe_router(workflow, decisions, plan.config, ctx.embed)
+        team = await library.load(version.ref)
+        plan = router.plan(method, team)
+        found[version.version] = await probe_router(team, decisions, plan.config, ctx.embed)
     return found
 
 

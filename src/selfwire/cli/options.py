@@ -24,7 +24,7 @@ from selfwire.runs.comparison import USUAL
 from selfwire.runs.open import require_saved
 from selfwire.runs.record import CALLS_PER_TASK, CHANGEABLE_NAMES, ResumeChanges
 from selfwire.runs.spec import Models
-from selfwire.store.library import WorkflowLibrary, open_library
+from selfwire.store.library import Library, open_library
 from selfwire.tools.ready import absolute_names
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ Home = Annotated[
     typer.Option(
         envvar="SELFWIRE_HOME",
         show_default="./.selfwire",
-        help="Folder of saved workflows and runs; for saved workflows also a postgres:// address.",
+        help="Folder of saved teams and runs; for saved teams also a postgres:// address.",
     ),
 ]
 Ref = Annotated[
@@ -185,7 +185,7 @@ def refuse_unused(ctx: typer.Context, names: Collection[str], why: str) -> None:
         raise ConfigError(f"{', '.join(unused)} would do nothing: {why}")
 
 
-def with_library(home: str | None, act: Callable[[WorkflowLibrary], Awaitable[T]]) -> T:
+def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
     """Open an existing library and do something with it.
 
     Raises:

@@ -27,8 +27,8 @@ from selfwire.cli.versions import PARENT_SCORE, format_other_facts, format_outco
 from selfwire.core import topology
 from selfwire.core.edits import format_rewiring
 from selfwire.core.errors import ConfigError, SelfwireError, format_validation_error
-from selfwire.core.own_tool import WorkflowTool
-from selfwire.core.team import Workflow, WorkflowDiff
+from selfwire.core.own_tool import OwnTool
+from selfwire.core.team import Team, TeamDiff
 from selfwire.core.text import COMPARED, compare_lines, mask_secrets
 from selfwire.core.usage import Usage
 from selfwire.core.values import format_count, format_value, mask_controls, to_plain_json
@@ -238,16 +238,16 @@ def format_resume_line(command: str, run: str, home: str | Path | None) -> str:
     return f"go on with: selfwire {command} --resume {run}{format_home_option(home)}"
 
 
-def show_workflow(workflow: Workflow, version: Version | None, title: str = "", scores: str = "") -> None:
-    """Print a workflow with its drawing, agents and lineage.
+def show_team(team: Team, version: Version | None, title: str = "", scores: str = "") -> None:
+    """Print a team with its drawing, agents and lineage.
 
     Args:
-        title: of a workflow without a version.
+        title: of a team without a version.
         scores: of the version, by phase.
     """
     out = make_console()
-    title = version.ref if version else title or "workflow"
-    out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
+    title = version.ref if version else title or "team"
+    out.print(f"{title}  {team.method}  {team.fingerprint}", style="bold")
     if version:
         facts, saved = version.facts, f"saved {format_time(version.saved)}"
         score = f"scores: {scores}" if scores else ""
@@ -255,8 +255,8 @@ def show_workflow(workflow: Workflow, version: Version | None, title: str = "", 
         before = "" if parent is None else f"made from one with train score {format_value(parent)}"
         known = (saved, score, before, format_outcome(facts), format_reasons(version), format_other_facts(facts))
         out.print("; ".join(filter(None, known)))
-    out.print(f"\n{topology.to_text(workflow.topology)}\n")
-    for agent in workflow.agents:
+    out.print(f"\n{topology.to_text(team.topology)}\n")
+    for agent in team.agents:
         tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
         out.print(f"{agent.id}  ({agent.kind}){tools}", style="bold")
         role = "" if agent.role in agent.prompt else agent.role  # an added agent's is its prompt
@@ -264,15 +264,15 @@ def show_workflow(workflow: Workflow, version: Version | None, title: str = "", 
             out.print(f"    {line}")
         for note in agent.memory:
             out.print(f"    * {note}")
-    for tool in workflow.tools:
+    for tool in team.tools:
         show_tool(tool)
-    if workflow.memory:
-        out.print("\n".join(["\nlearned", *(f"  {line}" for line in describe_memory(workflow))]))
-    show_lineage(workflow)
+    if team.memory:
+        out.print("\n".join(["\nlearned", *(f"  {line}" for line in describe_memory(team))]))
+    show_lineage(team)
 
 
-def show_tool(tool: WorkflowTool) -> None:
-    """Print a tool of a workflow: its origin, its record, its examples and its source."""
+def show_tool(tool: OwnTool) -> None:
+    """Print a tool of a team: its origin, its record, its examples and its source."""
     out, record = make_console(), tool.record
     out.print(f"tool {tool.name}  version {tool.version}", style="bold")
     made = " ".join(filter(None, (f"by {tool.by}" if tool.by else "", f"because {tool.why}" if tool.why else "")))
@@ -288,19 +288,19 @@ def show_tool(tool: WorkflowTool) -> None:
         out.print(f"    | {line}")
 
 
-def show_lineage(workflow: Workflow) -> None:
+def show_lineage(team: Team) -> None:
     """Print parent and rewirings, with their reasons."""
     out = make_console()
-    if workflow.lineage.parent is None:
+    if team.lineage.parent is None:
         out.print("\na seed: no parent")
         return
-    out.print(f"\nmade from {workflow.lineage.parent}{' by' if workflow.lineage.rewirings else ''}")
-    for rewiring in workflow.lineage.rewirings:
+    out.print(f"\nmade from {team.lineage.parent}{' by' if team.lineage.rewirings else ''}")
+    for rewiring in team.lineage.rewirings:
         out.print(f"  {format_rewiring(rewiring)}".replace("\n", "\n      "))
 
 
-def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
-    """Print the differences of two workflows, as lines with + and -."""
+def show_changes(found: TeamDiff, before: Team, after: Team) -> None:
+    """Print the differences of two teams, as lines with + and -."""
     if not found:
         make_console().print("no difference")
         return
@@ -316,7 +316,7 @@ def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None
         make_console().print(line)
 
 
-def _structure(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
+def _structure(found: TeamDiff, before: Team, after: Team) -> None:
     for sign, agents, nodes, edges, source in (
         ("-", found.removed_agents, found.topology.removed_nodes, found.topology.removed_edges, before),
         ("+", found.added_agents, found.topology.added_nodes, found.topology.added_edges, after),
@@ -366,13 +366,13 @@ def print_table(table: ResultTable) -> None:
     make_console().print(drawn, *table.notes, sep="\n")
 
 
-def describe_memory(workflow: Workflow) -> Iterator[str]:
-    """Describe a workflow's memory, a line per entry."""
-    for name, entry in sorted(to_plain_json(workflow.memory).items()):
+def describe_memory(team: Team) -> Iterator[str]:
+    """Describe a team's memory, a line per entry."""
+    for name, entry in sorted(to_plain_json(team.memory).items()):
         yield f"{name}: {_join(_measure(entry).items())}"
 
 
-def describe_memory_changes(names: tuple[str, ...], before: Workflow, after: Workflow) -> Iterator[str]:
+def describe_memory_changes(names: tuple[str, ...], before: Team, after: Team) -> Iterator[str]:
     """Describe the differences of two memories, a line per entry: sizes that changed, and other changes."""
     old, new = to_plain_json(before.memory), to_plain_json(after.memory)
     for name in names:

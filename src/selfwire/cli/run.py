@@ -16,7 +16,7 @@ from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.plugins import load_plugin, method_names
 from selfwire.core.protocols import Embedder, Toolbox
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.models.embeddings import CachedEmbedder
@@ -203,7 +203,7 @@ def explain_offline(target: str, question: str, benchmark: str | None) -> tuple[
     )
 
 
-def warn_of_many_calls(method: str, config: Mapping[str, Any], team: Workflow) -> tuple[str, ...]:
+def warn_of_many_calls(method: str, config: Mapping[str, Any], team: Team) -> tuple[str, ...]:
     """Warn of a method that makes many model calls for a question."""
     calls = estimate_question_calls(method, config, team) if method in method_names() else 0
     if calls <= MANY:

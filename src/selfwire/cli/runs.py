@@ -79,11 +79,11 @@ def _get_command(listed: RunSummary) -> str:
 
 def clean(
     names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs; without any, all runs.")] = None,
-    library: Annotated[bool, typer.Option("--library", help="Remove all saved workflows too.")] = False,
+    library: Annotated[bool, typer.Option("--library", help="Remove all saved teams too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     home: Home = None,
 ) -> None:
-    """Remove runs with their journals and checkpoints, and with --library the saved workflows."""
+    """Remove runs with their journals and checkpoints, and with --library the saved teams."""
     chosen = names or list(list_run_names(home))
     for run in chosen:
         get_run_folder(home, run)
@@ -98,7 +98,7 @@ def clean(
 
 def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: bool) -> None:
     what = [f"runs {', '.join(chosen)}"] if chosen else []
-    what += [f"all saved workflows in {shelf}"] if shelf else []
+    what += [f"all saved teams in {shelf}"] if shelf else []
     if not what:
         typer.echo(f"nothing to remove in {home_folder(home)}")
         return
@@ -130,5 +130,5 @@ def _remove_all(home: str | None, chosen: list[str]) -> None:
 def _refuse_held(home: str | None, shelf: Path) -> None:
     if held := list_held_runs(home):
         raise ConfigError(
-            f"run {held[0]!r} is at work and saves its workflows in {shelf}, which stays; wait for it, or stop it"
+            f"run {held[0]!r} is at work and saves its teams in {shelf}, which stays; wait for it, or stop it"
         )

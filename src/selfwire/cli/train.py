@@ -230,7 +230,7 @@ def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> 
     output.print_summary(run, home, finished=finished)
     add_result(name=run.config.name, method=run.method.name, benchmark=run.request.benchmark)
     if finished:
-        out.print(f"the trained workflow is {run.config.name!r} in {run.library.where}")
+        out.print(f"the trained team is {run.config.name!r} in {run.library.where}")
     if run.request.models.is_offline:
         out.print(STAMP)
 

@@ -25,7 +25,7 @@ QUESTION = "(the question, as above)"
 def show_steps(done: Trajectory) -> None:
     """Print the steps of a trajectory, without its end."""
     out = output.make_console()
-    out.print(f"task {done.question.id}  workflow {done.workflow}", style="bold")
+    out.print(f"task {done.question.id}  team {done.workflow}", style="bold")
     out.print(_indented(done.question.input))
     stages = len({step.visit for step in done.steps}) > 1
     shown: set[tuple[str, str]] = set()

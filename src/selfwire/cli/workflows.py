@@ -1,4 +1,4 @@
-"""Commands that read and move saved workflows: show, diff, history, rollback, export."""
+"""Commands that read and move saved teams: show, diff, history, rollback, export."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +13,11 @@ from selfwire.cli.trajectories import is_run, show_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
-from selfwire.core.team import Workflow, diff_workflows
+from selfwire.core.team import Team, diff_teams
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.systems import make_seed_team
-from selfwire.store.files import find_blob_references, write_workflow
-from selfwire.store.library import History, Version, WorkflowLibrary
+from selfwire.store.files import find_blob_references, write_team
+from selfwire.store.library import History, Library, Version
 
 
 def show(
@@ -43,37 +43,37 @@ def show(
     if kind := find_kind(ref):
         for line in describe_clashes([ref], with_library(home, lambda library: library.names())):
             typer.echo(line, err=True)
-        workflow, title = make_seed_team(ref), f"{kind} {ref}, its seed team"
+        team, title = make_seed_team(ref), f"{kind} {ref}, its seed team"
     else:
-        workflow, version = with_library(home, lambda library: load_saved(ref, library))
-    add_result(version=version, team=workflow)
+        team, version = with_library(home, lambda library: load_saved(ref, library))
+    add_result(version=version, team=team)
     if mermaid:
-        typer.echo(topology.to_mermaid(workflow.topology))
+        typer.echo(topology.to_mermaid(team.topology))
         return
     scores = ""
     if version:
         saved = with_library(home, lambda library: library.history(version.name))
         scores = format_scores(saved, read_test_scores(saved, home)).get(version.version, "")
-    output.show_workflow(workflow, version, title, scores)
+    output.show_team(team, version, title, scores)
 
 
 def diff(before: Ref, after: Ref, home: Home = None) -> None:
-    """Show what changed from one workflow to another."""
+    """Show what changed from one team to another."""
 
-    async def both(library: WorkflowLibrary) -> tuple[Workflow, Workflow]:
+    async def both(library: Library) -> tuple[Team, Team]:
         return await library.load(before), await library.load(after)
 
     old, new = with_library(home, both)
-    found = diff_workflows(old, new)
+    found = diff_teams(old, new)
     add_result(before=old.fingerprint, after=new.fingerprint, changes=found)
     output.show_changes(found, old, new)
 
 
 def history(
-    name: Annotated[str | None, typer.Argument(help="Name of a workflow; without it, all names.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a team; without it, all names.")] = None,
     home: Home = None,
 ) -> None:
-    """List the versions of a workflow, from old to new; * marks the head."""
+    """List the versions of a team, from old to new; * marks the head."""
     if name is None:
         names = with_library(home, lambda library: library.names())
         add_result(names=names)
@@ -86,13 +86,13 @@ def history(
 
 
 def rollback(
-    name: Annotated[str, typer.Argument(help="Name of a workflow.")],
+    name: Annotated[str, typer.Argument(help="Name of a team.")],
     version: Annotated[str, typer.Argument(help="A version as `selfwire history` lists it, a step or a tag.")],
     home: Home = None,
 ) -> None:
-    """Make an older version of a workflow the one that its name means; nothing is deleted."""
+    """Make an older version of a team the one that its name means; nothing is deleted."""
 
-    async def moved(library: WorkflowLibrary) -> tuple[Version, Version]:
+    async def moved(library: Library) -> tuple[Version, Version]:
         return await library.head(name), await library.rollback(name, version)
 
     before, now = with_library(home, moved)
@@ -106,20 +106,20 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     home: Home = None,
 ) -> None:
-    """Write a workflow to a JSON file that every command takes in place of a name."""
-    workflow, _ = with_library(home, lambda library: load_saved(ref, library))
+    """Write a team to a JSON file that every command takes in place of a name."""
+    team, _ = with_library(home, lambda library: load_saved(ref, library))
     if str(file) == "-":
-        add_result(team=workflow, fingerprint=workflow.fingerprint)
-        typer.echo(workflow.model_dump_json(indent=2))
-        if find_blob_references(workflow.memory):
+        add_result(team=team, fingerprint=team.fingerprint)
+        typer.echo(team.model_dump_json(indent=2))
+        if find_blob_references(team.memory):
             typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
         return
     if file.suffix != ".json":
         raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
     output.refuse_existing(file, force)
-    beside = write_workflow(workflow, file)
-    add_result(files=[str(written) for written in (file, *beside)], fingerprint=workflow.fingerprint)
-    typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
+    beside = write_team(team, file)
+    add_result(files=[str(written) for written in (file, *beside)], fingerprint=team.fingerprint)
+    typer.echo(f"wrote {ref} ({team.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
 
 
 def show_history(history: History, tested: Mapping[str, float]) -> None:

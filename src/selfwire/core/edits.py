@@ -1,6 +1,6 @@
 """Edits of a team, grouped in rewirings that are applied as a whole or not at all.
 
-An edit is one change; a `Rewiring` is a group of edits with a reason, which `Workflow.apply` applies all or not at all.
+An edit is one change; a `Rewiring` is a group of edits with a reason, which `Team.apply` applies all or not at all.
 Edits take their fields by position: `AddEdge("plan", "answer")`.
 """
 
@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
-from selfwire.core.own_tool import TOOLS, ToolExample, ToolRecord, WorkflowTool
+from selfwire.core.own_tool import TOOLS, OwnTool, ToolExample, ToolRecord
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.values import FrozenModel, Id, format_count
 
@@ -93,15 +93,15 @@ class RewritePrompt:
 
 @_edit
 class AddTool:
-    """Add a tool to the workflow; no agent may call it until it is granted."""
+    """Add a tool to the team; no agent may call it until it is granted."""
 
-    tool: WorkflowTool
+    tool: OwnTool
     kind: Literal["add_tool"] = Field(default="add_tool", kw_only=True)
 
 
 @_edit
 class RewriteTool:
-    """Replace the source of a workflow's tool, and optionally its description and examples.
+    """Replace the source of a team's tool, and optionally its description and examples.
 
     The new version is numbered one higher, starts with an empty record, and takes `by` and `why` from the rewiring. An
     edit that changes only the examples makes no new version.
@@ -116,7 +116,7 @@ class RewriteTool:
 
 @_edit
 class RemoveTool:
-    """Remove a tool of the workflow; it must have been revoked from all agents."""
+    """Remove a tool of the team; it must have been revoked from all agents."""
 
     tool: Id
     kind: Literal["remove_tool"] = Field(default="remove_tool", kw_only=True)
@@ -124,7 +124,7 @@ class RemoveTool:
 
 @_edit
 class Grant:
-    """Let an agent call a tool, either the workflow's own or one of the run's toolbox."""
+    """Let an agent call a tool, either the team's own or one of the run's toolbox."""
 
     agent: Id
     tool: Id
@@ -166,7 +166,7 @@ Edit = Annotated[
     | Remember,
     Field(discriminator="kind"),
 ]
-"""A single change to a workflow."""
+"""A single change to a team."""
 
 
 class Rewiring(FrozenModel):
@@ -202,7 +202,7 @@ def format_edit(edit: Edit) -> str:
 
 
 def _shorten(value: object) -> str:
-    if isinstance(value, Agent | WorkflowTool):
+    if isinstance(value, Agent | OwnTool):
         return value.id if isinstance(value, Agent) else value.name
     if isinstance(value, tuple):
         return format_count(len(value), "example")
@@ -276,15 +276,15 @@ def edit_topology(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> 
 
 
 def edit_tools(
-    edit: Edit, tools: tuple[WorkflowTool, ...], agents: tuple[Agent, ...], rewiring: Rewiring
-) -> tuple[WorkflowTool, ...]:
-    """Return the workflow's own tools after an edit of a rewiring; raises ValueError as `edit_agents` does."""
+    edit: Edit, tools: tuple[OwnTool, ...], agents: tuple[Agent, ...], rewiring: Rewiring
+) -> tuple[OwnTool, ...]:
+    """Return the team's own tools after an edit of a rewiring; raises ValueError as `edit_agents` does."""
     match edit:
         case AddTool(tool):
             if any(other.name == tool.name for other in tools):
                 raise ValueError(f"tool {tool.name!r} exists already; rewrite it, or choose another name")
             if len(tools) >= TOOLS:
-                raise ValueError(f"the workflow has {TOOLS} tools, the most that it may have; remove one first")
+                raise ValueError(f"the team has {TOOLS} tools, the most that it may have; remove one first")
             return (*tools, tool)
         case RewriteTool(name):
             new = _rewrite_tool(_get_tool(name, tools), edit, rewiring)
@@ -298,7 +298,7 @@ def edit_tools(
             return tools
 
 
-def _rewrite_tool(old: WorkflowTool, edit: RewriteTool, rewiring: Rewiring) -> WorkflowTool:
+def _rewrite_tool(old: OwnTool, edit: RewriteTool, rewiring: Rewiring) -> OwnTool:
     description = old.description if edit.description is None else edit.description
     examples = old.examples if edit.examples is None else edit.examples
     if (edit.source, description) == (old.source, old.description):
@@ -316,12 +316,12 @@ def _rewrite_tool(old: WorkflowTool, edit: RewriteTool, rewiring: Rewiring) -> W
     )
 
 
-def _get_tool(name: str, tools: tuple[WorkflowTool, ...]) -> WorkflowTool:
+def _get_tool(name: str, tools: tuple[OwnTool, ...]) -> OwnTool:
     for tool in tools:
         if tool.name == name:
             return tool
     there = ", ".join(tool.name for tool in tools) or "none"
-    raise ValueError(f"the workflow has no tool {name!r} of its own; its own tools are {there}")
+    raise ValueError(f"the team has no tool {name!r} of its own; its own tools are {there}")
 
 
 def _change_agent(edit: RewritePrompt | Grant | Revoke | Remember, agent: Agent) -> Agent:

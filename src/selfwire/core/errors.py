@@ -25,7 +25,7 @@ class SelfwireError(RuntimeError):
 
 
 class EditError(SelfwireError):
-    """An edit does not fit the workflow; the message names the edit and what would be legal."""
+    """An edit does not fit the team; the message names the edit and what would be legal."""
 
 
 class ToolSourceError(SelfwireError, ValueError):
@@ -113,7 +113,7 @@ class JournalError(SelfwireError):
 
 
 class LibraryError(SelfwireError):
-    """A saved workflow is missing, or the library's file is corrupt or foreign."""
+    """A saved team is missing, or the library's file is corrupt or foreign."""
 
 
 def format_error(error: BaseException) -> str:

@@ -307,7 +307,7 @@ def _make_type(annotation: ast.expr) -> dict[str, Any]:
 
 
 TOOLS, EXAMPLES, TEXT_LENGTH = 32, 16, 4_000
-"""Most tools of a workflow, examples of a tool, and characters of a text or of the arguments of an example."""
+"""Most tools of a team, examples of a tool, and characters of a text or of the arguments of an example."""
 
 
 class ToolExample(FrozenModel):
@@ -363,7 +363,7 @@ class ToolRecord(FrozenModel):
 
 
 class ToolOutcome(FrozenModel):
-    """The outcome of a call of a workflow's tool.
+    """The outcome of a call of a team's tool.
 
     Args:
         result: the return value, or the reason of the failure, as the agent reads it.
@@ -376,8 +376,8 @@ class ToolOutcome(FrozenModel):
     seconds: float = Field(default=0.0, ge=0)
 
 
-class WorkflowTool(FrozenModel):
-    """A tool of a workflow: one Python function, `tool_function`, which runs in a sandbox.
+class OwnTool(FrozenModel):
+    """A tool of a team: one Python function, `tool_function`, which runs in a sandbox.
 
     Args:
         name: the name in agents' lists of tools.
@@ -386,7 +386,7 @@ class WorkflowTool(FrozenModel):
         version: number from 1; each rewrite adds one.
         by, why: author of this version, and the reason for it.
         examples: calls with known results; a new version must pass them.
-        record: statistics of this version; not part of a workflow's fingerprint.
+        record: statistics of this version; not part of a team's fingerprint.
 
     Raises:
         ValueError: the source is not allowed, or an example does not fit its parameters.
@@ -424,4 +424,4 @@ class WorkflowTool(FrozenModel):
 
 
 _find_parameters = lru_cache(maxsize=256)(check_tool_source)
-"""Cached, since each edit and each load validates the workflow's tools again."""
+"""Cached, since each edit and each load validates the team's tools again."""

@@ -87,7 +87,7 @@ class Tool(Protocol):
 
 @runtime_checkable
 class MeasuredTool(Tool, Protocol):
-    """A workflow's own tool, whose calls are timed and counted."""
+    """A team's own tool, whose calls are timed and counted."""
 
     @property
     def identity(self) -> str:

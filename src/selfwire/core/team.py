@@ -10,16 +10,16 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from selfwire.core.agent import Agent
 from selfwire.core.edits import RefusedRewiring, Rewiring, edit_agents, edit_tools, edit_topology, format_edit
 from selfwire.core.errors import EditError, format_faults
-from selfwire.core.own_tool import TOOLS, WorkflowTool
+from selfwire.core.own_tool import TOOLS, OwnTool
 from selfwire.core.topology import Topology, TopologyDiff
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
 
 
 class Lineage(FrozenModel):
-    """The origin of a workflow.
+    """The origin of a team.
 
     Args:
-        parent: fingerprint of the workflow before the rewirings; None for an initial one.
+        parent: fingerprint of the team before the rewirings; None for an initial one.
         rewirings: changes to the parent, in the order of application.
     """
 
@@ -37,7 +37,7 @@ class AgentChange(FrozenModel):
 
 
 class ToolChange(FrozenModel):
-    """A changed field of a workflow's own tool, before and after, as JSON."""
+    """A changed field of a team's own tool, before and after, as JSON."""
 
     tool: str
     field: str
@@ -45,14 +45,14 @@ class ToolChange(FrozenModel):
     after: FrozenJson
 
 
-class WorkflowDiff(FrozenModel):
-    """Differences between a workflow `before` and one `after`.
+class TeamDiff(FrozenModel):
+    """Differences between a team `before` and one `after`.
 
     Args:
         topology: added and removed nodes and edges.
         entry, sink: (before, after) where they differ; None where they do not.
         agents: changed fields of agents that both have, such as prompt, tools, memory.
-        added_tools, removed_tools: names of the workflow's own tools.
+        added_tools, removed_tools: names of the team's own tools.
         tools: changed fields of own tools that both have, without their records.
         memory: names of the method's memory entries that differ, sorted.
         method: (before, after) if the methods differ.
@@ -74,12 +74,12 @@ class WorkflowDiff(FrozenModel):
         return any(getattr(self, name) for name in type(self).model_fields)
 
 
-class Workflow(FrozenModel):
+class Team(FrozenModel):
     """A team as a frozen value: agents, topology, tools, memory and lineage.
 
     Args:
         agents: all agents, sorted by id; not every agent needs a node.
-        tools: the workflow's own tools, sorted by name; a run's toolbox adds others.
+        tools: the team's own tools, sorted by name; a run's toolbox adds others.
         memory: the method's learned state, as JSON by name (beliefs, synergy, weights, ...).
         lineage: parent and rewirings; not part of the fingerprint.
 
@@ -90,7 +90,7 @@ class Workflow(FrozenModel):
     method: str
     agents: tuple[Agent, ...]
     topology: Topology
-    tools: tuple[WorkflowTool, ...] = Field(default=(), max_length=TOOLS)
+    tools: tuple[OwnTool, ...] = Field(default=(), max_length=TOOLS)
     memory: FrozenJson = Field(default_factory=FrozenMap)
     lineage: Lineage = Lineage()
 
@@ -101,7 +101,7 @@ class Workflow(FrozenModel):
 
     @field_validator("tools")
     @classmethod
-    def _sort_tools(cls, tools: tuple[WorkflowTool, ...]) -> tuple[WorkflowTool, ...]:
+    def _sort_tools(cls, tools: tuple[OwnTool, ...]) -> tuple[OwnTool, ...]:
         return tuple(sorted(tools, key=lambda tool: tool.name))
 
     @model_validator(mode="after")
@@ -126,8 +126,8 @@ class Workflow(FrozenModel):
         return {agent.id: agent for agent in self.agents}
 
     @cached_property
-    def tools_by_name(self) -> dict[str, WorkflowTool]:
-        """The workflow's own tools by name."""
+    def tools_by_name(self) -> dict[str, OwnTool]:
+        """The team's own tools by name."""
         return {tool.name: tool for tool in self.tools}
 
     @cached_property
@@ -143,8 +143,8 @@ class Workflow(FrozenModel):
         """Return the agent of a node."""
         return self.agents_by_id[self.topology.agents[node]]
 
-    def apply(self, rewiring: Rewiring) -> "Workflow":
-        """Return the workflow after all edits of the rewiring.
+    def apply(self, rewiring: Rewiring) -> "Team":
+        """Return the team after all edits of the rewiring.
 
         Raises:
             EditError: an edit is not legal; the message names it and the legal choices. Nothing is applied.
@@ -165,11 +165,11 @@ class Workflow(FrozenModel):
             lineage=Lineage(parent=self.fingerprint, rewirings=(rewiring,)),
         )
 
-    def apply_legal(self, rewirings: Iterable[Rewiring]) -> tuple["Workflow", tuple[RefusedRewiring, ...]]:
+    def apply_legal(self, rewirings: Iterable[Rewiring]) -> tuple["Team", tuple[RefusedRewiring, ...]]:
         """Apply rewirings one by one, leaving out illegal ones.
 
         Returns:
-            The workflow, whose lineage has this one as parent and lists the applied rewirings; the refused rewirings.
+            The team, whose lineage has this one as parent and lists the applied rewirings; the refused rewirings.
         """
         now, applied, refused = self, list[Rewiring](), list[RefusedRewiring]()
         for rewiring in rewirings:
@@ -183,17 +183,17 @@ class Workflow(FrozenModel):
             return self, tuple(refused)
         return now.replace(lineage=Lineage(parent=self.fingerprint, rewirings=tuple(applied))), tuple(refused)
 
-    def with_memory(self, **memory: Any) -> "Workflow":
-        """Return the workflow with some entries of its memory replaced; the lineage stays."""
+    def with_memory(self, **memory: Any) -> "Team":
+        """Return the team with some entries of its memory replaced; the lineage stays."""
         return self.replace(memory={**self.memory, **memory})
 
-    def with_lineage(self, parent: "Workflow", rewirings: Iterable[Rewiring]) -> "Workflow":
-        """Return this workflow with a lineage: a parent and the rewirings since then."""
+    def with_lineage(self, parent: "Team", rewirings: Iterable[Rewiring]) -> "Team":
+        """Return this team with a lineage: a parent and the rewirings since then."""
         return self.replace(lineage=Lineage(parent=parent.fingerprint, rewirings=tuple(rewirings)))
 
-    def diff(self, before: "Workflow") -> WorkflowDiff:
-        """List the changes since an earlier workflow, lineages apart."""
-        return diff_workflows(before, self)
+    def diff(self, before: "Team") -> TeamDiff:
+        """List the changes since an earlier team, lineages apart."""
+        return diff_teams(before, self)
 
     def graph(self, model: Any = "offline", *, checkpointer: Any = None, **options: Any) -> Any:
         """Compile the team as a LangGraph, to be invoked, streamed, or added to another graph as a node.
@@ -212,12 +212,12 @@ class Workflow(FrozenModel):
         return package.compile_graph(self, model, checkpointer=checkpointer, **options)
 
 
-def diff_workflows(before: Workflow, after: Workflow) -> WorkflowDiff:
-    """Compare two workflows, without their lineages."""
+def diff_teams(before: Team, after: Team) -> TeamDiff:
+    """Compare two teams, without their lineages."""
     keys = before.memory.keys() | after.memory.keys()
     both = [(old, after.agents_by_id[old.id]) for old in before.agents if old.id in after.agents_by_id]
     kept = [(old, after.tools_by_name[old.name]) for old in before.tools if old.name in after.tools_by_name]
-    return WorkflowDiff(
+    return TeamDiff(
         topology=before.topology.diff(after.topology),
         entry=_compare(before.topology.entry, after.topology.entry),
         sink=_compare(before.topology.sink, after.topology.sink),

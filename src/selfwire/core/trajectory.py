@@ -26,7 +26,7 @@ class ToolUse(FrozenModel):
 
     Args:
         error: whether the result is an error message.
-        seconds: run time of a workflow's own tool; None for other tools, and if its function never ran.
+        seconds: run time of a team's own tool; None for other tools, and if its function never ran.
     """
 
     name: str
@@ -112,12 +112,12 @@ class Trajectory(FrozenModel):
     """A team's run on a question.
 
     Args:
-        workflow: fingerprint of the workflow.
+        workflow: fingerprint of the team.
         steps: turns in order of level, then id.
         answer: the sink's output; None if the run ended as an error.
         error: reason why there is no answer, or why the answer could not be graded.
         feedback: the environment's judgement; None without an environment, or after an error.
-        sample: number of the run among runs of the same workflow on the same question.
+        sample: number of the run among runs of the same team on the same question.
         overhead: cost of the method's model calls outside the team, such as characterising the task.
         notes: the method's own data, such as the task's profile; JSON.
     """

@@ -168,5 +168,5 @@ def fingerprint(value: Any) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is a valid name of an agent, tool or saved workflow."""
+    """Whether a text is a valid name of an agent, tool or saved team."""
     return re.fullmatch(_ID, text) is not None

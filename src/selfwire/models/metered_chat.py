@@ -329,7 +329,7 @@ class MeteredChat(BaseChatModel):
         ledger: budget that pays for calls; without limits by default.
         policy: timeouts, retries and limits.
         prices: dollars per token; the shipped list by default.
-        labels: tags of the run for tracing, such as method and workflow fingerprint.
+        labels: tags of the run for tracing, such as method and team fingerprint.
         role: role of calls by LangChain's methods: agent, meta or judge.
         scope: the place of calls outside a run.
     """
@@ -777,7 +777,7 @@ class MeteredModel:
         models: a model for all roles, or a model per role; roles without a model use that of "agent".
         journal: records and replays calls; a memory journal by default; `NullRecorder` records nothing.
         prices: dollars per token; the shipped list by default.
-        labels: tags of the run for tracing, such as method and workflow fingerprint.
+        labels: tags of the run for tracing, such as method and team fingerprint.
     """
 
     def __init__(
@@ -802,7 +802,7 @@ class MeteredModel:
         }
 
     def with_labels(self, **labels: str) -> "MeteredModel":
-        """Return the same models, journal and ledger with further labels, such as the current workflow."""
+        """Return the same models, journal and ledger with further labels, such as the current team."""
         return self._copy(lambda chat: {"labels": {**chat.labels, **labels}})
 
     def with_ledger(self, ledger: Ledger) -> "MeteredModel":

@@ -65,7 +65,7 @@ def make_trace_config(
 ) -> RunnableConfig:
     """Make the tags and metadata of a scope and further labels, which all runs below inherit.
 
-    Labels and agent in the metadata of the run `around` have priority: a team knows its workflow, and a node its agent.
+    Labels and agent in the metadata of the run `around` have priority: a team knows its team, and a node its agent.
     The label `agent` is the node without turn and call (`solve` for `solve#1.0`).
     """
     all_labels = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.plugins import is_graph, method_names
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.evals.baselines import SingleAgent, make_baseline
 from selfwire.evals.benchmarks.benchmark import NeedsModel
@@ -158,7 +158,7 @@ def estimate_ablation(study: Study) -> CostEstimate:
     return sum(runs * study.seeds, CostEstimate()).explain(title, assumes)
 
 
-def estimate_evolution_calls(request: EvolveSpec, team: Workflow) -> Calls:
+def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     """Estimate the calls of an evolution: its runs on train and gate tasks, its learning, and its tests."""
     settings, sizes = request.evolution, request.sizes
     batch, iterations = min(settings.batch, sizes.train), settings.iterations
@@ -180,7 +180,7 @@ def estimate_evolution_calls(request: EvolveSpec, team: Workflow) -> Calls:
     )
 
 
-def estimate_question_calls(method: str, config: Mapping[str, Any], team: Workflow) -> float:
+def estimate_question_calls(method: str, config: Mapping[str, Any], team: Team) -> float:
     """Estimate how many calls a method makes for a question.
 
     Raises:
@@ -215,13 +215,13 @@ def _count_tokens(plan: EvolutionPlan) -> float:
     return sum(len(task.input) for task in tasks) / len(tasks) / LETTERS
 
 
-def _estimate_system(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[Calls, Calls, float]:
+def _estimate_system(entry: SystemSpec, team: Team, cap: int | None) -> tuple[Calls, Calls, float]:
     """The fewest and the most calls for a question, and the tokens of a call."""
-    if workflow.method in method_names():
-        found = _estimate_method(workflow.method, entry.config, workflow)
+    if team.method in method_names():
+        found = _estimate_method(team.method, entry.config, team)
         low, high, tokens = scale_calls(found.question, 1 / FACTOR), scale_calls(found.question, FACTOR), found.tokens
     else:
-        low, high = ({"agent": end} for end in _estimate_baseline(entry, workflow, cap))
+        low, high = ({"agent": end} for end in _estimate_baseline(entry, team, cap))
         tokens = BASELINE_TOKENS
     return _cap(low, cap), _cap(high, cap), tokens
 
@@ -232,7 +232,7 @@ def _cap(calls: Calls, cap: int | None) -> Calls:
 
 
 def _estimate_method(
-    name: str, config: Mapping[str, Any], team: Workflow, batch: int = 0, added_agents: float = 0.0
+    name: str, config: Mapping[str, Any], team: Team, batch: int = 0, added_agents: float = 0.0
 ) -> CallEstimate:
     method = find_method(name)
     parsed = parse_config(name, method.config_type, config)
@@ -245,14 +245,14 @@ def _estimate_method(
         ) from error
 
 
-def _estimate_baseline(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[float, float]:
+def _estimate_baseline(entry: SystemSpec, team: Team, cap: int | None) -> tuple[float, float]:
     """Estimate the fewest and most calls: every node once, or with a tool loop; a vote spends its whole cap."""
-    most = sum(2 * LOOP if workflow.agents_by_id[agent].tools else 1 for agent in workflow.topology.agents.values())
-    if is_graph(workflow.method):
+    most = sum(2 * LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
+    if is_graph(team.method):
         return 1, cap or 2 * LOOP
-    baseline = make_baseline(workflow.method, entry.config)
+    baseline = make_baseline(team.method, entry.config)
     if not isinstance(baseline, SingleAgent):
-        return len(workflow.topology.nodes), most
+        return len(team.topology.nodes), most
     samples = baseline.config.samples
     if cap and not samples:
         return cap, cap

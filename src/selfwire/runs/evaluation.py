@@ -52,15 +52,15 @@ from selfwire.runs.record import (
 )
 from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, Slice, fit_sizes
 from selfwire.runs.systems import (
-    LoadedWorkflow,
+    LoadedTeam,
     MeasuredSystem,
     SystemParts,
     describe_origin,
-    load_noted_workflows,
-    load_system_workflow,
+    load_noted_teams,
+    load_system_team,
     make_system,
     make_trivial_system,
-    note_workflows,
+    note_teams,
 )
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.store.journal import Journal, hash_body
@@ -108,7 +108,7 @@ class OpenEvaluation:
 
     request: EvaluateSpec
     benchmark: Benchmark
-    workflows: dict[str, LoadedWorkflow]
+    workflows: dict[str, LoadedTeam]
     parts: SystemParts
     evolutions: Sequence[PreEvolution]
     tasks: Sequence[Task]
@@ -147,7 +147,7 @@ class OpenEvaluation:
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """A line per system with the origin of its workflow."""
+        """A line per system with the origin of its team."""
         evolved = {evolution.entry.name for evolution in self.evolutions}
         return tuple(
             describe_origin(entry, self.workflows[entry.name], self.request.models.agent, evolves=entry.name in evolved)
@@ -198,7 +198,7 @@ class OpenEvaluation:
                 raise_if_unanswered(self, error)
                 raise
             self.workflows[evolution.entry.name] = evolution.result(self.run)
-        run_sync(note_workflows(self.journal, self.workflows))
+        run_sync(note_teams(self.journal, self.workflows))
 
     async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[SystemSummary, ...]:
         """Run tasks without a row or with an error; write the file of results; return the table's lines.
@@ -401,7 +401,7 @@ class EvaluationPlan(RunPlan[OpenEvaluation]):
     request: EvaluateSpec
     benchmark: Benchmark
     tasks: tuple[Task, ...]
-    workflows: Mapping[str, LoadedWorkflow]
+    workflows: Mapping[str, LoadedTeam]
     known: ContaminatedTasks
     out: Path | None = None
     retry_failed: bool = False
@@ -421,10 +421,10 @@ class EvaluationPlan(RunPlan[OpenEvaluation]):
         return [task.model_dump(mode="json") for task in self.tasks]
 
     async def note_start(self, journal: Journal) -> None:
-        """Note the file of results, the workflows of the start and the tasks that they have learned from."""
+        """Note the file of results, the teams of the start and the tasks that they have learned from."""
         await journal.put_note(OUT, None if self.out is None else str(self.out))
         await self.known.note(journal)
-        await note_workflows(journal, self.workflows)
+        await note_teams(journal, self.workflows)
         if self.part:
             await journal.put_note(SLICE, self.part.model_dump(mode="json"))
 
@@ -548,15 +548,15 @@ def make_plan(
     load: Callable[[EvaluateSpec, ContaminatedTasks], tuple[Benchmark, tuple[Task, ...]]] | None = None,
     given: Given = Given(),
 ) -> EvaluationPlan:
-    """Load all that a spec names, and the workflows of the start from the journal.
+    """Load all that a spec names, and the teams of the start from the journal.
 
     Args:
         load: in place of `load_request_tasks`.
         given: objects behind names of the request.
     """
-    workflows, known = get_start_notes(path)
+    teams, known = get_start_notes(path)
     models, tasks = load_models(request.models, home, given.models), (load or load_request_tasks)(request, known)
-    return EvaluationPlan(request, home, models, models.notices, *tasks, workflows, known, given=given)
+    return EvaluationPlan(request, home, models, models.notices, *tasks, teams, known, given=given)
 
 
 def validate_request(request: EvaluateSpec, home: Path | None, given: Given = Given()) -> EvaluationPlan:
@@ -575,19 +575,19 @@ def validate_request(request: EvaluateSpec, home: Path | None, given: Given = Gi
         bench, _ = load_request_tasks(request, ContaminatedTasks(), given)
         parts = SystemParts(model, bench.toolbox, models.embedder, request.calls_per_task)
         with open_library(home, create=False) as library:
-            workflows = {
-                entry.name: run_sync(load_system_workflow(entry, parts, bench, library, given.teams))
+            teams = {
+                entry.name: run_sync(load_system_team(entry, parts, bench, library, given.teams))
                 for entry in request.entries
             }
             clashes = describe_clashes((entry.target for entry in request.entries), run_sync(library.names()))
         untrained = [
             entry.name
             for entry in request.entries
-            for team in [workflows[entry.name].workflow]
+            for team in [teams[entry.name].workflow]
             if not (request.evolving and entry.name in request.evolving.names)
             and is_untrained(parts.open(team.method, entry.config)[0], team)
         ]
-    known = find_contaminated_tasks((team.run for team in workflows.values() if team.learned and team.run), home)
+    known = find_contaminated_tasks((team.run for team in teams.values() if team.learned and team.run), home)
     bench, tasks = load_request_tasks(request, known, given)
     notices = (
         *bench.notes,
@@ -596,7 +596,7 @@ def validate_request(request: EvaluateSpec, home: Path | None, given: Given = Gi
         *(f"{name}: {UNTRAINED}" for name in untrained),
         *_cautions(request, tasks, known),
     )
-    return EvaluationPlan(request, home, models, notices, bench, tasks, workflows, known, given=given)
+    return EvaluationPlan(request, home, models, notices, bench, tasks, teams, known, given=given)
 
 
 def _cautions(request: EvaluateSpec, tasks: Sequence[Task], known: ContaminatedTasks) -> Iterator[str]:
@@ -645,15 +645,15 @@ def _tasks(
     return bench, tuple(fresh[: request.tasks])
 
 
-def get_start_notes(path: Path) -> tuple[dict[str, LoadedWorkflow], ContaminatedTasks]:
-    """Read the workflows of the start and the tasks that they have learned from; the library may have lost them.
+def get_start_notes(path: Path) -> tuple[dict[str, LoadedTeam], ContaminatedTasks]:
+    """Read the teams of the start and the tasks that they have learned from; the library may have lost them.
 
     Raises:
         JournalError: there are none.
     """
     with closing(Journal.open_read_only(path)) as journal:
-        workflows = run_sync(load_noted_workflows(journal))
-        return workflows, run_sync(ContaminatedTasks.load(journal))
+        teams = run_sync(load_noted_teams(journal))
+        return teams, run_sync(ContaminatedTasks.load(journal))
 
 
 def fit_evaluation(request: EvaluateSpec, given: GivenSizes, objects: Given = Given()) -> tuple[EvaluateSpec, str]:

@@ -15,7 +15,7 @@ from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Splits, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import format_count
@@ -88,7 +88,7 @@ from selfwire.runs.record import (
 from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolution
 from selfwire.runs.spec import EvolveSpec, GivenSizes, Sizes, fit_sizes, list_sizes, make_sizes
 from selfwire.store.journal import Journal
-from selfwire.store.library import Version, WorkflowLibrary, open_library
+from selfwire.store.library import Library, Version, open_library
 from selfwire.tools.own import JournalledTools, add_own_tools
 from selfwire.tools.ready import BENCHMARK
 
@@ -102,9 +102,9 @@ TEST_COLUMNS = (
     DECISIONS,
     ERRORS,
 )
-Check = Callable[[Method[Any], Workflow], object]
+Check = Callable[[Method[Any], Team], object]
 SEED = "seed"
-"""Name of the journal's note that holds the body of the initial workflow."""
+"""Name of the journal's note that holds the body of the initial team."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class OpenEvolution(EvolutionLoop):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Method, and the name that the workflow is saved under."""
+        """Method, and the name that the team is saved under."""
         return {"method": self.request.method, "name": self.config.name}
 
     @property
@@ -133,7 +133,7 @@ class OpenEvolution(EvolutionLoop):
         return self.journal.spend()
 
     async def find_evolved(self) -> Version | None:
-        """Find the newest version that this run has saved; None if it is the initial workflow or there is none.
+        """Find the newest version that this run has saved; None if it is the initial team or there is none.
 
         Another run that saves under the same name may have moved the name on since.
         """
@@ -142,7 +142,7 @@ class OpenEvolution(EvolutionLoop):
         history = await self.library.history(self.config.name)
         own = [version for version in history.versions if version.run == self.run]
         newest = max(own, key=lambda version: version.age, default=None)
-        return newest if newest and newest.fingerprint != self.seed_workflow.fingerprint else None
+        return newest if newest and newest.fingerprint != self.seed_team.fingerprint else None
 
     async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
         """Run the evolution, or continue it; see `run_evolution`.
@@ -163,8 +163,8 @@ class OpenEvolution(EvolutionLoop):
 class TaskPlace:
     """A place where an evolution runs its tasks; this one is the evolution's own process."""
 
-    async def load_seed(self, seed: Workflow, journal: Journal, library: WorkflowLibrary) -> None:
-        """Load the bytes of the initial workflow, and keep them, as the file that they came from may be deleted."""
+    async def load_seed(self, seed: Team, journal: Journal, library: Library) -> None:
+        """Load the bytes of the initial team, and keep them, as the file that they came from may be deleted."""
         await library.store_blobs(await library.load_blobs(seed))
 
     def open_ledger(self, plan: "EvolutionPlan", journal: Journal, elapsed: float) -> Ledger:
@@ -187,7 +187,7 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
 
     Attributes:
         tasks: of all splits.
-        seed: the initial workflow; of a resumed run the one in its journal, as a name may mean another team by now.
+        seed: the initial team; of a resumed run the one in its journal, as a name may mean another team by now.
         command: the command that starts and resumes it.
         parent: the ledger of the run that this one is a part of.
         place: where its tasks are run.
@@ -197,7 +197,7 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
     request: EvolveSpec
     benchmark: Benchmark
     tasks: Splits
-    seed: Workflow
+    seed: Team
     command: str = field(default="evolve", kw_only=True)
     parent: Ledger | None = field(default=None, kw_only=True)
     place: TaskPlace = field(default=HERE, kw_only=True)
@@ -209,13 +209,13 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
         return self.tasks
 
     async def note_start(self, journal: Journal) -> None:
-        """Note the initial workflow, and marks of the tasks that it learns from."""
+        """Note the initial team, and marks of the tasks that it learns from."""
         await self.note_seed(journal)
         learned = (*self.tasks.train, *self.tasks.gate)
         await ContaminatedTasks.of(learned, self.request.benchmark).note(journal)
 
     async def note_seed(self, journal: Journal) -> None:
-        """Note the initial workflow."""
+        """Note the initial team."""
         await journal.put_note(SEED, await journal.put_body(self.seed.model_dump(mode="json")))
 
     @contextmanager
@@ -243,7 +243,7 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
                         ctx=ctx,
                         environment=bench.environment,
                         splits=tasks if request.tested else tasks.replace(test=()),
-                        seed_workflow=self.seed,
+                        seed_team=self.seed,
                         library=library,
                         journal=journal,
                         ledger=ledger,
@@ -392,10 +392,10 @@ def _load_plan(request: EvolveSpec, home: Path | None, path: Path, given: Given 
     return EvolutionPlan(request, home, models, models.notices, bench, tasks, load_seed(path), given=given)
 
 
-def load_seed(path: Path) -> Workflow:
-    """Load the initial workflow of a run from its journal."""
+def load_seed(path: Path) -> Team:
+    """Load the initial team of a run from its journal."""
     with closing(Journal.open_read_only(path)) as journal:
-        return Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
+        return Team.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
 
 
 def validate_request(
@@ -404,7 +404,7 @@ def validate_request(
     """Try every part of a request without writing anything.
 
     Args:
-        check: a further check of the method, with models that nothing records, and of the initial workflow.
+        check: a further check of the method, with models that nothing records, and of the initial team.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
@@ -481,18 +481,18 @@ def _seed(
     ctx: Ctx[Any],
     request: EvolveSpec,
     bench: Benchmark,
-    library: WorkflowLibrary,
+    library: Library,
     given: Given,
-) -> Workflow:
+) -> Team:
     if request.seed_team is None:
         return make_seed(method, ctx, bench)
-    workflow = given.teams.get(request.seed_team) or run_sync(library.load(require_saved(request.seed_team)))
+    team = given.teams.get(request.seed_team) or run_sync(library.load(require_saved(request.seed_team)))
     what = f"seed team {request.seed_team!r}"
-    refuse_other_method(workflow, method.name, what)
-    workflow = method.adapt(workflow)
-    refuse_unreadable_memory(method, ctx, workflow, what)
-    refuse_missing_tools(workflow, bench.toolbox, what, f", which {bench.name} lacks; lend other tools")
-    return workflow
+    refuse_other_method(team, method.name, what)
+    team = method.adapt(team)
+    refuse_unreadable_memory(method, ctx, team, what)
+    refuse_missing_tools(team, bench.toolbox, what, f", which {bench.name} lacks; lend other tools")
+    return team
 
 
 def _score(final: EvolutionState) -> float | None:
@@ -552,8 +552,8 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
         notices=run.notices,
         table=build_table(_choose_columns(systems), systems),
         name=run.config.name,
-        team=Workflow.model_validate(await run.journal.get_body(final["incumbent"])),
-        seed=run.seed_workflow,
+        team=Team.model_validate(await run.journal.get_body(final["incumbent"])),
+        seed=run.seed_team,
         versions=tuple(version for version in history.versions if version.run == run.run),
         systems=tuple(systems),
         critic=critic,
@@ -582,7 +582,7 @@ async def get_test_trajectories(run: OpenEvolution, side: str, tasks: Sequence[T
 
 async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
     """Run a single agent with the seed team's tools that spends up to `calls` per task on samples and votes."""
-    seed = run.seed_workflow
+    seed = run.seed_team
     tools = sorted({tool for agent in seed.agents for tool in agent.tools})
     single = Single(calls=max(calls, 1.0))
     scope = Scope(run=f"{run.run}/single", seed=run.config.seed, phase="baseline")
@@ -598,13 +598,13 @@ async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], samples
         return []
     first = dict(zip((task.id for task in tasks), await get_test_trajectories(run, "before", tasks), strict=True))
 
-    async def answer(team: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+    async def answer(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         others = [await run.method.answer(team, question, ctx.where(sample=number)) for number in range(1, samples)]
         return merge_samples([first[question.id].replace(feedback=None), *others])
 
     scope = Scope(run=f"{run.run}/votes", seed=run.config.seed, phase="baseline")
     context = replace(run.rollout_context, runner=None)
-    return await collect_rollouts(context, answer, run.seed_workflow, tasks, run.ctx.where(scope))
+    return await collect_rollouts(context, answer, run.seed_team, tasks, run.ctx.where(scope))
 
 
 async def measure_trivial_baseline(run: OpenEvolution, tasks: Sequence[Task]) -> SystemSummary:

@@ -19,7 +19,7 @@ from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap, fingerprint
 from selfwire.evals.baselines import BASELINES
@@ -40,13 +40,13 @@ from selfwire.models.structured import recall_modes
 from selfwire.models.sync import run_sync
 from selfwire.runs.spec import Models
 from selfwire.store.journal import Journal
-from selfwire.store.library import TEAM, Version, WorkflowLibrary, home_folder, open_library
+from selfwire.store.library import TEAM, Library, Version, home_folder, open_library
 from selfwire.tools.own import find_missing_tools, give_tools, refuse_unusable_tools
 from selfwire.tools.ready import load_tools, make_toolbox
 
 Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
 """Mappings with `input` and `reference`, Task objects, a file (JSONL, CSV, Parquet), "hf:owner/name", a benchmark."""
-Teamlike = Workflow | Method[Any] | Runnable[Any, Any] | StateGraph[Any] | str | Path
+Teamlike = Team | Method[Any] | Runnable[Any, Any] | StateGraph[Any] | str | Path
 """A team, a method or its name, the name of a saved team (name, name@version, fingerprint) or an exported file."""
 Tools = Sequence[Callable[..., Any] | BaseTool | Tool] | str
 """Functions, LangChain tools and objects with `spec` and `run`; or names, such as "calculator,sql:sales.sqlite"."""
@@ -72,7 +72,7 @@ class Given:
 
     benchmark: Benchmark | None = None
     models: Mapping[str, BaseChatModel] = field(default_factory=FrozenMap)
-    teams: Mapping[str, Workflow] = field(default_factory=FrozenMap)
+    teams: Mapping[str, Team] = field(default_factory=FrozenMap)
 
 
 class FoundTeam(NamedTuple):
@@ -88,7 +88,7 @@ class FoundTeam(NamedTuple):
 
     name: str
     method: str
-    team: Workflow | None
+    team: Team | None
     title: str
     model: str = ""
     config: Mapping[str, Any] = FrozenMap()
@@ -123,7 +123,7 @@ def find_team(wanted: Teamlike, home: str | Path | None, *, method: str | Method
                 raise ConfigError(f"{wanted!r} is a {kind} itself; leave method={method!r} out")
             clashes = describe_clashes([wanted], run_sync(library.names()))
             return FoundTeam(wanted, wanted, None, "; ".join([f"{kind} {wanted}, its seed team", *clashes]))
-        if isinstance(wanted, Workflow):
+        if isinstance(wanted, Team):
             team, title = wanted, f"team {wanted.fingerprint} of method {wanted.method}"
             name, model = wanted.fingerprint, ""
         else:
@@ -349,15 +349,15 @@ def require_saved(ref: str) -> str:
     return ref
 
 
-async def load_saved(ref: str, library: WorkflowLibrary) -> tuple[Workflow, Version | None]:
+async def load_saved(ref: str, library: Library) -> tuple[Team, Version | None]:
     """Load a saved team, and its version unless it comes from a file.
 
     Raises:
         LibraryError: there is none; where nothing of its name was ever saved, the message lists methods and baselines.
     """
     try:
-        workflow = await library.load(ref)
-        return workflow, None if ref.endswith(".json") else await library.find(ref)
+        team = await library.load(ref)
+        return team, None if ref.endswith(".json") else await library.find(ref)
     except LibraryError as error:
         if ref.endswith(".json") or ref.removeprefix(TEAM).partition("@")[0] in await library.names():
             raise
@@ -388,8 +388,8 @@ def describe_clashes(names: Iterable[str], saved: Iterable[str]) -> tuple[str, .
     )
 
 
-def make_seed(method: Method[Any], ctx: Ctx[Any], bench: Benchmark) -> Workflow:
-    """Make the initial workflow of a method on a benchmark, with own tools that the benchmark gives it.
+def make_seed(method: Method[Any], ctx: Ctx[Any], bench: Benchmark) -> Team:
+    """Make the initial team of a method on a benchmark, with own tools that the benchmark gives it.
 
     Raises:
         ConfigError: something that the method needs is not installed.
@@ -399,30 +399,30 @@ def make_seed(method: Method[Any], ctx: Ctx[Any], bench: Benchmark) -> Workflow:
     return method.adapt(give_tools(seed, bench.own_tools)) if bench.own_tools else seed
 
 
-def refuse_other_method(workflow: Workflow, method: str, what: str) -> None:
-    """Refuse a workflow of another method.
+def refuse_other_method(team: Team, method: str, what: str) -> None:
+    """Refuse a team of another method.
 
     Args:
-        what: the workflow in the message, such as "workflow 'x'".
+        what: the team in the message, such as "team 'x'".
 
     Raises:
         ConfigError: it belongs to another method.
     """
-    if workflow.method != method:
-        raise ConfigError(f"{what} belongs to {workflow.method}, not to {method}")
+    if team.method != method:
+        raise ConfigError(f"{what} belongs to {team.method}, not to {method}")
 
 
-def refuse_unreadable_memory(method: Method[Any], ctx: Ctx[Any], workflow: Workflow, what: str) -> None:
-    """Refuse a workflow with a memory that its method cannot use.
+def refuse_unreadable_memory(method: Method[Any], ctx: Ctx[Any], team: Team, what: str) -> None:
+    """Refuse a team with a memory that its method cannot use.
 
     Args:
-        what: the workflow in the message.
+        what: the team in the message.
 
     Raises:
         ConfigError, LibraryError: the method cannot read or use it.
     """
     try:
-        method.check_learned(workflow, ctx.embed.name)
+        method.check_learned(team, ctx.embed.name)
     except (ValueError, TypeError, AttributeError) as error:
         why = format_first_fault(error, "memory") if isinstance(error, ValidationError) else str(error)
         raise ConfigError(
@@ -430,18 +430,18 @@ def refuse_unreadable_memory(method: Method[Any], ctx: Ctx[Any], workflow: Workf
         ) from None
 
 
-def refuse_missing_tools(workflow: Workflow, tools: Collection[str], what: str, advice: str) -> None:
-    """Refuse a workflow whose tools are missing here, or whose own tools cannot be called here.
+def refuse_missing_tools(team: Team, tools: Collection[str], what: str, advice: str) -> None:
+    """Refuse a team whose tools are missing here, or whose own tools cannot be called here.
 
     Args:
-        what: the workflow in the message.
+        what: the team in the message.
         advice: ends the message: what lacks the tools, and what to do.
 
     Raises:
         ConfigError: its agents hold others, or `refuse_unusable_tools` refuses its own.
     """
-    refuse_unusable_tools(workflow, tools)
-    if missing := find_missing_tools(workflow, tools):
+    refuse_unusable_tools(team, tools)
+    if missing := find_missing_tools(team, tools):
         raise ConfigError(f"{what} holds {', '.join(missing)}{advice}")
 
 

@@ -16,7 +16,7 @@ from selfwire.runs import evolution
 from selfwire.runs.open import find_price_file
 from selfwire.runs.record import CHANGEABLE_NAMES, EVOLVED, JOURNAL, SUMMARY, ResumeChanges, get_runs_folder
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, PreEvolutionSpec, Sizes, SystemSpec
-from selfwire.runs.systems import LoadedWorkflow
+from selfwire.runs.systems import LoadedTeam
 from selfwire.store.journal import Journal
 from selfwire.store.library import Version, open_library
 
@@ -77,7 +77,7 @@ class PreEvolution:
         if self.entry.target not in method_names():
             raise ConfigError(
                 f"{self.entry.target!r} cannot be evolved here; methods are {', '.join(method_names())}; "
-                f"evolve a saved workflow with `selfwire evolve --team`, then compare it"
+                f"evolve a saved team with `selfwire evolve --team`, then compare it"
             )
         evolution.validate_request(self.evolve_request, self.home)
 
@@ -126,14 +126,14 @@ class PreEvolution:
         ) as opened:
             run_sync(opened.execute(on_event))
 
-    def result(self, run: str) -> LoadedWorkflow:
-        """Load the workflow that the evolution kept, and save it in the user's library too, as <run>-<name>."""
+    def result(self, run: str) -> LoadedTeam:
+        """Load the team that the evolution kept, and save it in the user's library too, as <run>-<name>."""
         with open_library(self.home) as own, open_library(self.users) as library:
             version: Version = run_sync(own.head(self.entry.name))
-            workflow = run_sync(own.load(version.ref))
+            team = run_sync(own.load(version.ref))
             facts = {**version.facts, "spend": self.spent.model_dump(mode="json"), "why": f"evolved in {run}"}
-            run_sync(library.save(f"{run}-{self.entry.name}"[:64], workflow, run=run, step=version.step, facts=facts))
-        return LoadedWorkflow(workflow=workflow, learned=True, evolution=self.spent, run=run)
+            run_sync(library.save(f"{run}-{self.entry.name}"[:64], team, run=run, step=version.step, facts=facts))
+        return LoadedTeam(workflow=team, learned=True, evolution=self.spent, run=run)
 
 
 def make_evolutions(request: EvaluateSpec, folder: Path, users: Path | None) -> tuple[PreEvolution, ...]:

@@ -415,7 +415,7 @@ def get_version() -> str:
 
 
 def shorten_name(benchmark: str) -> str:
-    """Shorten the name of a benchmark or file for names of runs and workflows."""
+    """Shorten the name of a benchmark or file for names of runs and teams."""
     name = benchmark.partition("@")[0] if benchmark.startswith("hf:") else benchmark
     return re.sub(r"[^A-Za-z0-9]+", "-", Path(name).stem).strip("-")[:32] or "tasks"
 
@@ -475,7 +475,7 @@ class RunPlan(ABC, Generic[OpenRunT]):
         """Open the run on its journal."""
 
     async def note_start(self, journal: Journal) -> None:
-        """Note things that may change later, such as saved workflows."""
+        """Note things that may change later, such as saved teams."""
 
     def create_journal(self, path: Path, run: str) -> Journal:
         """Create the journal of a new run, with the request and the notes of the start.

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Usage
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evals.table import ResultTable, SystemSummary, TaskRow, compute_difference, format_difference
@@ -77,8 +77,8 @@ class Evolution(RunResult):
     """
 
     name: str
-    team: Workflow
-    seed: Workflow
+    team: Team
+    seed: Team
     versions: tuple[Version, ...]
     systems: tuple[SystemSummary, ...] = ()
     critic: tuple[int, int] = (0, 0)

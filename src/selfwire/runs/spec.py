@@ -111,7 +111,7 @@ class RunSpec(FrozenModel):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Methods, baselines and saved workflows that are run."""
+        """Methods, baselines and saved teams that are run."""
         return ()
 
 
@@ -121,7 +121,7 @@ class EvolveSpec(RunSpec):
     Args:
         evolution: iterations, batch, gate, concurrency, seed.
         config: the method's own config fields, as JSON.
-        seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
+        seed_team: a saved team, or a JSON file of one, to start from instead of the method's seed.
         tested: whether the test split is run at the end; off where an evaluation runs it.
         random_edits: replaces the method's edits by random legal ones of these kinds in each iteration.
     """
@@ -146,7 +146,7 @@ class SystemSpec(FrozenModel):
 
     Args:
         name: how tables, rows and the journal call it; unique in a run.
-        target: name of a method (its seed workflow) or baseline, or a saved workflow.
+        target: name of a method (its seed team) or baseline, or a saved team.
     """
 
     name: Id

@@ -1,4 +1,4 @@
-"""Systems that answer questions: methods, baselines, saved workflows, the trivial one; and a single question."""
+"""Systems that answer questions: methods, baselines, saved teams, the trivial one; and a single question."""
 
 import asyncio
 import secrets
@@ -15,7 +15,7 @@ from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
@@ -45,14 +45,14 @@ from selfwire.runs.open import (
 )
 from selfwire.runs.spec import SystemSpec
 from selfwire.store.journal import Journal
-from selfwire.store.library import Version, WorkflowLibrary, open_library
+from selfwire.store.library import Library, Version, open_library
 
 PREFIX = "no-"
 """Prefix of the names of variants that switch a part off."""
 
 
-class LoadedWorkflow(FrozenModel):
-    """A system's workflow and its origin.
+class LoadedTeam(FrozenModel):
+    """A system's team and its origin.
 
     Args:
         learned: whether it was evolved on graded tasks.
@@ -62,7 +62,7 @@ class LoadedWorkflow(FrozenModel):
         model: of the agents when it was evolved; "" where that is not known.
     """
 
-    workflow: Workflow
+    workflow: Team
     learned: bool = False
     evolution: Usage | None = None
     run: str = ""
@@ -75,11 +75,11 @@ class MeasuredSystem:
     """A system that can answer questions.
 
     Attributes:
-        rollout_fn: puts a question to the workflow, with `ctx` at the question's place.
+        rollout_fn: puts a question to the team, with `ctx` at the question's place.
     """
 
     contestant: SystemInfo
-    workflow: Workflow
+    workflow: Team
     rollout_fn: RolloutFn
     ctx: Ctx[Any]
 
@@ -135,7 +135,7 @@ def merge_configs(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str
     return {**under, **over, **{name: merge_configs(under[name], over[name]) for name in both}}
 
 
-def make_seed_team(name: str) -> Workflow:
+def make_seed_team(name: str) -> Team:
     """Make the initial team of a method or a baseline, without tools.
 
     Raises:
@@ -146,7 +146,7 @@ def make_seed_team(name: str) -> Workflow:
     return (make_baseline(name) if name in BASELINES else make_method(name)).seed()
 
 
-async def load_team(ref: str | Path, home: str | Path | None) -> Workflow:
+async def load_team(ref: str | Path, home: str | Path | None) -> Team:
     """Load a saved team or an exported file; for the name of a method or a baseline its first team.
 
     Raises:
@@ -158,21 +158,21 @@ async def load_team(ref: str | Path, home: str | Path | None) -> Workflow:
         return (await load_saved(str(ref), library))[0]
 
 
-async def save_team(team: Workflow, name: str, note: str, home: str | Path | None) -> Version:
+async def save_team(team: Team, name: str, note: str, home: str | Path | None) -> Version:
     """Save a team as the newest version of a name."""
     facts = {"method": team.method, **({"why": note} if note else {})}
     with await asyncio.to_thread(open_library, home) as library:
         return await library.save(name, team, run=f"saved-{secrets.token_hex(4)}", step=0, facts=facts)
 
 
-async def load_system_workflow(
+async def load_system_team(
     entry: SystemSpec,
     parts: SystemParts,
     bench: Benchmark,
-    library: WorkflowLibrary,
-    teams: Mapping[str, Workflow] = FrozenMap(),
-) -> LoadedWorkflow:
-    """Load the workflow of an entry: the seed of a method or baseline, or a saved workflow.
+    library: Library,
+    teams: Mapping[str, Team] = FrozenMap(),
+) -> LoadedTeam:
+    """Load the team of an entry: the seed of a method or baseline, or a saved team.
 
     Args:
         teams: that are given, by target.
@@ -183,25 +183,25 @@ async def load_system_workflow(
     if find_kind(entry.target):
         method, ctx = parts.open(entry.target, entry.config)
         is_own = entry.target in method_names()
-        return LoadedWorkflow(workflow=make_seed(method, ctx, bench) if is_own else method.seed(bench.tools))
+        return LoadedTeam(workflow=make_seed(method, ctx, bench) if is_own else method.seed(bench.tools))
     if team := teams.get(entry.target):
-        saved = LoadedWorkflow(workflow=team, learned=team.lineage.parent is not None)
+        saved = LoadedTeam(workflow=team, learned=team.lineage.parent is not None)
     else:
         saved = await _saved(entry.target, library)
     method, ctx = parts.open(saved.workflow.method, entry.config)
-    refuse_unreadable_memory(method, ctx, saved.workflow, f"workflow {entry.target!r}")
+    refuse_unreadable_memory(method, ctx, saved.workflow, f"team {entry.target!r}")
     advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
-    refuse_missing_tools(saved.workflow, bench.toolbox, f"workflow {entry.target!r}", advice)
+    refuse_missing_tools(saved.workflow, bench.toolbox, f"team {entry.target!r}", advice)
     return saved
 
 
-async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
-    workflow, version = await load_saved(ref, library)
+async def _saved(ref: str, library: Library) -> LoadedTeam:
+    team, version = await load_saved(ref, library)
     if version is None:
-        return LoadedWorkflow(workflow=workflow, learned=workflow.lineage.parent is not None)
+        return LoadedTeam(workflow=team, learned=team.lineage.parent is not None)
     spend = version.facts.get("spend")
-    return LoadedWorkflow(
-        workflow=workflow,
+    return LoadedTeam(
+        workflow=team,
         learned=version.step > 0,
         evolution=Usage.model_validate(spend) if spend else None,
         run=version.run,
@@ -210,8 +210,8 @@ async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
     )
 
 
-def describe_origin(entry: SystemSpec, loaded: LoadedWorkflow, model: str, *, evolves: bool) -> str:
-    """Describe the workflow under an entry's name: a seed, a baseline, or a saved version.
+def describe_origin(entry: SystemSpec, loaded: LoadedTeam, model: str, *, evolves: bool) -> str:
+    """Describe the team under an entry's name: a seed, a baseline, or a saved version.
 
     Args:
         model: that plays the agents.
@@ -226,8 +226,8 @@ def describe_origin(entry: SystemSpec, loaded: LoadedWorkflow, model: str, *, ev
     return saved + describe_other_model(loaded.model, model)
 
 
-def make_system(entry: SystemSpec, loaded: LoadedWorkflow, parts: SystemParts) -> MeasuredSystem:
-    """Make a system from its entry and its workflow, run by the workflow's own method."""
+def make_system(entry: SystemSpec, loaded: LoadedTeam, parts: SystemParts) -> MeasuredSystem:
+    """Make a system from its entry and its team, run by the team's own method."""
     team = loaded.workflow
     labelled = parts.model.with_labels(method=team.method, workflow=team.fingerprint)
     method, ctx = replace(parts, model=labelled).open(team.method, entry.config)
@@ -247,7 +247,7 @@ def make_system(entry: SystemSpec, loaded: LoadedWorkflow, parts: SystemParts) -
 def make_trivial_system(rule: TrivialRule, parts: SystemParts) -> MeasuredSystem:
     """Make the benchmark's trivial baseline: a rule, which needs no team and no call."""
 
-    async def rollout_fn(workflow: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+    async def rollout_fn(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         await asyncio.sleep(0)  # it never waits, and others have their turn
         return Trajectory(question=question, workflow="", answer=rule.answer(question.input))
 
@@ -262,43 +262,43 @@ def _capped(method: Method[Any]) -> RolloutFn:
     A method that works in rounds or stages gives the answer of those that it has finished by then.
     """
 
-    async def rollout_fn(workflow: Workflow, question: Question, ctx: Ctx[Any]) -> Trajectory:
+    async def rollout_fn(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         try:
-            return await method.answer(workflow, question, ctx)
+            return await method.answer(team, question, ctx)
         except TaskBudgetError as error:
             if done := error.partial_result:
                 return done.replace(notes={**done.notes, CUT: True})
-            blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
+            blank = Trajectory(question=question, workflow=team.fingerprint, notes={CAPPED: True})
             return blank.as_failed(str(error))
 
     return rollout_fn
 
 
-WORKFLOWS = "workflows"
-"""Name of the note that holds every system's workflow, as hashes by name."""
+TEAM_DIGESTS = "workflows"
+"""Name of the note that holds every system's team, as hashes by name."""
 
 
-async def note_workflows(journal: Journal, workflows: Mapping[str, LoadedWorkflow]) -> None:
-    """Note the systems' workflows, with the bytes to which they refer."""
-    for loaded in workflows.values():
+async def note_teams(journal: Journal, teams: Mapping[str, LoadedTeam]) -> None:
+    """Note the systems' teams, with the bytes to which they refer."""
+    for loaded in teams.values():
         await note_blobs(journal, loaded.workflow)
-    bodies = {name: await journal.put_body(loaded.model_dump(mode="json")) for name, loaded in workflows.items()}
-    await journal.put_note(WORKFLOWS, bodies)
+    bodies = {name: await journal.put_body(loaded.model_dump(mode="json")) for name, loaded in teams.items()}
+    await journal.put_note(TEAM_DIGESTS, bodies)
 
 
-async def load_noted_workflows(journal: Journal) -> dict[str, LoadedWorkflow]:
-    """Load the systems' noted workflows, with the bytes to which they refer.
+async def load_noted_teams(journal: Journal) -> dict[str, LoadedTeam]:
+    """Load the systems' noted teams, with the bytes to which they refer.
 
     Raises:
         JournalError: there are none, or the bytes have been changed.
     """
-    bodies = await journal.get_note(WORKFLOWS)
+    bodies = await journal.get_note(TEAM_DIGESTS)
     if bodies is None:
         raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
-    workflows = {name: LoadedWorkflow.model_validate(await journal.get_body(body)) for name, body in bodies.items()}
-    for loaded in workflows.values():
+    teams = {name: LoadedTeam.model_validate(await journal.get_body(body)) for name, body in bodies.items()}
+    for loaded in teams.values():
         await load_noted_blobs(journal, loaded.workflow)
-    return workflows
+    return teams
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class OpenQuestion:
 
     method: Method[Any]
     ctx: Ctx[Any]
-    team: Workflow
+    team: Team
     ledger: Ledger
     title: str
     notices: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Tests of your teams with pytest: a saved workflow, method or baseline on the questions of a benchmark.
+"""Tests of your teams with pytest: a saved team, method or baseline on the questions of a benchmark.
 
     TEAM = make_system_under_test("hiva-archive", benchmark="archive", tasks=20)
 
@@ -58,7 +58,7 @@ class SystemUnderTest:
         return run_sync(self.aanswer(question))
 
     async def aanswer(self, question: Question) -> Trajectory:
-        """Put a question to the workflow and grade the answer; under the mark, both are logged to LangSmith.
+        """Put a question to the team and grade the answer; under the mark, both are logged to LangSmith.
 
         Returns:
             What the team did, with the environment's `feedback`; `error` says why there is none.
@@ -86,13 +86,13 @@ def make_system_under_test(
     home: Path | None = None,
     **request: Any,
 ) -> SystemUnderTest:
-    """Make a test subject: a saved workflow, method or baseline on the tasks of a benchmark.
+    """Make a test subject: a saved team, method or baseline on the tasks of a benchmark.
 
     Args:
         target: as `selfwire eval` takes it: a name in the library, `name@version`, a fingerprint, a .json file, or
             the name of a method or baseline; `team:name` where a team is saved under such a name.
         model: plays all roles.
-        home: folder of saved workflows; SELFWIRE_HOME or ./.selfwire if None.
+        home: folder of saved teams; SELFWIRE_HOME or ./.selfwire if None.
         request: further fields of `EvaluateSpec`, such as `grader`, `split` and `seed`.
 
     Raises:
@@ -103,7 +103,7 @@ def make_system_under_test(
     fields = {"models": Models(agent=model), **request}
     evaluation = EvaluateSpec(benchmark=benchmark, entries=(entry,), tasks=tasks, **fields)
     plan, journal, ledger = validate_request(evaluation, home), Journal.memory(NAME), Ledger(evaluation.budget)
-    workflow = plan.workflows[NAME]
+    team = plan.workflows[NAME]
     wired = plan.models.meter(journal, ledger)
     bench = plan.benchmark.with_model(wired)
     toolbox = JournalledTools(bench.toolbox, journal)
@@ -118,7 +118,7 @@ def make_system_under_test(
     )
     by_id = {task.id: task for task in plan.tasks}
     return SystemUnderTest(
-        make_system(entry, workflow, parts), context, by_id, Scope(run=NAME, seed=evaluation.seed, phase=PHASE)
+        make_system(entry, team, parts), context, by_id, Scope(run=NAME, seed=evaluation.seed, phase=PHASE)
     )
 
 

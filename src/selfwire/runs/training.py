@@ -8,7 +8,7 @@ from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.table import SystemSummary, summarise_trajectories
 from selfwire.evolvers.router.config import ROUTER
@@ -52,7 +52,7 @@ class OpenTraining:
         self,
         on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
-    ) -> Workflow:
+    ) -> Team:
         """Train, or resume the training; see `Training.execute`.
 
         Raises:
@@ -72,14 +72,14 @@ class OpenTraining:
             save=self._save,
         )
         async with track_status(self.run):
-            workflow = await training.execute(run.seed_workflow, on_update, on_episode)
+            team = await training.execute(run.seed_team, on_update, on_episode)
         await self._note_end()
-        return workflow
+        return team
 
     async def _note_end(self, **more: Any) -> None:
         await note_status(self.run, "finished", iteration=self.plan.train.updates, **more)
 
-    async def tested(self, workflow: Workflow) -> list[SystemSummary]:
+    async def tested(self, team: Team) -> list[SystemSummary]:
         """Test the trained router, the router that training began with, an untrained one, and choices by chance.
 
         Raises:
@@ -88,7 +88,7 @@ class OpenTraining:
         run = self.run
         found = []
         async with track_status(self.run):
-            for name, method, routed in self._ways(workflow):
+            for name, method, routed in self._ways(team):
                 scope = Scope(run=run.run, seed=run.config.seed, phase=f"test-{name}")
                 ctx = replace(run.ctx, options=method.config, at=scope)
                 done = await collect_rollouts(run.rollout_context, method.answer, routed, run.splits.test, ctx)
@@ -96,10 +96,10 @@ class OpenTraining:
         await self._note_end(score=found[0].score)
         return found
 
-    def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method[Any], Workflow]]:
+    def _ways(self, team: Team) -> Iterator[tuple[str, Method[Any], Team]]:
         run = self.run
-        yield "trained", run.method, workflow
-        initial = run.seed_workflow
+        yield "trained", run.method, team
+        initial = run.seed_team
         untrained = initial.replace(memory={name: kept for name, kept in initial.memory.items() if name != ROUTER})
         if untrained != initial:
             yield "as it began", run.method, initial
@@ -107,10 +107,10 @@ class OpenTraining:
         if random_control := describe_router(run.method.name).random_control:
             yield "random", random_control(run.method), untrained
 
-    async def _save(self, workflow: Workflow, updates: int) -> None:
+    async def _save(self, team: Team, updates: int) -> None:
         run = self.run
-        facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, **run.facts, "updates": updates}
-        await run.library.save(run.config.name, workflow, run=run.run, step=updates, facts=facts)
+        facts = {"method": team.method, "benchmark": self.run.benchmark.name, **run.facts, "updates": updates}
+        await run.library.save(run.config.name, team, run=run.run, step=updates, facts=facts)
 
 
 @contextmanager
@@ -144,17 +144,17 @@ def resume_training(
 
 def _open_training(run: OpenEvolution, home: Path | None) -> OpenTraining:
     method, state = run.method, get_runs_folder(home) / run.run / STATE
-    plan = describe_router(method.name).plan(method, run.seed_workflow)
+    plan = describe_router(method.name).plan(method, run.seed_team)
     return OpenTraining(run, plan, state)
 
 
-def is_untrained(method: Method[Any], workflow: Workflow) -> bool:
-    """Whether runs of a workflow ask a router that was never trained."""
+def is_untrained(method: Method[Any], team: Team) -> bool:
+    """Whether runs of a team ask a router that was never trained."""
     router = method.router
-    if router is None or ROUTER in workflow.memory:
+    if router is None or ROUTER in team.memory:
         return False
     try:
-        router.plan(method, workflow)
+        router.plan(method, team)
     except ConfigError:  # no run asks it
         return False
     return True

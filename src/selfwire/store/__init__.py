@@ -1,1 +1,1 @@
-"""Data on disk: the journal of paid calls, versions of saved workflows, and files."""
+"""Data on disk: the journal of paid calls, versions of saved teams, and files."""

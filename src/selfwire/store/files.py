@@ -1,7 +1,7 @@
 """Files that appear whole, bytes by their hash, and teams as JSON files.
 
-A workflow's memory is JSON and contains `sha256:...` instead of the bytes. This process keeps recent blobs in memory;
-the library stores blobs beside the versions that refer to them, and loads them with a workflow. History, rollback and
+A team's memory is JSON and contains `sha256:...` instead of the bytes. This process keeps recent blobs in memory;
+the library stores blobs beside the versions that refer to them, and loads them with a team. History, rollback and
 forks need no blobs.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from selfwire.core.errors import LibraryError, format_first_fault
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.values import iterate_texts
 
 REFERENCE = re.compile(r"sha256:[0-9a-f]{64}")
@@ -48,7 +48,7 @@ def get_blob(reference: str) -> bytes:
     """Return the bytes of a reference; raises LibraryError if they are not in this process."""
     found = find_blob(reference)
     if found is None:
-        raise LibraryError(f"the bytes {reference[:19]}... are not loaded; load the workflow from its library")
+        raise LibraryError(f"the bytes {reference[:19]}... are not loaded; load the team from its library")
     return found
 
 
@@ -122,28 +122,28 @@ def _copy(draft: Path, path: Path) -> bool:
     return True
 
 
-def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
-    """Write a workflow as JSON and its blobs as files beside it; return the paths of these files."""
+def write_team(team: Team, path: Path) -> tuple[Path, ...]:
+    """Write a team as JSON and its blobs as files beside it; return the paths of these files."""
     try:
-        references = find_blob_references(workflow.memory)
+        references = find_blob_references(team.memory)
         blobs = {_make_blob_path(path, reference): get_blob(reference) for reference in references}
         for file, data in blobs.items():
             file.write_bytes(data)
-        path.write_text(workflow.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        path.write_text(team.model_dump_json(indent=2) + "\n", encoding="utf-8")
         return tuple(blobs)
     except OSError as error:
-        raise LibraryError(f"workflow cannot be written to {path}: {error}") from None
+        raise LibraryError(f"team cannot be written to {path}: {error}") from None
 
 
-def read_workflow(path: Path) -> Workflow:
-    """Read an exported workflow; raises LibraryError if the file is missing or is not a workflow."""
+def read_team(path: Path) -> Team:
+    """Read an exported team; raises LibraryError if the file is missing or is not a team."""
     try:
-        workflow = Workflow.model_validate_json(path.read_text(encoding="utf-8"))
-        for reference in find_blob_references(workflow.memory):
+        team = Team.model_validate_json(path.read_text(encoding="utf-8"))
+        for reference in find_blob_references(team.memory):
             _read_blob(path, reference)
-        return workflow
+        return team
     except (OSError, UnicodeDecodeError) as error:
-        raise LibraryError(f"workflow file {path} cannot be read: {error}") from None
+        raise LibraryError(f"team file {path} cannot be read: {error}") from None
     except ValidationError as error:
         raise LibraryError(f"{path} is not an exported workflow: {format_first_fault(error, 'the file')}") from None
 
@@ -161,8 +161,8 @@ def _read_blob(path: Path, reference: str) -> None:
     except FileNotFoundError:
         raise LibraryError(
             f"{path} needs {file.name} beside it, with bytes such as a router's weights; "
-            "copy that file too, or export the workflow again"
+            "copy that file too, or export the team again"
         ) from None
     if compute_blob_reference(data) != reference:
-        raise LibraryError(f"{file} is not what {path} refers to; export the workflow again")
+        raise LibraryError(f"{file} is not what {path} refers to; export the team again")
     put_blob(data)

@@ -26,7 +26,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import Field, TypeAdapter, ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError
-from selfwire.core.team import Lineage, Workflow, WorkflowDiff, diff_workflows
+from selfwire.core.team import Lineage, Team, TeamDiff, diff_teams
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_plain_json
 from selfwire.store.files import (
     encode_blob,
@@ -35,7 +35,7 @@ from selfwire.store.files import (
     load_blob,
     make_draft,
     place_draft,
-    read_workflow,
+    read_team,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Version(FrozenModel):
-    """A version of the workflow `name`, saved by a run at a step and a time (ISO 8601 in UTC).
+    """A version of the team `name`, saved by a run at a step and a time (ISO 8601 in UTC).
 
     `facts` are score, cost, reasons, accepted, embedder, method, benchmark, ...
     """
@@ -68,7 +68,7 @@ class Version(FrozenModel):
 
     @property
     def ref(self) -> str:
-        """Its reference for `WorkflowLibrary.load`: `name@run.step`."""
+        """Its reference for `Library.load`: `name@run.step`."""
         return f"{self.name}@{self.version}"
 
 
@@ -81,7 +81,7 @@ class Rollback(FrozenModel):
 
 
 class History(FrozenModel):
-    """All versions and rollbacks of a workflow, oldest first, its head (which `load(name)` loads), and its tags."""
+    """All versions and rollbacks of a team, oldest first, its head (which `load(name)` loads), and its tags."""
 
     name: str
     head: str
@@ -250,7 +250,7 @@ def open_postgres(url: str) -> ThreadedStore:
 
 LIBRARY_FILE = "library.sqlite"
 TEAM = "team:"
-"""Optional prefix of a reference, for a saved workflow whose name also means something else."""
+"""Optional prefix of a reference, for a saved team whose name also means something else."""
 _ROOT = "selfwire"
 _PAGE = 500
 _ID: TypeAdapter[str] = TypeAdapter(Id)
@@ -258,8 +258,8 @@ _ID: TypeAdapter[str] = TypeAdapter(Id)
 AnyItem = TypeVar("AnyItem", bound=Item)
 
 
-class WorkflowLibrary:
-    """Saved workflows in a LangGraph store, used by its async interface only; `where` names the store in messages."""
+class Library:
+    """Saved teams in a LangGraph store, used by its async interface only; `where` names the store in messages."""
 
     def __init__(self, store: BaseStore, where: str = "memory") -> None:
         self.store, self.where = store, where
@@ -278,7 +278,7 @@ class WorkflowLibrary:
     async def save(
         self,
         name: str,
-        workflow: Workflow,
+        team: Team,
         *,
         run: str,
         step: int,
@@ -287,36 +287,36 @@ class WorkflowLibrary:
     ) -> Version:
         """Save a version and move the head to it.
 
-        Saving the same workflow at the same (run, step) again changes nothing and returns the first version.
+        Saving the same team at the same (run, step) again changes nothing and returns the first version.
 
         Args:
             facts: finite JSON by name; if `facts["accepted"]` is False, an existing head stays.
             beside: whether an existing head stays.
 
         Raises:
-            LibraryError: (run, step) has another workflow already.
+            LibraryError: (run, step) has another team already.
             ValueError: name, step or facts do not validate.
         """
         version = Version(
             name=name,
             run=run,
             step=step,
-            fingerprint=workflow.fingerprint,
+            fingerprint=team.fingerprint,
             saved=_now(),
             facts=dict(facts or {}),
-            lineage=workflow.lineage,
+            lineage=team.lineage,
         )
         if item := await self._get(("versions", name), version.version):
             existing = self._version(item)
             if existing.fingerprint != version.fingerprint:
                 raise LibraryError(
-                    f"{existing.ref} holds workflow {existing.fingerprint} already, not {version.fingerprint}; "
+                    f"{existing.ref} holds team {existing.fingerprint} already, not {version.fingerprint}; "
                     "versions never change: save under another run or step"
                 )
             return existing
         head = await self._get(("heads",), name)
-        blobs = await self._new_blobs(workflow)
-        body = workflow.model_dump(mode="json", exclude={"lineage"})
+        blobs = await self._new_blobs(team)
+        body = team.model_dump(mode="json", exclude={"lineage"})
         writes = [
             *blobs,
             _put(("bodies",), version.fingerprint, {"workflow": body}),
@@ -327,24 +327,22 @@ class WorkflowLibrary:
         await self.store.abatch(writes)
         return version
 
-    async def store_blobs(self, workflow: Workflow) -> None:
-        """Store the blobs of a workflow without a version; raises LibraryError if they are not in this process."""
-        await self.store.abatch(await self._new_blobs(workflow))
+    async def store_blobs(self, team: Team) -> None:
+        """Store the blobs of a team without a version; raises LibraryError if they are not in this process."""
+        await self.store.abatch(await self._new_blobs(team))
 
-    async def _new_blobs(self, workflow: Workflow) -> list[PutOp]:
+    async def _new_blobs(self, team: Team) -> list[PutOp]:
         writes = []
-        for reference in find_blob_references(workflow.memory):
+        for reference in find_blob_references(team.memory):
             if await self._get(("blobs",), reference) is None:
                 if find_blob(reference) is None:
-                    raise LibraryError(
-                        f"workflow {workflow.fingerprint} refers to {reference[:19]}..., which is not loaded"
-                    )
+                    raise LibraryError(f"team {team.fingerprint} refers to {reference[:19]}..., which is not loaded")
                 writes.append(_put(("blobs",), reference, {"base64": encode_blob(reference)}))
         return writes
 
-    async def load_blobs(self, workflow: Workflow) -> Workflow:
-        """Load the blobs of a workflow and return the workflow; raises LibraryError if a blob is missing or changed."""
-        for reference in find_blob_references(workflow.memory):
+    async def load_blobs(self, team: Team) -> Team:
+        """Load the blobs of a team and return the team; raises LibraryError if a blob is missing or changed."""
+        for reference in find_blob_references(team.memory):
             if find_blob(reference) is None:
                 item = await self._get(("blobs",), reference)
                 try:
@@ -352,14 +350,14 @@ class WorkflowLibrary:
                 except (ValueError, TypeError):
                     fault = "have been changed" if item else "are missing"
                     raise LibraryError(f"the bytes {reference[:19]}... {fault} in library {self.where}") from None
-        return workflow
+        return team
 
     async def names(self) -> tuple[str, ...]:
-        """List the names of the saved workflows, sorted."""
+        """List the names of the saved teams, sorted."""
         return tuple(sorted(item.key for item in await self._all(("heads",))))
 
     async def head(self, name: str) -> Version:
-        """Find the version that `load(name)` loads; raises LibraryError if there is no such workflow."""
+        """Find the version that `load(name)` loads; raises LibraryError if there is no such team."""
         name = name.removeprefix(TEAM)
         item = await self._get(("heads",), name)
         if item is None:
@@ -380,26 +378,26 @@ class WorkflowLibrary:
             return matches[0]
         known = ", ".join(v.version for v in (matches or history.versions)[-12:])
         trouble = "is ambiguous" if matches else "does not exist"
-        raise LibraryError(f"version {version!r} of workflow {name!r} {trouble}; choose among {known}")
+        raise LibraryError(f"version {version!r} of team {name!r} {trouble}; choose among {known}")
 
-    async def load(self, ref: str) -> Workflow:
+    async def load(self, ref: str) -> Team:
         """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
 
         Wherever the library takes a name, `team:name` is accepted too.
         """
         if ref.endswith(".json"):
-            return await asyncio.to_thread(read_workflow, Path(ref))
+            return await asyncio.to_thread(read_team, Path(ref))
         version = await self.find(ref)
         item = await self._get(("bodies",), version.fingerprint)
         if item is None:
             raise LibraryError(f"the body of {version.ref} is missing from library {self.where}")
         try:
-            workflow = Workflow(**item.value["workflow"], lineage=version.lineage)
+            team = Team(**item.value["workflow"], lineage=version.lineage)
         except (ValidationError, KeyError, TypeError, RecursionError) as error:
             raise LibraryError(f"the body of {version.ref} in library {self.where} is corrupt: {error}") from None
-        if workflow.fingerprint != version.fingerprint:
+        if team.fingerprint != version.fingerprint:
             raise LibraryError(f"the body of {version.ref} in library {self.where} has been changed")
-        return await self.load_blobs(workflow)
+        return await self.load_blobs(team)
 
     async def find(self, ref: str) -> Version:
         """Find a version by name, `name@version` or fingerprint; raises LibraryError if none or several match."""
@@ -420,7 +418,7 @@ class WorkflowLibrary:
         return matches[-1]
 
     async def history(self, name: str) -> History:
-        """Read all versions of a workflow, with head, rollbacks and tags; raises LibraryError if there is none."""
+        """Read all versions of a team, with head, rollbacks and tags; raises LibraryError if there is none."""
         name = name.removeprefix(TEAM)
         head = await self._get(("heads",), name)
         if head is None:
@@ -435,9 +433,9 @@ class WorkflowLibrary:
             tags=await self.tags(name),
         )
 
-    async def diff(self, before: str, after: str) -> WorkflowDiff:
-        """Compare two workflows, each loaded as by `load`."""
-        return diff_workflows(await self.load(before), await self.load(after))
+    async def diff(self, before: str, after: str) -> TeamDiff:
+        """Compare two teams, each loaded as by `load`."""
+        return diff_teams(await self.load(before), await self.load(after))
 
     async def rollback(self, name: str, version: str) -> Version:
         """Move the head to a version, found as by `version`; the move is recorded, and nothing is deleted."""
@@ -502,11 +500,11 @@ class WorkflowLibrary:
         close = get_close_matches(ref.removeprefix(TEAM).partition("@")[0], names, n=3, cutoff=0.6)
         saved = f"saved there are {', '.join(names[:12])}" if names else "nothing has been saved there yet"
         hint = f"did you mean {', '.join(close)}?" if close else saved
-        return LibraryError(f"there is no workflow {ref!r} in library {self.where}; {hint}")
+        return LibraryError(f"there is no team {ref!r} in library {self.where}; {hint}")
 
 
-def open_library(home: Path | str | None = None, *, create: bool = True, snapshot: bool = False) -> WorkflowLibrary:
-    """Open saved workflows.
+def open_library(home: Path | str | None = None, *, create: bool = True, snapshot: bool = False) -> Library:
+    """Open saved teams.
 
     Args:
         home: folder of `library.sqlite`, unless SELFWIRE_LIBRARY names a `postgres://` address; such an address;
@@ -515,15 +513,15 @@ def open_library(home: Path | str | None = None, *, create: bool = True, snapsho
         snapshot: whether to read an existing file without a lock; see `open_snapshot`.
     """
     if home == ":memory:":
-        return WorkflowLibrary(InMemoryStore())
+        return Library(InMemoryStore())
     address = home if "://" in str(home) else os.environ.get("SELFWIRE_LIBRARY")
     if address:
         store = open_postgres(str(address))
-        return WorkflowLibrary(store, store.where)
+        return Library(store, store.where)
     path = home_folder(home) / LIBRARY_FILE
     if not create and not path.exists():
-        return WorkflowLibrary(InMemoryStore(), str(path))
-    return WorkflowLibrary(open_snapshot(path) if snapshot else open_sqlite(path), str(path))
+        return Library(InMemoryStore(), str(path))
+    return Library(open_snapshot(path) if snapshot else open_sqlite(path), str(path))
 
 
 def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:

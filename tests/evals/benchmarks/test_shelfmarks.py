@@ -8,7 +8,7 @@ import pytest
 from bench.shelfmarks import main, make_branching, measure_team, measure_teams
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import RouterInput
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Routing
 from selfwire.evals.benchmarks.shelfmarks import ROOMS, RULES, ShelfItem, generate_tasks, grade, make_mark, shelfmarks
 from selfwire.evolvers.hiva.config import KabbConfig
@@ -114,7 +114,7 @@ async def test_a_bandit_over_the_branches_decides_freely() -> None:
 def test_the_branching_team_can_be_written_with_or_without_the_rooms(tmp_path: Path) -> None:
     for more in ([], ["--rooms"]):
         main(["--write", str(tmp_path / "team.json"), "--method", "m", *more])
-        team = Workflow.model_validate_json((tmp_path / "team.json").read_text(encoding="utf-8"))
+        team = Team.model_validate_json((tmp_path / "team.json").read_text(encoding="utf-8"))
         assert team.method == "m"
         assert len(team.topology.successors["open"]) == len(RULES)
         rooms = [[room for room in ROOMS if room in agent.prompt] for agent in team.agents]

@@ -10,7 +10,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
-from selfwire.core.team import Workflow, diff_workflows
+from selfwire.core.team import Team, diff_teams
 from selfwire.core.topology import make_chain
 from selfwire.evals.benchmarks.tariffs import FAULTY, TARIFFS, generate_tasks, grade, plant_fault, tariffs
 from selfwire.extras.lab.ablation.evolution import evolution
@@ -56,12 +56,12 @@ def test_a_wrong_answer_is_told_the_right_one() -> None:
 
 def test_tools_are_given_to_all_agents_but_the_one_that_answers() -> None:
     agents = (Agent(id="a", prompt="Ask.", tools=("search",)), Agent(id="z", prompt="Answer."))
-    team = Workflow(method="hiva", agents=agents, topology=make_chain("a", "z"))
+    team = Team(method="hiva", agents=agents, topology=make_chain("a", "z"))
     tool = plant_fault(0).tool
     given = give_tools(team, (tool,))
     assert [agent.tools for agent in given.agents] == [("search", tool.name), ()]
     assert (given.tools, give_tools(team, ())) == ((tool,), team)
-    alone = Workflow(method="x", agents=agents[:1], topology=make_chain("a"))
+    alone = Team(method="x", agents=agents[:1], topology=make_chain("a"))
     assert give_tools(alone, (tool,)).agents[0].tools == ("search", tool.name)
 
 
@@ -92,7 +92,7 @@ async def test_old_versions_stay_in_history(tmp_path: Path) -> None:
     assert (last.version > 1, last.by, bool(last.examples)) == (True, "source", True)
     assert last.source != planted.tool.source
     assert sum(team.tools[0].record.calls for team in teams) > 0
-    [rewritten] = [one for one in diff_workflows(teams[0], teams[-1]).tools if one.field == "source"]
+    [rewritten] = [one for one in diff_teams(teams[0], teams[-1]).tools if one.field == "source"]
     assert (rewritten.before, rewritten.after) == (planted.tool.source, last.source)
 
 

@@ -11,7 +11,7 @@ from langsmith import tracing_context
 from selfwire.core.errors import BudgetError, JournalError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.baselines import Single
 from selfwire.evals.langsmith import Experiment, TaskSet, make_examples, open_local_client
@@ -43,7 +43,7 @@ class Player:
     ended: list[str] = field(default_factory=list)
     full: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, team: Workflow, question: Question, ctx: Ctx[Any], /) -> Sequence[Trajectory]:
+    async def __call__(self, team: Team, question: Question, ctx: Ctx[Any], /) -> Sequence[Trajectory]:
         self.begun.append(question.id)
         self.active += 1
         self.most = max(self.most, self.active)

@@ -9,7 +9,7 @@ from selfwire.evolvers.dytopo.domain import Domain, DytopoMemory
 from selfwire.evolvers.dytopo.initial_team import (
     DOMAINS,
     get_members,
-    make_initial_workflow,
+    make_initial_team,
     make_team,
 )
 from selfwire.evolvers.dytopo.tuning import (
@@ -53,13 +53,13 @@ def test_trials_are_compared_on_the_same_tasks(trials: tuple[Trial, ...]) -> Non
 
 
 def test_a_tuned_workflow_overrules_the_config() -> None:
-    workflow = make_initial_workflow(PROMPTS, "math")
+    team = make_initial_team(PROMPTS, "math")
     config, setting = DytopoConfig(threshold=0.4, providers=2), Setting(threshold=0.6, providers=1)
-    assert get_current_setting(workflow, config) == Setting(threshold=0.4, providers=2)
-    tuned = with_setting(workflow, setting)
+    assert get_current_setting(team, config) == Setting(threshold=0.4, providers=2)
+    tuned = with_setting(team, setting)
     assert get_current_setting(tuned, config) == setting
-    assert tuned.topology == workflow.topology
-    assert tuned.fingerprint != workflow.fingerprint
+    assert tuned.topology == team.topology
+    assert tuned.fingerprint != team.fingerprint
 
 
 @pytest.mark.parametrize(("now", "near"), [((0.3, 3), [(0.2, 3), (0.4, 3), (0.3, 2)]), ((1, 1), [(0.9, 1), (1, 2)])])
@@ -74,11 +74,11 @@ def test_near_is_one_step_of_the_papers_sweep_within_bounds(
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_a_seed_has_workers_as_nodes_and_a_manager_without_one(domain: str) -> None:
-    workflow = make_initial_workflow(PROMPTS, domain, tools=("search",))
-    assert "Manager" in workflow.agents_by_id
-    assert "Manager" not in workflow.topology.agents
-    assert all(agent.tools == ("search",) for agent in get_members(workflow))
-    assert DytopoMemory.of(workflow).domain == DOMAINS[domain]
+    team = make_initial_team(PROMPTS, domain, tools=("search",))
+    assert "Manager" in team.agents_by_id
+    assert "Manager" not in team.topology.agents
+    assert all(agent.tools == ("search",) for agent in get_members(team))
+    assert DytopoMemory.of(team).domain == DOMAINS[domain]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_a_team_that_cannot_be_is_refused(agents: list[str], answerer: str, mess
 
 def test_unknown_domains_and_workflows_of_another_method_are_refused() -> None:
     with pytest.raises(ValueError, match="domains are code, math, general"):
-        make_initial_workflow(PROMPTS, "law")
+        make_initial_team(PROMPTS, "law")
     with pytest.raises(ValueError, match="belongs to 'hiva'"):
-        DytopoMemory.of(make_initial_workflow(PROMPTS, "math").replace(method="hiva"))
+        DytopoMemory.of(make_initial_team(PROMPTS, "math").replace(method="hiva"))

@@ -6,7 +6,7 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, find_browsing_tools, make_initial_workflow, to_layers
+from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, find_browsing_tools, make_initial_team, to_layers
 from selfwire.evolvers.evomas.stages import (
     Stage,
     collect_findings,
@@ -52,7 +52,7 @@ def test_early_exit_lets_its_layer_finish_and_skips_the_rest(layers: object, ran
 
 
 def pool(*tools: str, size: Literal[4, 7] = 7) -> tuple[Agent, ...]:
-    return make_initial_workflow(PROMPTS, tools=tools, config=EvomasConfig(pool=size)).agents
+    return make_initial_team(PROMPTS, tools=tools, config=EvomasConfig(pool=size)).agents
 
 
 def only(*names: str) -> tuple[Agent, ...]:
@@ -120,7 +120,7 @@ def test_what_a_stage_changed() -> None:
 
 
 def test_the_pools() -> None:
-    four, seven = (make_initial_workflow(PROMPTS, tools=("search",), config=EvomasConfig(pool=size)) for size in (4, 7))
+    four, seven = (make_initial_team(PROMPTS, tools=("search",), config=EvomasConfig(pool=size)) for size in (4, 7))
     assert set(four.agents_by_id) == set(FOUR)
     assert set(seven.agents_by_id) == set(SEVEN)
     assert to_layers(four.topology) == (("io",), ("web_search",), ("ensemble",))
@@ -137,10 +137,10 @@ def test_d23_prompts_of_the_pool_name_only_what_their_kind_of_agent_does() -> No
 
 
 def test_the_browser_holds_what_opens_pages() -> None:
-    made = make_initial_workflow(PROMPTS, tools=("search", "open_url"), pages=("browse",))
+    made = make_initial_team(PROMPTS, tools=("search", "open_url"), pages=("browse",))
     assert made.agents_by_id["web_search"].tools == ("search",)
     assert made.agents_by_id["web_browser"].tools == ("browse", "search", "open_url")
-    assert make_initial_workflow(PROMPTS, tools=("browse",)).agents_by_id["web_search"].tools == (
+    assert make_initial_team(PROMPTS, tools=("browse",)).agents_by_id["web_search"].tools == (
         "browse",
     )  # better than nothing
     assert find_browsing_tools(["search", "fetch_page", "calculator"]) == ("fetch_page",)

@@ -1,4 +1,4 @@
-"""Small pieces of HERA for tests: insights, trajectories, a workflow, an embedder by hand."""
+"""Small pieces of HERA for tests: insights, trajectories, a team, an embedder by hand."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.evolvers.hera.initial_team import make_initial_workflow
+from selfwire.evolvers.hera.initial_team import make_initial_team
 from selfwire.evolvers.hera.library import Insight, InsightSource, Profile
 from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import ScriptedModel, prompts
@@ -39,8 +39,8 @@ def known(text: str, uses: int = 0, successes: int = 0, profile: Profile = BRIDG
     return Insight(profile=profile, text=text, uses=uses, successes=successes, sources=sources)
 
 
-def pool() -> Workflow:
-    return make_initial_workflow(prompts("hera"), tools=("search", "calculator"))
+def pool() -> Team:
+    return make_initial_team(prompts("hera"), tools=("search", "calculator"))
 
 
 def ran(

@@ -1,4 +1,4 @@
-"""The experience library: utilities, ADD, MERGE, PRUNE, KEEP, bounds, and that it is a value of the workflow."""
+"""The experience library: utilities, ADD, MERGE, PRUNE, KEEP, bounds, and that it is a value of the team."""
 
 import pytest
 from hypothesis import given
@@ -145,10 +145,10 @@ def test_an_entry_that_was_merged_meanwhile_is_pruned_by_what_it_is_now() -> Non
 
 
 def test_the_library_lives_in_the_workflow_and_survives_json() -> None:
-    workflow = with_library(pool(), (known("a", 2, 1), known("b")))
-    read = type(workflow).model_validate_json(workflow.model_dump_json())
+    team = with_library(pool(), (known("a", 2, 1), known("b")))
+    read = type(team).model_validate_json(team.model_dump_json())
     assert get_library(read) == (known("a", 2, 1), known("b"))
-    assert read.fingerprint == workflow.fingerprint != pool().fingerprint
+    assert read.fingerprint == team.fingerprint != pool().fingerprint
     assert with_library(pool(), ()) == pool()
 
 

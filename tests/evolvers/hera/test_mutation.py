@@ -77,9 +77,9 @@ async def test_a_mutation_sees_the_cause_all_topologies_that_failed_and_agents_t
     blame = BLAME.replace(cause="it searched for everything at once")
     bare = pool().replace(agents=[agent.replace(tools=()) for agent in pool().agents])
     shown = []
-    for workflow in (pool(), bare):
+    for team in (pool(), bare):
         model = ScriptedModel(Mutation=said())
-        await propose_mutations(group, blame, workflow, meta_model(model), tools=(), pool=16, scope=Scope())
+        await propose_mutations(group, blame, team, meta_model(model), tools=(), pool=16, scope=Scope())
         shown += model.shown("Mutation")
     for text in shown:
         assert f"<agent>\nretriever: {pool().agents_by_id['retriever'].role}" in text
@@ -131,9 +131,9 @@ async def test_d8_a_newcomer_that_has_helped_joins_the_pool() -> None:
 
 
 def test_questions_that_had_their_second_group_are_remembered() -> None:
-    workflow = with_mutated(with_mutated(pool(), ["a", "b"]), ["b", "c"])
-    assert get_mutated(workflow) == ("a", "b", "c")
-    many = with_mutated(workflow, [str(n) for n in range(REMEMBERED)])
+    team = with_mutated(with_mutated(pool(), ["a", "b"]), ["b", "c"])
+    assert get_mutated(team) == ("a", "b", "c")
+    many = with_mutated(team, [str(n) for n in range(REMEMBERED)])
     assert len(get_mutated(many)) == REMEMBERED
     assert "a" not in get_mutated(many)
     assert with_mutated(pool(), []) == pool()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES, make_initial_workflow
+from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES, make_initial_team
 from selfwire.evolvers.hera.library import Insight
 from selfwire.evolvers.hera.planning import Brief, TeamPlan, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
@@ -47,10 +47,10 @@ BARE = pool().replace(agents=[agent.replace(tools=()) for agent in pool().agents
 async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
     said = TopologyPlan.model_validate({"execution_order": [{"step": 1, "agent": R}, {"step": 2, "agent": A}]})
     shown, repairs = [], []
-    for workflow in (pool(), BARE):
+    for team in (pool(), BARE):
         model = ScriptedModel(TopologyPlan=said)
         found, _ = await sample_topology(
-            Question(id="q", input="?"), workflow, Brief(profile=BRIDGE), meta_model(model), steps=12, scope=Scope()
+            Question(id="q", input="?"), team, Brief(profile=BRIDGE), meta_model(model), steps=12, scope=Scope()
         )
         shown += model.shown("TopologyPlan")
         repairs.append(found.repairs)
@@ -61,14 +61,14 @@ async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
 
 
 async def test_d14_nor_is_the_default_chain() -> None:
-    for workflow, chain in ((pool(), (D, R, E, A)), (BARE, (D, E, A))):
+    for team, chain in ((pool(), (D, R, E, A)), (BARE, (D, E, A))):
         model = ScriptedModel(TopologyPlan=ReplyError("nonsense"))
         found, _ = await sample_topology(
-            Question(id="q", input="?"), workflow, Brief(profile=BRIDGE), meta_model(model), steps=12, scope=Scope()
+            Question(id="q", input="?"), team, Brief(profile=BRIDGE), meta_model(model), steps=12, scope=Scope()
         )
         assert found.topology.order() == chain
-    assert make_initial_workflow(prompts("hera")).topology.order() == (D, E, A)
-    assert make_initial_workflow(prompts("hera"), tools=(CALCULATOR,)).topology.order() == (D, E, A)
+    assert make_initial_team(prompts("hera")).topology.order() == (D, E, A)
+    assert make_initial_team(prompts("hera"), tools=(CALCULATOR,)).topology.order() == (D, E, A)
 
 
 def test_a_sequential_step_that_names_no_dependency_follows_the_one_before() -> None:
@@ -184,10 +184,10 @@ steps = st.fixed_dictionaries(
 @given(st.lists(steps, max_size=60), st.integers(1, 20))
 def test_no_plan_crashes_and_every_topology_can_run(order: list[dict[str, Any]], limit: int) -> None:
     found = resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
-    topology, workflow = found.topology, pool()
+    topology, team = found.topology, pool()
     assert topology.problems() == ()
-    assert set(topology.agents.values()) <= set(workflow.agents_by_id)
-    assert workflow.agents_by_id[topology.agents[topology.sink]].kind == "aggregator"
+    assert set(topology.agents.values()) <= set(team.agents_by_id)
+    assert team.agents_by_id[topology.agents[topology.sink]].kind == "aggregator"
     assert found.default or len(topology.nodes) <= limit + 2
     assert found.default <= bool(found.repairs)
     assert render_topology(topology)

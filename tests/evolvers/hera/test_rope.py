@@ -66,8 +66,8 @@ def test_a_buffer_keeps_the_last_failures_in_the_workflow() -> None:
     buffers: dict[str, tuple[Failure, ...]] = {}
     for number in range(5):
         buffers = add_failure(buffers, "retriever", told(number), 3)
-    workflow = with_buffers(pool(), add_failure(buffers, "calculator", told(9), 3))
-    kept = get_buffers(type(workflow).model_validate_json(workflow.model_dump_json()))
+    team = with_buffers(pool(), add_failure(buffers, "calculator", told(9), 3))
+    kept = get_buffers(type(team).model_validate_json(team.model_dump_json()))
     assert {agent: [one.question for one in some] for agent, some in kept.items()} == {
         "calculator": ["q9"], "retriever": ["q2", "q3", "q4"]
     }  # fmt: skip

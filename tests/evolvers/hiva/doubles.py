@@ -6,7 +6,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.protocols import RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.evolvers.hiva.gradients import Gradient
@@ -20,12 +20,10 @@ def meta_model(model: ScriptedModel) -> PromptedModel:
     return PromptedModel(model=model, prompts=PROMPTS)
 
 
-def team(
-    *edges: tuple[str, str], sink: str = "end", caps: TopologyLimits = TopologyLimits(), **prompts: str
-) -> Workflow:
+def team(*edges: tuple[str, str], sink: str = "end", caps: TopologyLimits = TopologyLimits(), **prompts: str) -> Team:
     """A team whose nodes have agents of their own name; the entry is the first edge's source."""
     names = dict.fromkeys([name for edge in edges for name in edge] + [sink])
-    return Workflow(
+    return Team(
         method="hiva",
         agents=tuple(Agent(id=name, prompt=prompts.get(name, f"You are {name}.")) for name in names),
         topology=Topology(
@@ -42,7 +40,7 @@ LINE = team(("s", "a"), ("a", "end"))
 FORK = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
 
 
-def edges(workflow: Workflow) -> set[str]:
+def edges(workflow: Team) -> set[str]:
     return {str(edge) for edge in workflow.topology.edges}
 
 
@@ -50,7 +48,7 @@ def gradient(node: str = "a", task: str = "t1", **fields: str) -> Gradient:
     return Gradient.model_validate({"task": task, "node": node, "agent": node, "sentiment": "critical", **fields})
 
 
-def run(workflow: Workflow, *, solved: bool = False, task: str = "t1") -> Trajectory:
+def run(workflow: Team, *, solved: bool = False, task: str = "t1") -> Trajectory:
     """A run in which every node acted and every edge was used."""
     topology = workflow.topology
     steps = tuple(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import DecisionCount, Routing, Step
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.kabb import (
@@ -128,7 +128,7 @@ def test_without_kabb_every_successor_is_activated() -> None:
 def test_feedback_turns_a_decision_that_fell_the_other_way_before() -> None:
     fork, config = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end")), HivaConfig(routing=KabbConfig(k=1))
 
-    def choose(workflow: Workflow) -> list[str]:
+    def choose(workflow: Team) -> list[str]:
         router = make_router(workflow, TaskMatch(), config)
         return [router("s", ("a", "b"), known("s", task=f"t{i}")).chosen[0] for i in range(200)]
 

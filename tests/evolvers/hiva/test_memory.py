@@ -28,11 +28,11 @@ def taught(*lessons: TrajectoryLesson) -> HivaMemory:
 def test_everything_survives_the_workflow_s_memory_and_json() -> None:
     assert HivaMemory.of(LINE) == HivaMemory()
     learned = taught(lesson(), lesson("t2", solved=False, a=0)).refit([WeightSample(terms=UNIFORM, solved=True)])
-    workflow = learned.save_to(LINE)
-    assert HivaMemory.of(workflow) == learned
-    again = type(workflow).model_validate_json(workflow.model_dump_json())
+    team = learned.save_to(LINE)
+    assert HivaMemory.of(team) == learned
+    again = type(team).model_validate_json(team.model_dump_json())
     assert HivaMemory.of(again) == learned
-    assert again.fingerprint == workflow.fingerprint
+    assert again.fingerprint == team.fingerprint
     assert json.loads(json.dumps(learned.model_dump(mode="json")))["edges"]["s->a"]["runs"] == 2
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, find_cycle
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.memory import Belief, EdgeRecord, HivaMemory
@@ -16,7 +16,7 @@ from tests.evolvers.hiva.doubles import FORK, LINE, edges, team
 CONFIG = HivaConfig()
 
 
-def taught(workflow: Workflow, *, solved: int = 5, runs: int = 8, **records: tuple[int, int]) -> Workflow:
+def taught(workflow: Team, *, solved: int = 5, runs: int = 8, **records: tuple[int, int]) -> Team:
     known = {name.replace("__", "->"): EdgeRecord(solved=s, runs=n) for name, (s, n) in records.items()}
     return HivaMemory(edges=known, solved=solved, runs=runs).save_to(workflow)
 
@@ -57,9 +57,7 @@ def test_d17_a_cycle_of_the_seed_is_cut_against_the_order() -> None:
     (team(("s", "a"), ("a", "b"), ("b", "c"), ("s", "end")), RemoveEdge("b", "c")),
     (LINE, RemoveEdge("s", "a")),
 ])  # fmt: skip
-def test_d16_dead_nodes_and_their_agents_go_and_the_source_is_joined_to_the_sink(
-    whole: Workflow, lost: RemoveEdge
-) -> None:
+def test_d16_dead_nodes_and_their_agents_go_and_the_source_is_joined_to_the_sink(whole: Team, lost: RemoveEdge) -> None:
     done = repair_topology(whole.apply(Rewiring(lost, why="cut")))
     assert edges(done.workflow) == {"s->end"}
     assert set(done.workflow.agents_by_id) == {"s", "end"}
@@ -96,7 +94,7 @@ names = ("s", "a", "b", "c", "d", "end")
 
 
 @st.composite
-def workflows(draw: st.DrawFn) -> Workflow:
+def workflows(draw: st.DrawFn) -> Team:
     pairs = [(a, b) for a in names for b in names if a != b]
     chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=14))
     seeded = draw(st.integers(0, len(chosen)))
@@ -114,7 +112,7 @@ def workflows(draw: st.DrawFn) -> Workflow:
 
 @settings(max_examples=150, deadline=None)
 @given(workflows())
-def test_repair_leaves_a_valid_topology_and_is_idempotent(workflow: Workflow) -> None:
+def test_repair_leaves_a_valid_topology_and_is_idempotent(workflow: Team) -> None:
     done = repair_topology(workflow)
     assert done.workflow.topology.problems() == ()
     assert repair_topology(done.workflow).rewirings == ()
@@ -141,7 +139,7 @@ def test_removing_a_link_of_a_chain_joins_its_neighbours() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(workflows())
-def test_removing_the_least_helpful_agent_leaves_a_valid_topology(workflow: Workflow) -> None:
+def test_removing_the_least_helpful_agent_leaves_a_valid_topology(workflow: Team) -> None:
     sound = repair_topology(workflow).workflow
     rewiring = propose_least_helpful_removal(sound)
     assert (rewiring is None) == (len(sound.topology.nodes) == 2)

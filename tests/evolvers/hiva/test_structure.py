@@ -5,7 +5,7 @@ import pytest
 from selfwire.core.edits import AddEdge, RemoveEdge
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
@@ -32,7 +32,7 @@ def removal(successor: str) -> TopologyDecision:
     return TopologyDecision(operation="REMOVE_SUCCESSOR", successor=successor)
 
 
-def applied(workflow: Workflow, *, parallel: float = 1.0, **decisions: TopologyDecision) -> Workflow:
+def applied(workflow: Team, *, parallel: float = 1.0, **decisions: TopologyDecision) -> Team:
     changed, _, declined = apply_decisions(workflow, decisions, dict.fromkeys(decisions, parallel), CONFIG)
     assert not declined
     return changed

@@ -10,11 +10,11 @@ import pytest
 from selfwire.core.chat import ToolSpec
 from selfwire.core.edits import AddTool, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.errors import BudgetError, ModelError, ReplyError, ToolError
-from selfwire.core.own_tool import ToolExample, ToolOutcome, WorkflowTool
+from selfwire.core.own_tool import OwnTool, ToolExample, ToolOutcome
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import ToolUse, Trajectory
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import match_task
@@ -55,7 +55,7 @@ class Trial:
     def __init__(self) -> None:
         self.ran: list[tuple[int, Any]] = []
 
-    async def run(self, tool: WorkflowTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
+    async def run(self, tool: OwnTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
         self.ran.append((tool.version, arguments))
         space: dict[str, Any] = {}
         exec(tool.source, space)
@@ -74,8 +74,8 @@ def decision(operation: str = "REWRITE_TOOL", tool: str = "add", **fields: Any) 
     return ToolDecision(operation=operation, tool=tool, examples=calls, reason="It adds too little.", **fields)
 
 
-def told(workflow: Workflow = TEAM, text: str = TOLD, task: str = "t1") -> Trajectory:
-    done = run(workflow, task=task)
+def told(team: Team = TEAM, text: str = TOLD, task: str = "t1") -> Trajectory:
+    done = run(team, task=task)
     use = ToolUse(name="add", arguments={"n": 1}, result="2", seconds=0.1)
     steps = tuple(step.replace(tools=(use,)) if step.agent == "a" else step for step in done.steps)
     return done.replace(steps=steps, feedback=Feedback(score=0, solved=False, text=text))
@@ -84,15 +84,15 @@ def told(workflow: Workflow = TEAM, text: str = TOLD, task: str = "t1") -> Traje
 async def evolve(
     model: ScriptedModel,
     *gradients: Gradient,
-    workflow: Workflow = TEAM,
+    team: Team = TEAM,
     config: HivaConfig = HivaConfig(),
     trial: Trial | None = None,
     feedback: str = TOLD,
 ) -> ToolsResult:
     return await evolve_tools(
-        workflow,
+        team,
         gradients or (FAULT,),
-        [told(workflow, feedback)],
+        [told(team, feedback)],
         meta_model(model),
         config,
         trial=trial or Trial(),
@@ -134,7 +134,7 @@ async def test_a_tool_is_mended_and_the_old_version_is_replaced_only_if_all_exam
     )
     known = ToolExample(arguments={"n": 5}, result="7")
     team = TEAM.replace(tools=[TOOL.replace(examples=(known,)), make_tool("other")])
-    found = await evolve(model, workflow=team, trial=trial)
+    found = await evolve(model, team=team, trial=trial)
     [rewiring] = found.rewirings
     assert rewiring.edits == (RewriteTool("add", SOURCES[2], examples=(known, ONE)),)
     assert (rewiring.operation, rewiring.by, rewiring.why) == ("REWRITE_TOOL", "a", "It adds too little.")
@@ -237,7 +237,7 @@ async def test_a_new_tool_takes_the_place_of_one_that_nobody_holds_where_the_tea
     assert rewiring.edits[0] == RemoveTool("other")
     assert [tool.name for tool in TEAM.apply(rewiring).tools] == ["add", "more"]
     held = TEAM.apply(Rewiring(Grant("s", "other"), why="seed"))
-    refused = await evolve(ScriptedModel(ToolDecision=asked), workflow=held, config=full)
+    refused = await evolve(ScriptedModel(ToolDecision=asked), team=held, config=full)
     assert "CREATE_TOOL is not offered" in refused.declined[0].reason
 
 
@@ -249,7 +249,7 @@ async def test_a_tool_of_the_team_is_granted() -> None:
 async def test_agents_that_want_the_same_tool_mended_share_one_piece_of_code() -> None:
     team = TEAM.apply(Rewiring(Grant("s", "add"), why="seed"))
     model = ScriptedModel(ToolDecision=decision(), ToolSource=ToolSource(source=SOURCES[2]))
-    found = await evolve(model, FAULT, gradient("s", tool="add is off.", concerns="both"), workflow=team)
+    found = await evolve(model, FAULT, gradient("s", tool="add is off.", concerns="both"), team=team)
     [rewiring] = found.rewirings
     assert (rewiring.by, found.handled) == ("a, s", ("a", "s"))
     assert model.names() == ["ToolDecision", "ToolDecision", "ToolSource"]

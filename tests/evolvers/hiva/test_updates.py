@@ -2,11 +2,11 @@ import pytest
 
 from selfwire.core.edits import AddEdge, RemoveAgent, RemoveNode, Rewiring
 from selfwire.core.errors import ConfigError
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.gradients import Backward, Loss
-from selfwire.evolvers.hiva.initial_team import adopt_workflow, make_initial_workflow
+from selfwire.evolvers.hiva.initial_team import adopt_team, make_initial_team
 from selfwire.evolvers.hiva.kabb import (
     TaskMatch,
     carry_over_learning,
@@ -30,7 +30,7 @@ KEPT = HivaMemory().restrict_to(LINE).save_to(LINE)
 GROWN = KEPT.apply(add_serial(KEPT, "s", make_newcomer(KEPT, "s", "Checks."), why="test"))
 
 
-def update(workflow: Workflow, *lessons: TrajectoryLesson | None) -> Workflow:
+def update(workflow: Team, *lessons: TrajectoryLesson | None) -> Team:
     return learn_lessons(workflow, lessons, config=KabbConfig())
 
 
@@ -140,15 +140,15 @@ def test_d14_the_weights_are_refitted_once_there_is_enough_evidence() -> None:
 
 
 def test_the_seed_is_a_singleton() -> None:
-    workflow = make_initial_workflow(PROMPTS, tools=["search"])
+    workflow = make_initial_team(PROMPTS, tools=["search"])
     assert workflow.topology.order() == ("source", "aggregator")
     assert workflow.topology.problems() == ()
     aggregator, source = workflow.agents
     assert (source.tools, aggregator.tools, aggregator.kind) == (("search",), (), "aggregator")
     assert workflow.topology.caps.successors == 5
-    assert make_initial_workflow(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
+    assert make_initial_team(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
     assert HivaMemory.of(workflow).edge("source", "aggregator").synergy == 1
-    bare = make_initial_workflow(PROMPTS, tools=["search"], config=HivaConfig(tools=False))
+    bare = make_initial_team(PROMPTS, tools=["search"], config=HivaConfig(tools=False))
     assert bare.agents_by_id["source"].tools == ()
 
 
@@ -156,24 +156,24 @@ HOLDING = LINE.replace(agents=[agent.replace(tools=["search"]) for agent in LINE
 
 
 def test_an_adopted_team_has_the_caps_of_the_config() -> None:
-    given = adopt_workflow(HOLDING, HivaConfig(nodes=4, successors=3))
+    given = adopt_team(HOLDING, HivaConfig(nodes=4, successors=3))
     assert given.topology.caps == TopologyLimits(nodes=4, successors=3)
     assert given.agents == HOLDING.agents
-    assert adopt_workflow(given, HivaConfig(nodes=4, successors=3)) == given
+    assert adopt_team(given, HivaConfig(nodes=4, successors=3)) == given
 
 
 def test_an_adopted_team_without_tools_holds_none_and_remembers_none() -> None:
     learned = HivaMemory().restrict_to(HOLDING)
     assert learned.knowledge.has_tool
-    given = adopt_workflow(learned.replace(iteration=3).save_to(HOLDING), HivaConfig(tools=False))
+    given = adopt_team(learned.replace(iteration=3).save_to(HOLDING), HivaConfig(tools=False))
     assert {agent.tools for agent in given.agents} == {()}
     assert HivaMemory.of(given).knowledge.has_tool == ()
     assert HivaMemory.of(given).iteration == 3
-    assert adopt_workflow(HOLDING, HivaConfig(tools=False)).memory == {}
+    assert adopt_team(HOLDING, HivaConfig(tools=False)).memory == {}
 
 
 @pytest.mark.parametrize("config", [HivaConfig(nodes=2), HivaConfig(successors=1)])
 def test_d30_a_team_beyond_the_caps_is_refused_by_name(config: HivaConfig) -> None:
     told = f"4 nodes with up to 2 successors, .*nodes={config.nodes} and successors={config.successors}"
     with pytest.raises(ConfigError, match=told):
-        adopt_workflow(FORK, config)
+        adopt_team(FORK, config)

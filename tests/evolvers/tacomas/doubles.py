@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.tacomas.initial_team import make_initial_workflow
+from selfwire.evolvers.tacomas.initial_team import make_initial_team
 from tests.scripted import Answer, ScriptedModel, prompts
 
 PROMPTS = prompts("tacomas")
@@ -19,8 +19,8 @@ def meta_model(**script: Answer | Callable[[str, Scope], Answer]) -> tuple[Promp
     return PromptedModel(model, PROMPTS), model
 
 
-def team() -> Workflow:
-    return make_initial_workflow(PROMPTS, tools=("search", "calculator"))
+def team() -> Team:
+    return make_initial_team(PROMPTS, tools=("search", "calculator"))
 
 
 def step(node: str, output: str = "found it", *, error: str | None = None, tool_fails: bool = False) -> Step:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Remember, ReplaceAgent, Rewiring, RewritePrompt
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.tacomas.config import SlowConfig
@@ -82,7 +82,7 @@ def test_no_text_of_an_instance_is_in_a_lesson(role: str, goal: str, said: str, 
     )
     delta = enforce_budgets(team(), update, config=SlowConfig(), prompts=PROMPTS, tools=("search", "calculator"))
     assert delta.applied
-    learned: Workflow = with_lessons(team(), [a_run(0.2, 0.8, applied=delta.applied)], tools=["search"])
+    learned: Team = with_lessons(team(), [a_run(0.2, 0.8, applied=delta.applied)], tools=["search"])
     assert get_lessons(learned)
     stored = json.dumps(to_plain_json(learned.memory))
     assert not any(text in stored for text in (role, goal, said))

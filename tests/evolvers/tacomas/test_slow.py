@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from selfwire.core.edits import AddEdge, RemoveEdge
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import TopologyPolicy
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
-from selfwire.evolvers.tacomas.initial_team import make_initial_workflow
+from selfwire.evolvers.tacomas.initial_team import make_initial_team
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.meta import find_death_candidates, propose_slow_update, render_agents
 from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound
@@ -31,11 +31,11 @@ def shown_run(*rounds: TacomasRound, notes: Notes = FrozenMap()) -> RunSoFar:
     return RunSoFar(rounds, done(step("planner")), notes)
 
 
-def applied(update: SlowUpdate, workflow: Workflow | None = None, **fields: Any) -> Delta:
+def applied(update: SlowUpdate, workflow: Team | None = None, **fields: Any) -> Delta:
     return enforce_budgets(workflow or team(), update, config=SlowConfig(**fields), prompts=PROMPTS, tools=TOOLS)
 
 
-def edges_of(workflow: Workflow) -> set[str]:
+def edges_of(workflow: Team) -> set[str]:
     return {str(edge) for edge in workflow.topology.edges}
 
 
@@ -234,17 +234,17 @@ async def test_d17_what_is_missing_is_what_the_last_answer_failed() -> None:
 
 
 def test_a_calculator_finds_nothing() -> None:
-    start = make_initial_workflow(PROMPTS, tools=("calculator",))
+    start = make_initial_team(PROMPTS, tools=("calculator",))
     said = "\n".join(agent.prompt for agent in start.agents)
     assert "in what the members know" in said
     assert not [word for word in ("your tools", "the team's tools", "Where a search", "no tools") if word in said]
-    both = make_initial_workflow(PROMPTS, tools=("calculator", "search")).agents_by_id
-    assert both["searcher"].prompt == make_initial_workflow(PROMPTS, tools=("search",)).agents_by_id["searcher"].prompt
+    both = make_initial_team(PROMPTS, tools=("calculator", "search")).agents_by_id
+    assert both["searcher"].prompt == make_initial_team(PROMPTS, tools=("search",)).agents_by_id["searcher"].prompt
 
 
 @pytest.mark.parametrize("held", [(), ("search",)])
 def test_prompts_speak_of_tools_only_where_they_are_held(held: tuple[str, ...]) -> None:
-    start = make_initial_workflow(PROMPTS, tools=held)
+    start = make_initial_team(PROMPTS, tools=held)
     said = "\n".join(agent.prompt for agent in start.agents)
     assert ("your tools" in said) == ("the team's tools" in said) == bool(held)
     assert ("You hold no tools" in said) == (not held)
@@ -305,7 +305,7 @@ def test_whatever_the_meta_model_says_the_team_stays_valid(updates: list[SlowUpd
         now = found.workflow
 
 
-def check_budgets(before: Workflow, found: Delta, nodes: int) -> None:
+def check_budgets(before: Team, found: Delta, nodes: int) -> None:
     after = found.workflow
     assert after.agent_at(after.topology.sink).id == "reflector"
     assert after.topology.problems(TopologyPolicy(cycles=True, loose=True)) == ()
@@ -317,7 +317,7 @@ def check_budgets(before: Workflow, found: Delta, nodes: int) -> None:
         changed = before.topology.diff(after.topology)
         assert len(changed.added_edges) + len(changed.removed_edges) <= 4
     assert {node.agent for node in after.topology.nodes} == set(after.agents_by_id)
-    assert Workflow.model_validate(after.model_dump(mode="json")) == after
+    assert Team.model_validate(after.model_dump(mode="json")) == after
 
 
 def check_record(update: SlowUpdate, found: Delta) -> None:

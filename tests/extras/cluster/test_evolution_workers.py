@@ -129,8 +129,8 @@ def test_a_training_ends_the_same_on_workers(tmp_path: Path) -> None:
     found = []
     for name, place in (("one", TaskPlace()), ("two", on_workers())):
         with start_training(request, tmp_path / name, run="r", place=place) as training:
-            workflow = run_sync(training.execute())
-            found.append((workflow.fingerprint, [line.score for line in run_sync(training.tested(workflow))]))
+            team = run_sync(training.execute())
+            found.append((team.fingerprint, [line.score for line in run_sync(training.tested(team))]))
     assert found[0] == found[1]
     assert read_run(tmp_path / "two") == read_run(tmp_path / "one")
 

@@ -11,7 +11,7 @@ import pytest
 
 from selfwire.core.errors import BudgetError, JournalError, OutageError
 from selfwire.core.usage import Budget
-from selfwire.evals.baselines import make_single_workflow
+from selfwire.evals.baselines import make_single_team
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.extras.cluster import worker_jobs
 from selfwire.extras.cluster.evaluation_shards import SystemShard
@@ -25,7 +25,7 @@ from selfwire.runs.evaluation import load_plan, resume_evaluation, start_evaluat
 from selfwire.runs.evolution import resume_evolution
 from selfwire.runs.record import ResumeChanges
 from selfwire.runs.spec import EvaluateSpec, Models, PreEvolutionSpec
-from selfwire.runs.systems import LoadedWorkflow, load_noted_workflows, note_workflows
+from selfwire.runs.systems import LoadedTeam, load_noted_teams, note_teams
 from selfwire.store import files
 from selfwire.store.files import put_blob
 from selfwire.store.journal import Journal
@@ -101,16 +101,16 @@ def test_weights_come_with_a_run_s_workflows_unless_they_were_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = put_blob(b"weights")
-    team = make_single_workflow(()).replace(memory={"router": reference})
+    team = make_single_team(()).replace(memory={"router": reference})
     with closing(Journal.create(tmp_path / "journal.sqlite", run="r")) as journal:
-        run_sync(note_workflows(journal, {"a": LoadedWorkflow(workflow=team)}))
+        run_sync(note_teams(journal, {"a": LoadedTeam(workflow=team)}))
         monkeypatch.setattr(files, "_kept", OrderedDict())  # as in another process
-        assert run_sync(load_noted_workflows(journal))["a"].workflow == team
+        assert run_sync(load_noted_teams(journal))["a"].workflow == team
         assert files.get_blob(reference) == b"weights"
         monkeypatch.setattr(files, "_kept", OrderedDict())
         run_sync(journal.put_note(f"{BLOBS}/{reference}", run_sync(journal.put_body("AAAA"))))
         with pytest.raises(JournalError, match="have been changed in run 'r'"):
-            run_sync(load_noted_workflows(journal))
+            run_sync(load_noted_teams(journal))
 
 
 def test_the_first_event_is_passed_on_by_a_machine_that_has_just_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.baselines import make_pair
@@ -93,12 +93,12 @@ async def test_an_edit_that_cannot_be_made_costs_a_call_and_changes_nothing(repl
     assert (found.applied, found.notes["refused"]) == ((), 4 * 2)
 
 
-def edges(team: Workflow) -> set[tuple[str, str]]:
+def edges(team: Team) -> set[tuple[str, str]]:
     return {(one.source, one.target) for one in team.topology.edges}
 
 
 def test_edits_of_a_team() -> None:
-    def apply(team: Workflow, made: TeamEdit) -> Workflow:
+    def apply(team: Team, made: TeamEdit) -> Team:
         return team.apply(to_rewiring(team, made, tools=["search"], length=100))
 
     pair = make_pair(("search",))

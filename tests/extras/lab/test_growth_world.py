@@ -8,7 +8,7 @@ import pytest
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.hiva.config import HivaConfig
@@ -41,7 +41,7 @@ def make_hiva(world: GrowthWorld, **switches: Any) -> tuple[SequentialHiva, Hiva
     return hiva, hiva.make_ctx(ScriptedModel(SCRIPT, world.work, 1.0), {}, HashingEmbedder())
 
 
-def build_perfect_team(world: GrowthWorld) -> Workflow:
+def build_perfect_team(world: GrowthWorld) -> Team:
     """The tree of all skills with all checks, every branch of it reporting to the aggregator."""
     checks = {skill: check for needs in world.needs.values() for skill, check in needs.items()}
     first = next(iter(world.parents))
@@ -57,7 +57,7 @@ def build_perfect_team(world: GrowthWorld) -> Workflow:
         nodes=tuple(Node(id=one, agent=one) for one in names), edges=tuple(edges), entry=first, sink="end"
     )
     agents = (*workers, Agent(id="end", prompt=ANSWERER, kind="aggregator"))
-    return Workflow(method="hiva", agents=agents, topology=topology)
+    return Team(method="hiva", agents=agents, topology=topology)
 
 
 def hand_on(given: Reading) -> dict[str, Any]:

@@ -59,13 +59,13 @@ async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, sco
 
 
 async def test_the_bandit_decides_in_the_world_as_in_the_team_s_graph() -> None:
-    workflow, scope = make_world(SMALL, 0).workflow, Scope(seed=3)
-    router = make_kabb_router(workflow, HivaMemory.of(workflow), TaskMatch(), KABB[MAIN])
+    team, scope = make_world(SMALL, 0).workflow, Scope(seed=3)
+    router = make_kabb_router(team, HivaMemory.of(team), TaskMatch(), KABB[MAIN])
     for number in range(5):
         question = Question(id=f"t{number}", input="invoice audit")
-        here = route_task(workflow, router, question, scope.at(task=question.id))
-        run = TeamContext.of(workflow, question, scope.at(task=question.id), act, router=router)
-        there = await run_team(workflow.topology, run)
+        here = route_task(team, router, question, scope.at(task=question.id))
+        run = TeamContext.of(team, question, scope.at(task=question.id), act, router=router)
+        there = await run_team(team.topology, run)
         assert {step.node: step.routing for step in there.steps if step.routing} == here
 
 

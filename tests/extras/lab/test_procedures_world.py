@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.library import Profile, get_library, make_insight, with_library
@@ -38,7 +38,7 @@ def make_hera(world: Procedures, right: float = 1.0) -> tuple[Hera, HeraCtx]:
     return method, method.make_ctx(ScriptedModel(SCRIPT, world.work, right), {}, HashingEmbedder())
 
 
-def teach_everything(world: Procedures) -> Workflow:
+def teach_everything(world: Procedures) -> Team:
     """A pool with all skills and checks, whose library knows all procedures."""
     pool = make_pool(SKILLS)
     rules = tuple(describe_check(one) for one in CHECKS)

@@ -234,7 +234,7 @@ def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
     rows = [row(seed=0, after=0.5), row(seed=1, after=1.0), row("no-tev", seed=0, after=0.5), row("no-tev", seed=1)]
     text = build_table(Study(variants=("no-tev", FULL), seeds=2), rows, "selfwire ablate hiva")
     lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
-    assert "| seed workflow | 0.250 ± 0.000 | 0.25–0.25 |" in lines["seed workflow"]
+    assert "| seed team | 0.250 ± 0.000 | 0.25–0.25 |" in lines["seed team"]
     assert "| full | 0.750 ± 0.354 | 0.50–1.00 | +0.500 [-1.000, +1.000] | — |" in lines["full"]
     assert "| +0.125 [-1.000, +1.000] | 3.0 | 10.0 | 1,000 | 6.2 | n/a |" in lines["w/o TEV"]
     assert "offline stand-in model" in text
@@ -283,7 +283,7 @@ def test_an_ablation_of_a_choice_that_was_never_free_says_so(decided: DecisionCo
     assert ("0 of 4,000 decisions of the router were free" in text) is said
     assert "+0.000 [+0.000, +0.000]" in lines["w/o TEV"]
     assert ("free decisions" in text) is (decided is not None)
-    assert lines["seed workflow"].count("|") == lines["full"].count("|")
+    assert lines["seed team"].count("|") == lines["full"].count("|")
 
 
 def test_free_decisions_are_counted_over_a_whole_evolution() -> None:
@@ -365,7 +365,7 @@ def test_the_table_of_a_method_that_does_not_evolve_pairs_the_seeds_too() -> Non
     line = next(line for line in text.splitlines() if line.startswith("| fixed team"))
     cells = "0.500 ± 0.354 | 0.25–0.75 | +0.250 [+0.250, +0.250] | 10.0 | 1,000 | 2.0 | 5.0 | n/a | 1"
     assert line == f"| fixed team | {cells} |"
-    assert "seed workflow" not in text
+    assert "seed team" not in text
     assert "before" not in text
 
 

@@ -19,7 +19,7 @@ from selfwire.cli.app import build
 from selfwire.core.agent import Agent
 from selfwire.core.edits import ReplaceAgent, Rewiring
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
@@ -243,7 +243,7 @@ def test_gradients_keep_the_way_that_they_flowed_and_have_a_bound() -> None:
     noted = note_passes([done] * 40, [Backward(gradients=gradients)] * 40)
     assert sum(len(one["gradients"]) for one in noted) <= GRADIENTS
     assert max(len(gradient["text"]) for one in noted for gradient in one["gradients"]) < 420
-    team = Workflow(method="hiva", agents=(Agent(id="write", prompt="W."),), topology=make_topology("write"))
+    team = Team(method="hiva", agents=(Agent(id="write", prompt="W."),), topology=make_topology("write"))
     panels = draw_learning(team, team, {"gradients": noted, "unsolved": 40, "declined": []})
     entries = find(panels, "Textual gradients as they flowed back").entries
     assert [(entry.head, entry.depth) for entry in entries[:3]] == [
@@ -328,7 +328,7 @@ def test_the_first_versions_lose_their_panels_where_there_is_no_room(monkeypatch
 def test_a_stage_in_which_nobody_worked_is_shown_too() -> None:
     done = make_run("t1", score=0.0).replace(steps=())
     failed = Stage(number=0, fault="the planner is down").model_dump(mode="json")
-    team = Workflow(method="evomas", agents=(Agent(id="io", prompt="A."),), topology=make_topology("io"))
+    team = Team(method="evomas", agents=(Agent(id="io", prompt="A."),), topology=make_topology("io"))
     report = describe_question(team, done.replace(notes={"stages": [failed], "status": "failure"}), offline=False)
     (version,) = report.versions
     assert (version.nodes, version.links) == ({}, ())
@@ -339,7 +339,7 @@ def test_a_stage_in_which_nobody_worked_is_shown_too() -> None:
 def test_notes_that_a_method_cannot_read_give_no_picture() -> None:
     assert draw_run("tacomas", {"rounds": [{"number": "x"}]}) == draw_run("dytopo", {"rounds": 3}) == Picture()
     assert draw_run("", {"rounds": []}) == draw_run("tacomas", None) == Picture()
-    team = Workflow(method="hiva", agents=(Agent(id="a", prompt="A."),), topology=make_topology("a"))
+    team = Team(method="hiva", agents=(Agent(id="a", prompt="A."),), topology=make_topology("a"))
     assert draw_learning(team, team, {"gradients": 3}) == ()
 
 
@@ -352,7 +352,7 @@ def test_an_outside_method_brings_its_picture(monkeypatch: pytest.MonkeyPatch) -
     exec(code[1], scope)
     outside = type("Outside", (Hiva,), {"draw_learning": scope["draw_learning"]})
     monkeypatch.setattr("selfwire.extras.pages.pictures.find_method", lambda name: outside)
-    team = Workflow(method="prune", agents=(Agent(id="a", prompt="A."),), topology=make_topology("a"))
+    team = Team(method="prune", agents=(Agent(id="a", prompt="A."),), topology=make_topology("a"))
     (found,) = draw_learning(team, team, {"worth": {"a -> b": 0.5}})
     assert found == Table(title="Worth of each edge", columns=("edge", "worth"), rows=(("a -> b", 0.5),))
     assert draw_learning(team, team, {}) == ()

@@ -17,7 +17,7 @@ from langgraph.store.base import GetOp
 from selfwire.core.agent import Agent
 from selfwire.core.errors import LibraryError
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.usage import Usage
 from selfwire.extras.pages.journal_follower import GradedPhase, JournalFollower
@@ -30,7 +30,7 @@ from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CallResult
 from selfwire.store.library import LIBRARY_FILE, open_library
 
-TEAM = Workflow(
+TEAM = Team(
     method="hiva", agents=(Agent(id="a", prompt="Work."), Agent(id="b", prompt="Say.")), topology=make_chain("a", "b")
 )
 TOKEN = "a secret of thirty-two letters.."
@@ -93,7 +93,7 @@ def test_an_empty_home_has_a_page_and_nothing_is_written_to_it(tmp_path: Path) -
     with serving(tmp_path / "none") as server:
         page = ask(server)
         assert (page.status, "There are no runs yet" in page.text) == (200, True)
-        assert "There are no saved workflows yet" in page.text
+        assert "There are no saved teams yet" in page.text
         assert listen(server, "/events?stamp=old", 2)[1][0] == "page"
     assert not (tmp_path / "none").exists()
 
@@ -201,7 +201,7 @@ def test_a_library_that_is_removed_or_broken_meanwhile_leaves_the_list_of_runs(t
         assert "is not a selfwire library" in str(json.loads(listen(server, "/events", 1)[0][1])["fault"])
         (tmp_path / LIBRARY_FILE).unlink()
         server.site._index._again = 0.0
-        assert "There are no saved workflows yet" in ask(server).text
+        assert "There are no saved teams yet" in ask(server).text
 
 
 def test_a_follower_counts_each_call_once_and_all_again_after_another_process(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_page_follows_its_run_through_a_kill_and_a_resume(browser: Browser, tm
         env = {"PATH": "", "OPENAI_API_KEY": "none", "SELFWIRE_HOME": str(tmp_path)}
         run = start_selfwire(*asked, env=env)
         index.wait_for_text("#runs tbody td", "running")
-        index.wait_for_text("#workflows tbody th", "mine")
+        index.wait_for_text("#teams tbody th", "mine")
         name = index.text("#runs tbody a")
 
         page = OpenPage(browser, f"{address}runs/{name}")

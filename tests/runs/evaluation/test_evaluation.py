@@ -18,7 +18,7 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import Event, load_request_tasks, resume_evaluation, start_evaluation
 from selfwire.runs.record import ContaminatedTasks
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
-from selfwire.runs.systems import WORKFLOWS
+from selfwire.runs.systems import TEAM_DIGESTS
 from selfwire.runs.testing import make_system_under_test
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
@@ -291,7 +291,7 @@ def test_a_dry_run_of_an_evolution_takes_the_prices_of_the_home_folder(tmp_path:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"entries": (SystemSpec(name="a", target="nobody"),)}, "there is no workflow 'nobody'"),
+        ({"entries": (SystemSpec(name="a", target="nobody"),)}, "there is no team 'nobody'"),
         ({"entries": (SystemSpec(name="trivial", target="hiva"),)}, "is the name of the trivial baseline"),
         ({"entries": (SystemSpec(name="a", target="hiva", config={"magic": 1}),)}, "config of hiva: magic"),
         ({"benchmark": "plancraft", "tasks": 9999}, "has 580 tasks"),
@@ -318,7 +318,7 @@ def test_names_stand_once_and_an_evolution_is_not_resumed_as_an_evaluation(tmp_p
 
 def test_a_run_that_ended_before_its_workflows_were_kept_is_not_resumed(tmp_path: Path) -> None:
     with start_evaluation(request(), tmp_path, run="r") as evaluation:
-        run_sync(evaluation.journal._write(("DELETE FROM notes WHERE name = ?", (WORKFLOWS,))))
+        run_sync(evaluation.journal._write(("DELETE FROM notes WHERE name = ?", (TEAM_DIGESTS,))))
     with pytest.raises(JournalError, match="'r' ended before it had begun"), resume_evaluation("r", tmp_path):
         raise AssertionError("it was resumed")
 

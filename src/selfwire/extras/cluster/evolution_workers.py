@@ -1,7 +1,7 @@
 """The rollouts of an evolution or a training on workers: tasks in slices, each with a journal of its own.
 
 The outer loop stays in one process, which merges the journals into the run's and goes on with the trajectories. A
-worker gets the run's request and a workflow; scopes of calls are the run's, so results do not depend on workers.
+worker gets the run's request and a team; scopes of calls are the run's, so results do not depend on workers.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from selfwire.core.errors import SelfwireError, StoppedError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import Benchmark
@@ -39,7 +39,7 @@ from selfwire.runs.open import LoadedModels, load_models
 from selfwire.runs.record import get_runs_folder, load_request
 from selfwire.runs.spec import EvolveSpec, Models
 from selfwire.store.journal import Journal
-from selfwire.store.library import WorkflowLibrary
+from selfwire.store.library import Library
 
 T = TypeVar("T")
 SLICES = 3
@@ -93,8 +93,8 @@ class _Part(TaskPlace):
     def __init__(self, budget_address: str | None) -> None:
         self.budget_address = budget_address
 
-    async def load_seed(self, seed: Workflow, journal: Journal, library: WorkflowLibrary) -> None:
-        """Load the bytes of the workflow, which the shard has."""
+    async def load_seed(self, seed: Team, journal: Journal, library: Library) -> None:
+        """Load the bytes of the team, which the shard has."""
         await load_noted_blobs(journal, seed)
 
     def open_ledger(self, plan: EvolutionPlan, journal: Journal, elapsed: float) -> Ledger:
@@ -115,10 +115,10 @@ def _load_models(folder: Path, models: Models, home: Path | None) -> LoadedModel
 
 @dataclass(frozen=True)
 class _ShardPlan(EvolutionPlan):
-    """The plan of a shard, which starts from the workflow that its tasks are put to."""
+    """The plan of a shard, which starts from the team that its tasks are put to."""
 
     async def note_start(self, journal: Journal) -> None:
-        """Note the workflow with its bytes."""
+        """Note the team with its bytes."""
         await self.note_seed(journal)
         await note_blobs(journal, self.seed)
 
@@ -131,7 +131,7 @@ class _Phase(NamedTuple):
         samples: runs of each.
     """
 
-    workflow: Workflow
+    workflow: Team
     scope: Scope
     explores: bool
     samples: int
@@ -184,7 +184,7 @@ class _EvolutionWork:
         self,
         context: RolloutContext,
         rollout_fn: RolloutFn,
-        workflow: Workflow,
+        team: Team,
         tasks: Sequence[Task],
         ctx: Ctx[Any],
         keep: Keep,
@@ -196,9 +196,9 @@ class _EvolutionWork:
         """
         explores = rollout_fn == self.method.explore
         if len(tasks) < 2 or not (explores or rollout_fn == self.method.answer):
-            await stream_rollouts(context, rollout_fn, workflow, tasks, ctx, keep)
+            await stream_rollouts(context, rollout_fn, team, tasks, ctx, keep)
             return
-        phase = _Phase(workflow, ctx.at, explores, context.samples)
+        phase = _Phase(team, ctx.at, explores, context.samples)
         waiting = deque(await run_in_thread(self._make_jobs, phase, tasks))
         executor = _UntilCancelled(self.executor)
         ended = run_jobs(waiting, executor, give_back=partial(self._give_back, phase))
@@ -231,7 +231,7 @@ class _EvolutionWork:
         return [self._make_job(phase, [task], job.deaths) for task in tasks]
 
     def _make_job(self, phase: _Phase, tasks: Sequence[Task], deaths: int = 0) -> Job:
-        workflow, scope, explores, samples = phase
+        team, scope, explores, samples = phase
         settings = JobSettings.of(self.plan.home, self.place.retry_failed, self.place.budget_address)
         plan, ids, number = self.plan, [task.id for task in tasks], next(self.numbers)
         shard = Shard(self.journal.run, scope.phase, number, plan.home)
@@ -242,7 +242,7 @@ class _EvolutionWork:
             (),
             plan.benchmark,
             plan.tasks,
-            workflow,
+            team,
             command=plan.command,
             place=self.place,
         )
@@ -309,5 +309,5 @@ async def _roll_out(
     rollout_fn = run.method.explore if explores else run.method.answer
     rollout_context = replace(run.rollout_context, samples=samples)
     async with enforce_deadline(run.ledger):
-        await stream_rollouts(rollout_context, rollout_fn, run.seed_workflow, tasks, run.ctx.where(scope), keep)
+        await stream_rollouts(rollout_context, rollout_fn, run.seed_team, tasks, run.ctx.where(scope), keep)
     return found

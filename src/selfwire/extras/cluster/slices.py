@@ -14,18 +14,18 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import RESULTS, SLICE, EvaluationPlan, OpenEvaluation, load_request_tasks, make_plan
 from selfwire.runs.record import ContaminatedTasks, load_request
 from selfwire.runs.spec import EvaluateSpec, Slice
-from selfwire.runs.systems import LoadedWorkflow
+from selfwire.runs.systems import LoadedTeam
 from selfwire.store.journal import Journal
 
 
 def create_shard(
-    whole: EvaluationPlan, shard: SystemShard, workflow: LoadedWorkflow, tasks: Sequence[Task], *, with_rule: bool
+    whole: EvaluationPlan, shard: SystemShard, team: LoadedTeam, tasks: Sequence[Task], *, with_rule: bool
 ) -> None:
     """Make the journal of a shard.
 
     Args:
         whole: the run.
-        workflow: of the system.
+        team: of the system.
 
     Raises:
         JournalError: it cannot be made.
@@ -33,7 +33,7 @@ def create_shard(
     plan = replace(
         whole,
         request=whole.request.alone(shard.name),
-        workflows={shard.name: workflow},
+        workflows={shard.name: team},
         tasks=tuple(tasks),
         out=shard.own.with_name(RESULTS),
         part=Slice(whole=whole.request, tasks=tuple(task.id for task in tasks), with_rule=with_rule),

@@ -31,7 +31,7 @@ from selfwire.runs.evaluation import EvaluationPlan, Event, OpenEvaluation, load
 from selfwire.runs.pre_evolution import PreEvolution, compute_left
 from selfwire.runs.record import get_runs_folder, note_status, raise_if_unanswered, to_stop_status
 from selfwire.runs.spec import EvaluateSpec
-from selfwire.runs.systems import note_workflows
+from selfwire.runs.systems import note_teams
 
 MANY = 4
 """Number of systems from which worker processes are faster."""
@@ -144,7 +144,7 @@ class _EvaluationWork:
         evolution = next(candidate for candidate in self.run.evolutions if candidate.entry.name == name)
         self._settle(evolution.spent.subtract(self.evolving.pop(name)))
         self.run.workflows[name] = evolution.result(self.run.run)
-        run_sync(note_workflows(self.run.journal, self.run.workflows))
+        run_sync(note_teams(self.run.journal, self.run.workflows))
         self._add_slices(name)
 
     def stop(self) -> None:

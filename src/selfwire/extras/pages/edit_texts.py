@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from selfwire.core.edits import ReplaceAgent, Rewiring, RewritePrompt, format_edit
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.text import compare_lines
 from selfwire.core.values import to_plain_json
 from selfwire.extras.pages.data import EditGroup, EditLine
 
 
-def describe_edits(parent: Workflow, applied: Sequence[object], refused: Sequence[object]) -> tuple[EditGroup, ...]:
+def describe_edits(parent: Team, applied: Sequence[object], refused: Sequence[object]) -> tuple[EditGroup, ...]:
     """The rewirings that a version has on record, applied ones first, as JSON."""
     prompts = {agent.id: agent.prompt for agent in parent.agents}
     groups = [_describe(Rewiring.model_validate(to_plain_json(rewiring)), prompts) for rewiring in applied]

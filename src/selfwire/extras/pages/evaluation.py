@@ -11,7 +11,7 @@ from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import format_gain
 from selfwire.graphs.methods import find_method
 from selfwire.runs.record import ROWS
-from selfwire.runs.systems import WORKFLOWS, LoadedWorkflow
+from selfwire.runs.systems import TEAM_DIGESTS, LoadedTeam
 from selfwire.store.journal_file import JournalReader
 
 
@@ -26,10 +26,10 @@ def read_systems_on_tasks(journal: JournalReader, split: str) -> tuple[Place, ..
 
 def _read_methods(journal: JournalReader) -> dict[str, str]:
     """Method by system, of those that are teams."""
-    digests = journal.notes(WORKFLOWS).get(WORKFLOWS, {})
+    digests = journal.notes(TEAM_DIGESTS).get(TEAM_DIGESTS, {})
     bodies = journal.bodies([*digests.values()])
     found = {name: bodies[digest] for name, digest in digests.items() if digest in bodies}
-    return {name: LoadedWorkflow.model_validate_json(body).workflow.method for name, body in found.items()}
+    return {name: LoadedTeam.model_validate_json(body).workflow.method for name, body in found.items()}
 
 
 def _make_place(journal: JournalReader, name: str, split: str, rows: list[TaskRow], method: str) -> Place:

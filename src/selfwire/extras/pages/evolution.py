@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from selfwire.core.task import Feedback
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
@@ -40,10 +40,10 @@ _RULE = "trivial baseline"
 
 
 class Saved(NamedTuple):
-    """A saved version and its workflow."""
+    """A saved version and its team."""
 
     version: Version
-    workflow: Workflow
+    workflow: Team
 
 
 def read_places(journal: JournalReader, saved: Mapping[int, Saved], method: str) -> tuple[Place, ...]:
@@ -148,13 +148,13 @@ def read_versions(saved: Mapping[int, Saved], places: Iterable[Place]) -> tuple[
 
 
 def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, ...]) -> TeamVersion:
-    version, workflow = saved[number]
+    version, team = saved[number]
     facts, gate = version.facts, version.facts.get("gate") or {}
     trails = [done for place in places if place.version == number for done in place.trails]
-    parent = saved[number - 1].workflow if number - 1 in saved else workflow
-    learned = _read_memory(workflow)
-    topology = workflow.topology
-    used = {node: workflow.agent_at(node) for node in topology.agents}
+    parent = saved[number - 1].workflow if number - 1 in saved else team
+    learned = _read_memory(team)
+    topology = team.topology
+    used = {node: team.agent_at(node) for node in topology.agents}
     return TeamVersion(
         number=number,
         label=f"Version {number}" if number else "Version 0: the initial team",
@@ -165,7 +165,7 @@ def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, 
         difference=compare_gate(places, number - 1),
         score=facts.get("score"),
         nodes=topology.agents,
-        links=_count_traffic(workflow, trails),
+        links=_count_traffic(team, trails),
         entry=topology.entry,
         sink=topology.sink,
         agents=tuple(
@@ -178,7 +178,7 @@ def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, 
             for _, agent in sorted({agent.id: agent for agent in used.values()}.items())
         ),
         edits=describe_edits(parent, facts.get("applied", ()), facts.get("refused", ())),
-        panels=draw_learning(parent, workflow, to_plain_json(facts.get("notes") or {})) if number else (),
+        panels=draw_learning(parent, team, to_plain_json(facts.get("notes") or {})) if number else (),
     )
 
 
@@ -189,7 +189,7 @@ def _mean_cost(agent: str, trails: list[StoredTrajectory]) -> dict[str, float]:
     return {"calls": calls / many, "tokens": tokens / many}
 
 
-def _count_traffic(workflow: Workflow, trails: list[StoredTrajectory]) -> tuple[Link, ...]:
+def _count_traffic(team: Team, trails: list[StoredTrajectory]) -> tuple[Link, ...]:
     carried: dict[tuple[str, str], int] = {}
     for done in trails:
         for step in done.steps:
@@ -199,17 +199,17 @@ def _count_traffic(workflow: Workflow, trails: list[StoredTrajectory]) -> tuple[
     many = max(len(trails), 1)
     return tuple(
         Link(source=edge.source, target=edge.target, traffic=carried.get((edge.source, edge.target), 0) / many)
-        for edge in workflow.topology.edges
+        for edge in team.topology.edges
     )
 
 
-def _read_memory(workflow: Workflow) -> dict[str, dict[str, str]]:
+def _read_memory(team: Team) -> dict[str, dict[str, str]]:
     """The method's memory by agent, as short texts."""
     found: dict[str, dict[str, str]] = {}
-    for entry in workflow.memory.values():
+    for entry in team.memory.values():
         for name, values in entry.items() if isinstance(entry, Mapping) else ():
             for agent, value in values.items() if isinstance(values, Mapping) else ():
-                if agent in workflow.agents_by_id:
+                if agent in team.agents_by_id:
                     found.setdefault(agent, {})[str(name)] = _format(value)
     return found
 
@@ -220,9 +220,9 @@ def _format(value: Any) -> str:
     return format_value(value)
 
 
-def read_insights(workflow: Workflow) -> tuple[LearnedInsight, ...]:
+def read_insights(team: Team) -> tuple[LearnedInsight, ...]:
     """Insights of a team, the best first; empty for methods without insights."""
-    if not find_method(workflow.method).learns_insights:
+    if not find_method(team.method).learns_insights:
         return ()
     return tuple(
         LearnedInsight(
@@ -232,7 +232,7 @@ def read_insights(workflow: Workflow) -> tuple[LearnedInsight, ...]:
             uses=insight.uses,
             sources=", ".join(map(str, insight.sources[:3])),
         )
-        for insight in rank_insights(get_library(workflow))
+        for insight in rank_insights(get_library(team))
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.evolvers.figures import DrawnNode, Frame, Panel, Picture
 from selfwire.extras.pages.data import AgentCard, Link, TeamVersion
 from selfwire.graphs.methods import find_method
@@ -21,7 +21,7 @@ def draw_run(method: str, notes: object) -> Picture:
         return Picture()
 
 
-def draw_learning(before: Workflow, after: Workflow, notes: Mapping[str, Any]) -> tuple[Panel, ...]:
+def draw_learning(before: Team, after: Team, notes: Mapping[str, Any]) -> tuple[Panel, ...]:
     """Panels of an iteration's learning, as the method draws them; empty for notes that it cannot read."""
     try:
         return tuple(find_method(after.method).draw_learning(before, after, notes))
@@ -29,7 +29,7 @@ def draw_learning(before: Workflow, after: Workflow, notes: Mapping[str, Any]) -
         return ()
 
 
-def make_round(frame: Frame, number: int, team: Workflow, known: Iterable[AgentCard]) -> TeamVersion:
+def make_round(frame: Frame, number: int, team: Team, known: Iterable[AgentCard]) -> TeamVersion:
     """A frame as a version of the team, without nodes where it has no graph; `known` took steps in it."""
     graph = frame.graph
     drawn = graph.nodes if graph else ()
@@ -62,12 +62,12 @@ def make_round(frame: Frame, number: int, team: Workflow, known: Iterable[AgentC
     )
 
 
-def _fill_card(card: AgentCard, node: DrawnNode, team: Workflow) -> AgentCard:
+def _fill_card(card: AgentCard, node: DrawnNode, team: Team) -> AgentCard:
     prompt = card.prompt if card.id in team.agents_by_id or not node.prompt else node.prompt
     return card.replace(prompt=prompt, learned={**node.facts, **card.learned})
 
 
-def make_card(team: Workflow, name: str, *, unknown: str) -> AgentCard:
+def make_card(team: Team, name: str, *, unknown: str) -> AgentCard:
     """The card of an agent; `unknown` stands for the prompt of one that the team does not have."""
     known = team.agents_by_id.get(name)
     return AgentCard(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from textwrap import shorten
 
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.figures import Picture
 from selfwire.extras.pages.data import AgentCard, Link, Place, RunReport, SpendLine, TeamVersion
@@ -18,7 +18,7 @@ LONGEST = 140
 """Most characters of an answer as a heading; the whole one stands in the trail."""
 
 
-def write_question_page(team: Workflow, done: Trajectory, file: Path, *, offline: bool) -> None:
+def write_question_page(team: Team, done: Trajectory, file: Path, *, offline: bool) -> None:
     """Write the page of one question.
 
     Raises:
@@ -27,7 +27,7 @@ def write_question_page(team: Workflow, done: Trajectory, file: Path, *, offline
     save_page(describe_question(team, done, offline=offline), file)
 
 
-def describe_question(team: Workflow, done: Trajectory, *, offline: bool) -> RunReport:
+def describe_question(team: Team, done: Trajectory, *, offline: bool) -> RunReport:
     """Build the page of a question."""
     stored = StoredTrajectory.model_validate(done.model_dump(mode="json"))
     outcome = make_outcome(stored)
@@ -64,7 +64,7 @@ def _make_heading(done: StoredTrajectory) -> str:
     return shorten(lines[-1] if lines else "An empty answer", LONGEST, placeholder=" …")
 
 
-def _list_rounds(team: Workflow, done: StoredTrajectory, picture: Picture) -> tuple[TeamVersion, ...]:
+def _list_rounds(team: Team, done: StoredTrajectory, picture: Picture) -> tuple[TeamVersion, ...]:
     """The graph of each round: as the method draws it, else the agents that worked and the messages between them."""
     steps = {visit: [step for step in done.steps if step.visit == visit] for visit in range(len(picture.frames))}
     steps |= {step.visit: [other for other in done.steps if other.visit == step.visit] for step in done.steps}
@@ -81,7 +81,7 @@ def _list_rounds(team: Workflow, done: StoredTrajectory, picture: Picture) -> tu
     return tuple(rounds)
 
 
-def _make_round(team: Workflow, visit: int, steps: list[StoredStep], told: tuple[str, ...]) -> TeamVersion:
+def _make_round(team: Team, visit: int, steps: list[StoredStep], told: tuple[str, ...]) -> TeamVersion:
     nodes = {step.node: step.agent for step in steps}
     read = [(message.source, step.node) for step in steps for message in step.inbox]
     links = sorted({pair for pair in read if pair[0] in nodes and pair[0] != pair[1]})
@@ -100,7 +100,7 @@ def _make_round(team: Workflow, visit: int, steps: list[StoredStep], told: tuple
     )
 
 
-def _make_card(team: Workflow, name: str, steps: list[StoredStep]) -> AgentCard:
+def _make_card(team: Team, name: str, steps: list[StoredStep]) -> AgentCard:
     own = [step for step in steps if step.agent == name]
     return make_card(team, name, unknown="(as the steps below show)").replace(
         learned={"says": own[-1].output[:600]},

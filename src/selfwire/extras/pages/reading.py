@@ -1,4 +1,4 @@
-"""Reads what the page of a run shows from the run's journal, its record and the saved workflows."""
+"""Reads what the page of a run shows from the run's journal, its record and the saved teams."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,7 +41,7 @@ from selfwire.runs.record import (
 )
 from selfwire.runs.spec import STAMP, EvaluateSpec, EvolveSpec, RunSpec
 from selfwire.store.journal_file import JournalReader
-from selfwire.store.library import WorkflowLibrary, open_library
+from selfwire.store.library import Library, open_library
 
 _AT_WORK: Mapping[str, tuple[str, str]] = {
     "rollout": ("agents", "train tasks"),
@@ -53,11 +53,11 @@ _AT_WORK: Mapping[str, tuple[str, str]] = {
 
 
 def find_run(home: str | Path | None, name: str) -> str:
-    """A run by its name, or the run that made the version that a saved workflow's name means.
+    """A run by its name, or the run that made the version that a saved team's name means.
 
     Raises:
         ConfigError: there is neither.
-        LibraryError: there is no such saved workflow.
+        LibraryError: there is no such saved team.
     """
     runs = list_run_names(home)
     if name in runs:
@@ -73,7 +73,7 @@ def read_report(home: str | Path | None, run: str, *, snapshot: bool = False) ->
     """Everything that the page of a run shows; works on runs that are under way or were stopped.
 
     Args:
-        snapshot: whether saved workflows are read without a lock; see `open_library`.
+        snapshot: whether saved teams are read without a lock; see `open_library`.
 
     Raises:
         ConfigError: there is no such run, or runs of its kind have no page.
@@ -95,7 +95,7 @@ def read_report(home: str | Path | None, run: str, *, snapshot: bool = False) ->
 
 
 def _read_evolution(
-    library: WorkflowLibrary, journal: JournalReader, request: EvolveSpec, summary: Mapping[str, object]
+    library: Library, journal: JournalReader, request: EvolveSpec, summary: Mapping[str, object]
 ) -> RunReport:
     saved = _load_versions(library, request.evolution.name, journal.run)
     places = read_places(journal, saved, request.method)
@@ -170,7 +170,7 @@ def _read_training(journal: JournalReader, request: EvolveSpec, summary: Mapping
     )
 
 
-def _load_versions(library: WorkflowLibrary, name: str, run: str) -> dict[int, Saved]:
+def _load_versions(library: Library, name: str, run: str) -> dict[int, Saved]:
     """The versions that a run has saved, by number; none before its first moment is over."""
     if name not in run_sync(library.names()):
         return {}

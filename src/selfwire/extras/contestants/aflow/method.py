@@ -13,7 +13,7 @@ from pydantic import Field
 from selfwire.core.chat import Prompts, load_prompts
 from selfwire.core.errors import EditError, ModelError
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel
@@ -59,7 +59,7 @@ class Aflow(Method[AflowConfig]):
     paper = "Zhang et al., *AFlow: Automating Agentic Workflow Generation*"
 
     @staticmethod
-    def estimate_calls(config: AflowConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    def estimate_calls(config: AflowConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """A turn of every node, and the calls that an iteration may spend."""
         most = config.calls * batch
         return CallEstimate({"agent": count_turn_calls(team) + added_agents}, learning={"agent": most})
@@ -69,11 +69,11 @@ class Aflow(Method[AflowConfig]):
         """The request for an edit."""
         return load_prompts("evals", "aflow")
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The pair of a worker and one who sums up, from which random rewiring starts too."""
         return make_pair(tools).replace(method=self.name)
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[AflowConfig]) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[AflowConfig]) -> EvolveResult:
         """Search from the team until the calls are spent; the team with the highest score on validation replaces it."""
         given = [done for done in runs if get_score(done) is not None][: self.config.validation]
         if not given:
@@ -117,7 +117,7 @@ class Aflow(Method[AflowConfig]):
         cost += sum_usages(done.usage for done in runs)
         return SearchedTeam(team, runs, compute_score(runs), (*parent.rewirings, rewiring), chosen), cost
 
-    async def _run(self, team: Workflow, question: Question, ctx: Ctx[AflowConfig]) -> Trajectory:
+    async def _run(self, team: Team, question: Question, ctx: Ctx[AflowConfig]) -> Trajectory:
         assert ctx.grade_run is not None, "the outer evolution grades"
         here = ctx.where(task=question.id)
         done = await self.answer(team, question, here)

@@ -19,7 +19,7 @@ from selfwire.core.edits import (
     Rewiring,
     RewritePrompt,
 )
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.trajectory_text import shorten
@@ -49,7 +49,7 @@ class SearchedTeam:
         parent: its place in the tree; None for the first team.
     """
 
-    team: Workflow
+    team: Team
     runs: Sequence[Trajectory]
     score: float
     rewirings: tuple[Rewiring, ...] = ()
@@ -63,7 +63,7 @@ def choose_parent(scores: Sequence[float], *, uniform: float, sharpness: float, 
     return int(random.choice(len(scores), p=shares))
 
 
-def to_rewiring(team: Workflow, edit: TeamEdit, *, tools: Sequence[str], length: int) -> Rewiring:
+def to_rewiring(team: Team, edit: TeamEdit, *, tools: Sequence[str], length: int) -> Rewiring:
     """The rewiring that an edit means.
 
     Raises:
@@ -87,7 +87,7 @@ def to_rewiring(team: Workflow, edit: TeamEdit, *, tools: Sequence[str], length:
     return Rewiring(*edits, why=shorten(edit.reason, 300), operation=edit.operation, by=agent)
 
 
-def _add_agent(team: Workflow, beside: str, role: str, prompt: str, tools: Sequence[str]) -> list[Edit]:
+def _add_agent(team: Team, beside: str, role: str, prompt: str, tools: Sequence[str]) -> list[Edit]:
     """A new agent between a node and its readers; between the sink and those that it reads, if it is the sink."""
     last = beside == team.topology.sink
     sources = team.topology.predecessors[beside] if last else (beside,)
@@ -98,7 +98,7 @@ def _add_agent(team: Workflow, beside: str, role: str, prompt: str, tools: Seque
     return [AddAgent(agent), AddNode(name, name), *ins, *outs]
 
 
-def _remove_agent(team: Workflow, node: str) -> list[Edit]:
+def _remove_agent(team: Team, node: str) -> list[Edit]:
     topology = team.topology
     missing = [
         AddEdge(source, target)

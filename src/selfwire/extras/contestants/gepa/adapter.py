@@ -10,7 +10,7 @@ from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import ModelError, get_error_cost
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.evolvers.credit import render_feedback
@@ -35,7 +35,7 @@ class TeamAdapter:
 
     method: Method[Any]
     ctx: Ctx[Any]
-    team: Workflow
+    team: Team
     given: Sequence[Trajectory]
     length: int
     calls: LoopCalls = field(default_factory=LoopCalls)
@@ -66,7 +66,7 @@ class TeamAdapter:
             trajectories=found,
         )
 
-    async def _run(self, team: Workflow, question: Question, number: int) -> Trajectory:
+    async def _run(self, team: Team, question: Question, number: int) -> Trajectory:
         here = self.ctx.where(task=question.id, sample=number)
         assert here.grade_run is not None, "the outer evolution grades"
         return await here.grade_run(await self.method.answer(team, question, here), here.at)
@@ -94,15 +94,15 @@ class TeamAdapter:
         return reply.content, reply.usage
 
 
-def get_prompts(workflow: Workflow) -> PromptsByAgent:
+def get_prompts(team: Team) -> PromptsByAgent:
     """The prompts of a team."""
-    return {agent.id: agent.prompt for agent in workflow.agents}
+    return {agent.id: agent.prompt for agent in team.agents}
 
 
-def set_prompts(workflow: Workflow, candidate: Mapping[str, str]) -> Workflow:
+def set_prompts(team: Team, candidate: Mapping[str, str]) -> Team:
     """The team with the prompts of a candidate."""
-    agents = [agent.replace(prompt=candidate[agent.id].strip()) for agent in workflow.agents]
-    return workflow.replace(agents=tuple(agents))
+    agents = [agent.replace(prompt=candidate[agent.id].strip()) for agent in team.agents]
+    return team.replace(agents=tuple(agents))
 
 
 def show_turns(done: Trajectory, agent: str) -> dict[str, Any] | None:

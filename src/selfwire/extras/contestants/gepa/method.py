@@ -13,7 +13,7 @@ from gepa.core.result import GEPAResult
 from pydantic import Field
 
 from selfwire.core.edits import Rewiring
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.baselines import (
@@ -21,7 +21,7 @@ from selfwire.evals.baselines import (
     TeamConfig,
     centralised,
     hybrid,
-    make_single_workflow,
+    make_single_team,
     self_refine,
     with_tools,
 )
@@ -32,10 +32,10 @@ from selfwire.extras.contestants.gepa.calls import StoppedCallError
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import FULL, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
 
-Team = Literal["single", "self-refine", "centralised", "hybrid"]
+SeedTeam = Literal["single", "self-refine", "centralised", "hybrid"]
 
-TEAMS: Mapping[Team, Callable[[Sequence[str]], Workflow]] = {
-    "single": make_single_workflow,
+TEAMS: Mapping[SeedTeam, Callable[[Sequence[str]], Team]] = {
+    "single": make_single_team,
     "self-refine": lambda tools: with_tools(self_refine(RefineConfig()), tools),
     "centralised": lambda tools: with_tools(centralised(TeamConfig()), tools),
     "hybrid": lambda tools: with_tools(hybrid(TeamConfig()), tools),
@@ -54,7 +54,7 @@ class GepaConfig(FrozenModel):
         temperature: of the agents, as for the baselines.
     """
 
-    team: Team = "self-refine"
+    team: SeedTeam = "self-refine"
     calls: int = Field(default=90, ge=1)
     minibatch: int = Field(default=3, ge=1)
     prompt_length: int = Field(default=4000, ge=100, le=100_000)
@@ -79,16 +79,16 @@ class Gepa(Method[GepaConfig]):
     paper = "Agrawal et al., *GEPA: Reflective Prompt Evolution Can Outperform Reinforcement Learning*"
 
     @staticmethod
-    def estimate_calls(config: GepaConfig, team: Workflow, batch: int, added_agents: float) -> CallEstimate:
+    def estimate_calls(config: GepaConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """A turn of every node; an iteration spends about half of its calls, one in thirty of them on reflection."""
         spent = config.calls * batch / 2
         return CallEstimate({"agent": count_turn_calls(team)}, learning={"agent": spent * 29 / 30, "meta": spent / 30})
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Workflow:
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The baseline's team."""
         return TEAMS[self.config.team](tools).replace(method=self.name)
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: Ctx[GepaConfig]) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[GepaConfig]) -> EvolveResult:
         """Run the library once; the candidate that is best on its validation half replaces the team's prompts.
 
         Every call is in the journal, so a run that was stopped takes the same course again and pays for nothing twice.

@@ -10,7 +10,7 @@ from typing import Any
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
 from selfwire.core.values import fingerprint
 from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
@@ -63,10 +63,10 @@ async def _measured(run: OpenEvolution, final: Mapping[str, Any]) -> dict[str, A
     before, after = [summarise_trajectories(end, await get_test_trajectories(run, end, tasks)) for end in ENDS]
     pairs = pair_scores(before, after)
     if not pairs:
-        raise ConfigError("no test task was finished by both seed and evolved workflow; give more test tasks")
+        raise ConfigError("no test task was finished by both seed and evolved team; give more test tasks")
     score, spent, tested = compute_mean([b for _, b in pairs]), run.ledger.spent, before.spend + after.spend
     priced = spent.dollars is not None and tested.dollars is not None
-    evolved = Workflow.model_validate(await run.journal.get_body(final["incumbent"]))
+    evolved = Team.model_validate(await run.journal.get_body(final["incumbent"]))
     history = [v for v in (await run.library.history(NAME)).versions if v.step > 0]
     operations = tuple(list_operations(get_rewirings(version), version.facts["notes"]) for version in history)
     return {

@@ -34,7 +34,7 @@ from selfwire.runs.spec import (
 Operations = tuple[tuple[str, ...], ...]
 """Kinds of edits, by iteration."""
 NAME = "study"
-"""Of the workflow and of the run, in a home folder of its own."""
+"""Of the team and of the run, in a home folder of its own."""
 
 
 class Study(RunSpec):

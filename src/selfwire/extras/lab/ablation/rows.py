@@ -64,11 +64,11 @@ OUTCOMES = {"accepted": "accepted", "rejected": "rejected", "no change": "unchan
 
 
 class EvolutionRow(VariantRow):
-    """The result of one evolution, over the tasks that seed and evolved workflow both finished.
+    """The result of one evolution, over the tasks that seed and evolved team both finished.
 
     Args:
-        before: mean score of the seed workflow.
-        calls_before: model calls per test task of the seed workflow.
+        before: mean score of the seed team.
+        calls_before: model calls per test task of the seed team.
         evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
         edits: edits that were made or tried in each iteration, repairs left out.
         operations: their kinds.

@@ -234,12 +234,12 @@ def _list_undecided(variants: Mapping[str, VariantRows]) -> Iterator[str]:
 
 
 def _seed_cells(rows: Sequence[EvolutionRow]) -> dict[str, str]:
-    """The seed workflow by column: one score per seed, from the runs of the full method or else of the others."""
+    """The seed team by column: one score per seed, from the runs of the full method or else of the others."""
     first = {row.seed: row for row in rows if row.variant == FULL} or {row.seed: row for row in rows}
     before, calls = [row.before for row in first.values()], [row.calls_before for row in first.values()]
     per_hundred = compute_mean([100 * row.before / max(row.calls_before, 1) for row in first.values()])
     return {
-        VARIANT.name: "seed workflow",
+        VARIANT.name: "seed team",
         AFTER.name: format_spread(before),
         RANGE.name: format_range(before),
         COSTS[0].name: f"{compute_mean(calls):.1f}",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id
 from selfwire.evolvers.hera.groups import make_groups
@@ -39,9 +39,9 @@ class RandomHera(RandomControl, Hera):
     @property
     def kinds(self) -> dict[str, RandomOperation]:
         """The edits of prompts; newcomers are tried first, in `propose`."""
-        return {OPERATION: RandomOperation("prompt", lambda workflow: list(workflow.agents_by_id), self._add_rule)}
+        return {OPERATION: RandomOperation("prompt", lambda team: list(team.agents_by_id), self._add_rule)}
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: HeraCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HeraCtx) -> EvolveResult:
         """Make the iteration's random edits: newcomers that helped as the method's must, and rules below prompts."""
         wanted, random = self.get_operations(ctx.at), ctx.at.random("random edits")
         joined = await self._try_newcomers(team, runs, wanted.count(JOIN), random, ctx)
@@ -55,7 +55,7 @@ class RandomHera(RandomControl, Hera):
 
     async def _try_newcomers(
         self,
-        team: Workflow,
+        team: Team,
         runs: Sequence[Trajectory],
         count: int,
         random: "np.random.Generator",
@@ -77,9 +77,7 @@ class RandomHera(RandomControl, Hera):
         now = with_mutated(now, [plan.question.id for plan in plans])
         return RandomEdits(now, tuple(applied), (JOIN,) * (count - len(plans)))
 
-    def _insert(
-        self, best: Trajectory, sample: int, team: Workflow, random: "np.random.Generator"
-    ) -> PlannedRun | None:
+    def _insert(self, best: Trajectory, sample: int, team: Team, random: "np.random.Generator") -> PlannedRun | None:
         topology = get_topology(best)
         if topology is None or len(team.agents) >= self.config.pool:
             return None
@@ -90,8 +88,8 @@ class RandomHera(RandomControl, Hera):
         candidate = MutatedTopology(kind="insert", topology=inside, newcomer=newcomer, why=WHY)
         return PlannedRun(question=best.question, topology=inside, sample=sample, notes=best.notes, candidate=candidate)
 
-    def _add_rule(self, workflow: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
-        prompt, limits = Prompt.of(workflow.agents_by_id[agent].prompt), self.config.prompts
+    def _add_rule(self, team: Team, agent: Id, random: "np.random.Generator") -> Rewiring:
+        prompt, limits = Prompt.of(team.agents_by_id[agent].prompt), self.config.prompts
         new = draw([text for text in self.instructions if text not in prompt.rules], random)
         after, _ = apply_prompt_diff(prompt, PromptDiff(added_rules=[new]), rules=limits.rules, length=limits.length)
         return Rewiring(RewritePrompt(agent, after.text), why=WHY, operation=OPERATION, by=agent)

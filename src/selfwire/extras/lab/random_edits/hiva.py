@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from selfwire.core.edits import AddTool, Edit, Grant, RemoveTool, Rewiring, RewriteTool
-from selfwire.core.own_tool import WorkflowTool
+from selfwire.core.own_tool import OwnTool
 from selfwire.core.protocols import Embedder, Toolbox
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id
 from selfwire.evolvers.hiva.forward import match_noted
@@ -53,7 +53,7 @@ class RandomHiva(RandomControl, Hiva):
             GRANT: RandomOperation("tools", _list_grantable, _grant_tool),
         }
 
-    async def propose(self, team: Workflow, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:
         """Make the iteration's random rewirings, then update beliefs and repair the topology.
 
         Without a critic, r is 1 for all agents that ran in a solved task, else 0.
@@ -68,7 +68,7 @@ class RandomHiva(RandomControl, Hiva):
         final = fit_memory(repaired.workflow).with_lineage(team, applied)
         return EvolveResult(workflow=final, applied=applied, notes={"not_drawn": [*mended.left_out, *found.left_out]})
 
-    async def _mend_tools(self, team: Workflow, count: int, random: "np.random.Generator", ctx: HivaCtx) -> RandomEdits:
+    async def _mend_tools(self, team: Team, count: int, random: "np.random.Generator", ctx: HivaCtx) -> RandomEdits:
         """Change tools' code in one place each, tried on their known results as the code of a model is."""
         trial, applied, left = ToolTrial(ctx.tools), list[Rewiring](), Counter({REWRITE: count})
         for number in range(count if team.tools else 0):
@@ -76,27 +76,27 @@ class RandomHiva(RandomControl, Hiva):
             place = ctx.at.at(phase="tool", visit=number)
             writer = ToolWriter(get_critic(ctx), trial, self.config.tool_length, place, random=True)
             made, _ = await writer.refine(tool, tool.examples, "")
-            if isinstance(made, WorkflowTool):
+            if isinstance(made, OwnTool):
                 edit = RewriteTool(tool.name, made.source, examples=tool.examples)
                 applied.append(Rewiring(edit, why=WHY, operation=REWRITE, by=tool.name))
                 team = team.apply(applied[-1])
                 left[REWRITE] -= 1
         return RandomEdits(team, tuple(applied), tuple(left.elements()))
 
-    def _list_creators(self, team: Workflow) -> Sequence[Id]:
+    def _list_creators(self, team: Team) -> Sequence[Id]:
         has_room = len(team.tools) < self.config.own_tools or list_spare_tools(team)
         return list(team.agents_by_id) if has_room else ()
 
-    def _create_tool(self, tools: Toolbox, team: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
+    def _create_tool(self, tools: Toolbox, team: Team, agent: Id, random: "np.random.Generator") -> Rewiring:
         full = len(team.tools) >= self.config.own_tools
         room: list[Edit] = [RemoveTool(list_spare_tools(team)[0])] if full else []
         name = find_free_name("drawn_tool", {*tools, *team.tools_by_name})
         text = draw(self.instructions, random)
-        tool = WorkflowTool(name=name, description=text, source=ECHO, by=agent, why=WHY)
+        tool = OwnTool(name=name, description=text, source=ECHO, by=agent, why=WHY)
         return Rewiring(*room, AddTool(tool), Grant(agent, name), why=WHY, operation=CREATE, by=agent)
 
 
-async def _make_lesson(trajectory: Trajectory, team: Workflow, embedder: Embedder) -> TrajectoryLesson | None:
+async def _make_lesson(trajectory: Trajectory, team: Team, embedder: Embedder) -> TrajectoryLesson | None:
     if trajectory.feedback is None:
         return None
     match = await match_noted(trajectory, team, embedder)
@@ -106,10 +106,10 @@ async def _make_lesson(trajectory: Trajectory, team: Workflow, embedder: Embedde
     return lesson.replace(solved=False, rewards=dict.fromkeys(lesson.rewards, 0))
 
 
-def _list_grantable(team: Workflow) -> list[Id]:
+def _list_grantable(team: Team) -> list[Id]:
     return [agent.id for agent in team.agents if team.tools_by_name.keys() - set(agent.tools)]
 
 
-def _grant_tool(team: Workflow, agent: Id, random: "np.random.Generator") -> Rewiring:
+def _grant_tool(team: Team, agent: Id, random: "np.random.Generator") -> Rewiring:
     tool = draw(sorted(team.tools_by_name.keys() - set(team.agents_by_id[agent].tools)), random)
     return Rewiring(Grant(agent, tool), why=WHY, operation=GRANT, by=agent)

@@ -157,9 +157,9 @@ def list_sets(rules: Rules = ERRANDS) -> list[tuple[int, ...]]:
 
 
 def find_best_fixed(tasks: Sequence[Errand]) -> float:
-    """Expected share solved by the best of all fixed workflows, chosen on the same tasks.
+    """Expected share solved by the best of all fixed teams, chosen on the same tasks.
 
-    A fixed workflow has a set of up to `width` agents in each layer; expectations are exact, not sampled.
+    A fixed team has a set of up to `width` agents in each layer; expectations are exact, not sampled.
     """
     sets = list_sets()
     helping = np.stack([compute_settling_chances([agents]) for agents in sets])
@@ -174,14 +174,14 @@ def find_best_fixed(tasks: Sequence[Errand]) -> float:
 def find_best_solved(
     chances: Iterable[npt.NDArray[np.float64]], tasks: Sequence[Errand], stages: int = STAGES
 ) -> float:
-    """Expected share solved by the best workflow, of several (W, situations) chances per stage."""
+    """Expected share solved by the best team, of several (W, situations) chances per stage."""
     kinds, counts = np.unique([sorted(task.situations) for task in tasks], axis=0, return_counts=True)
     solved = [_within(settling, kinds, stages) * counts for settling in chances]
     return max(float(by_choice.sum(axis=1).max() / counts.sum()) for by_choice in solved)
 
 
 def _within(stage: npt.NDArray[np.float64], kinds: Integers, stages: int) -> npt.NDArray[np.float64]:
-    """(W, kinds) probability that workflows of (W, situations) chances per stage settle (kinds, length) situations."""
+    """(W, kinds) probability that teams of (W, situations) chances per stage settle (kinds, length) situations."""
     left = np.zeros((kinds.shape[1] + 1, len(stage), len(kinds)))
     left[0] = 1.0
     for _ in range(stages):

@@ -1,4 +1,4 @@
-"""The pages of a home: the list of runs and saved workflows, and one of each run."""
+"""The pages of a home: the list of runs and saved teams, and one of each run."""
 
 import threading
 from contextlib import suppress
@@ -21,7 +21,7 @@ _KEPT = 16
 
 
 class SavedTeam(NamedTuple):
-    """A saved workflow as the list shows it; `has_run` says whether the run that made it is there."""
+    """A saved team as the list shows it; `has_run` says whether the run that made it is there."""
 
     version: Version
     has_run: bool

@@ -1,4 +1,4 @@
-"""Runs and saved workflows as they change, without making a run wait: what is read again, and when."""
+"""Runs and saved teams as they change, without making a run wait: what is read again, and when."""
 
 import hashlib
 import threading

@@ -17,7 +17,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.dytopo.domain import Domain
@@ -98,7 +98,7 @@ class SplitTask:
         """Whether an answer to an agent's part is right."""
         return answer == self.solve(name, dict(enumerate(self.values)))
 
-    def make_team(self) -> Workflow:
+    def make_team(self) -> Team:
         """The team, whose members all answer."""
         agents = [Agent(id=name, role="does a part of the task", prompt="Do your part.") for name in self.names]
         return make_team(agents, Domain(name="split", answerers=self.names), manager="Lead the team.")

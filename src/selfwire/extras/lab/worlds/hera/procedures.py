@@ -16,7 +16,7 @@ import numpy as np
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
@@ -90,7 +90,7 @@ class Procedures:
         train, gate, test: questions, train and gate by iteration.
     """
 
-    workflow: Workflow
+    workflow: Team
     procedures: Mapping[str, tuple[str, ...]]
     needs: Mapping[str, Needs]
     train: Sequence[Sequence[Question]]
@@ -141,14 +141,14 @@ def _batch(questions: Sequence[Question], size: int) -> list[Sequence[Question]]
     return [questions[start : start + size] for start in range(0, len(questions), size)]
 
 
-def make_pool(skills: Sequence[str]) -> Workflow:
+def make_pool(skills: Sequence[str]) -> Team:
     """Make a pool of an agent per skill and an agent that answers; by default the first of them works alone."""
     agents = [Agent(id=skill, role=f"Can {skill}.", prompt=describe_skill(skill)) for skill in skills]
     sink = Agent(id=SINK, role="Gives the answer.", prompt=ANSWERER, kind="aggregator")
-    return Workflow(method="hera", agents=(*agents, sink), topology=make_chain(skills[0], SINK))
+    return Team(method="hera", agents=(*agents, sink), topology=make_chain(skills[0], SINK))
 
 
-async def train(method: Hera, ctx: HeraCtx, world: Procedures, seed: int) -> Workflow:
+async def train(method: Hera, ctx: HeraCtx, world: Procedures, seed: int) -> Team:
     """Learn from all train questions, group by group, with a gate after each batch as in the outer evolution."""
     workflow = world.workflow
     for iteration, (batch, held_out) in enumerate(zip(world.train, world.gate, strict=True)):
@@ -168,10 +168,10 @@ async def train(method: Hera, ctx: HeraCtx, world: Procedures, seed: int) -> Wor
 
 
 async def solve(
-    method: Hera, ctx: HeraCtx, world: Procedures, workflow: Workflow, questions: Sequence[Question]
+    method: Hera, ctx: HeraCtx, world: Procedures, team: Team, questions: Sequence[Question]
 ) -> list[Trajectory]:
     """Answer questions, without learning."""
-    return [await world.grade(await method.answer(workflow, question, ctx), ctx.at) for question in questions]
+    return [await world.grade(await method.answer(team, question, ctx), ctx.at) for question in questions]
 
 
 def run_seed(given: ProceduresStudy, seed: int) -> WorldResult:
@@ -186,9 +186,9 @@ async def _run(given: ProceduresStudy, seed: int) -> WorldResult:
         model = ScriptedModel(SCRIPT, world.work, given.right, blind)
         method = Hera(HeraConfig(steps=given.steps, **switches))
         ctx = method.make_ctx(model, {}, HashingEmbedder(), at=Scope(seed=seed, phase="test"))
-        workflow = world.workflow if name == START else await train(method, ctx, world, seed)
+        team = world.workflow if name == START else await train(method, ctx, world, seed)
         calls = model.calls
-        done = await solve(method, ctx, world, workflow, world.test)
+        done = await solve(method, ctx, world, team, world.test)
         score = sum(get_score(trajectory) or 0.0 for trajectory in done) / len(done)
         figures[name] = {"score": score, "calls": calls}
     return WorldResult(seed=seed, figures=figures)

@@ -19,7 +19,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.protocols import Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.values import FrozenModel
@@ -98,7 +98,7 @@ class BranchingWorld:
             pairs that its first and its second agent choose.
     """
 
-    workflow: Workflow
+    workflow: Team
     kinds: npt.NDArray[np.int64]
     skill: Floats
     synergy: Floats
@@ -142,7 +142,7 @@ def make_world(given: BranchingParameters, seed: int) -> BranchingWorld:
     )
 
 
-def make_team(claims: Bools) -> Workflow:
+def make_team(claims: Bools) -> Team:
     """The team of agents that claim kinds of tasks, (agents, kinds)."""
     ends = (
         Agent(id=SOURCE, prompt="Hands the task on."),
@@ -151,7 +151,7 @@ def make_team(claims: Bools) -> Workflow:
     agents = [Agent(id=name, prompt=_make_prompt(row)) for name, row in zip(AGENTS, claims, strict=True)]
     names = [(SOURCE,), *LAYERS, (SINK,)]
     pairs = [pair for above, below in pairwise(names) for pair in product(above, below)]
-    workflow = Workflow(
+    team = Team(
         method="hiva",
         agents=(*agents, *ends),
         topology=Topology(
@@ -161,7 +161,7 @@ def make_team(claims: Bools) -> Workflow:
             sink=SINK,
         ),
     )
-    return HivaMemory().restrict_to(workflow).save_to(workflow)
+    return HivaMemory().restrict_to(team).save_to(team)
 
 
 def _make_prompt(claims: Bools) -> str:
@@ -198,9 +198,9 @@ def _combine(first: Floats, missed: Floats, sent: Bools) -> Floats:
     return total
 
 
-def route_task(workflow: Workflow, router: Router, question: Question, scope: Scope) -> dict[str, Routing]:
+def route_task(team: Team, router: Router, question: Question, scope: Scope) -> dict[str, Routing]:
     """The decisions of a router for a task, by node, one after another as in a team's run."""
-    topology = workflow.topology
+    topology = team.topology
     decided: dict[str, Routing] = {}
     selected = dict.fromkeys((topology.entry,))
     for node in (node for level in topology.levels() for node in level if node != topology.sink):
@@ -239,14 +239,14 @@ def _judge(task: str, name: str, right: bool) -> Gradient:
     return Gradient(task=task, node=name, agent=name, sentiment="neutral" if right else "critical")
 
 
-def _record(workflow: Workflow, question: Question, routed: Mapping[str, Routing], solved: bool) -> Trajectory:
+def _record(team: Team, question: Question, routed: Mapping[str, Routing], solved: bool) -> Trajectory:
     def send(node: str, routing: Routing) -> tuple[Message, ...]:
         return tuple(Message(source=node, target=target, text="") for target in routing.chosen)
 
     steps = [Step(node=node, agent=node, routing=routing, sent=send(node, routing)) for node, routing in routed.items()]
     return Trajectory(
         question=question,
-        workflow=workflow.fingerprint,
+        workflow=team.fingerprint,
         steps=(*steps, Step(node=SINK, agent=SINK)),
         answer="",
         feedback=Feedback(score=float(solved), solved=solved, text=""),

@@ -16,7 +16,7 @@ import numpy as np
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.gate import GateDecision, decide
@@ -145,14 +145,14 @@ def make_world(given: GrowthStudy, seed: int) -> GrowthWorld:
 class SequentialHiva(Hiva):
     """HiVA whose teams run one agent after the other, without a graph of their own or instructions between agents."""
 
-    def start(self, skill: str) -> Workflow:
+    def start(self, skill: str) -> Team:
         """The seed team, whose source has a skill."""
         seed, prompts = self.seed(), {SOURCE: describe_skill(skill), AGGREGATOR: ANSWERER}
         agents = tuple(agent.replace(prompt=prompts[agent.id]) for agent in seed.agents)
         started = seed.replace(agents=agents)
         return HivaMemory().restrict_to(started).save_to(started)
 
-    async def answer(self, team: Workflow, question: Question, ctx: HivaCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: HivaCtx) -> Trajectory:
         """Run the team once; every successor is activated."""
         topology, act = team.topology, ctx.make_runner(team)
         inboxes: dict[str, list[Message]] = {node: [] for node in topology.agents}
@@ -168,28 +168,28 @@ class SequentialHiva(Hiva):
         return Trajectory(question=question, workflow=team.fingerprint, steps=tuple(steps), answer=steps[-1].output)
 
 
-async def train(hiva: Hiva, world: GrowthWorld, workflow: Workflow, ctx: HivaCtx) -> Workflow:
+async def train(hiva: Hiva, world: GrowthWorld, team: Team, ctx: HivaCtx) -> Team:
     """Learn from all train tasks, with a gate after each batch as in the outer evolution."""
     used = 0
     for iteration, (batch, held_out) in enumerate(zip(world.train, world.gate, strict=True)):
         ctx = ctx.where(iteration=iteration, phase="rollout")
-        done = await solve(hiva, world, workflow, batch, ctx)
-        candidate = (await hiva.propose(workflow, done, ctx.where(phase="evolve"))).workflow
+        done = await solve(hiva, world, team, batch, ctx)
+        candidate = (await hiva.propose(team, done, ctx.where(phase="evolve"))).workflow
         at_gate = ctx.where(phase="gate")
-        if (candidate.agents, candidate.topology) == (workflow.agents, workflow.topology):
-            workflow = candidate
+        if (candidate.agents, candidate.topology) == (team.agents, team.topology):
+            team = candidate
             continue
-        before = await solve(hiva, world, workflow, held_out, at_gate)
+        before = await solve(hiva, world, team, held_out, at_gate)
         verdict = compare(before, await solve(hiva, world, candidate, held_out, at_gate), used)
         used = verdict.patience_used
         if not verdict.accepted:
-            candidate = hiva.keep_memory(workflow, candidate)
+            candidate = hiva.keep_memory(team, candidate)
             removal = hiva.propose_pruning(candidate) if verdict.try_pruning else None
             smaller = candidate.apply(removal) if removal else candidate
             if removal and compare(before, await solve(hiva, world, smaller, held_out, at_gate), used).accepted:
                 candidate = hiva.keep_memory(smaller, candidate)
-        workflow = candidate
-    return workflow
+        team = candidate
+    return team
 
 
 def compare(before: Sequence[Trajectory], after: Sequence[Trajectory], used: int) -> GateDecision:
@@ -200,10 +200,10 @@ def compare(before: Sequence[Trajectory], after: Sequence[Trajectory], used: int
 
 
 async def solve(
-    hiva: Hiva, world: GrowthWorld, workflow: Workflow, tasks: Sequence[Question], ctx: HivaCtx
+    hiva: Hiva, world: GrowthWorld, team: Team, tasks: Sequence[Question], ctx: HivaCtx
 ) -> list[Trajectory]:
     """Work on tasks, without learning."""
-    return [world.grade(await hiva.answer(workflow, task, ctx)) for task in tasks]
+    return [world.grade(await hiva.answer(team, task, ctx)) for task in tasks]
 
 
 def run_seed(given: GrowthStudy, seed: int) -> WorldResult:
@@ -218,12 +218,12 @@ async def _run(given: GrowthStudy, seed: int) -> WorldResult:
         model = ScriptedModel(SCRIPT, world.work, given.poor if name == POOR else given.right, blind)
         hiva = SequentialHiva(HivaConfig(kabb=False, **switches))
         ctx = hiva.make_ctx(model, {}, HashingEmbedder(), at=Scope(seed=seed))
-        workflow = hiva.start(next(iter(world.parents)))
-        workflow = workflow if name == START else await train(hiva, world, workflow, ctx)
+        team = hiva.start(next(iter(world.parents)))
+        team = team if name == START else await train(hiva, world, team, ctx)
         calls = model.calls
-        done = await solve(hiva, world, workflow, world.test, ctx.where(phase="test"))
+        done = await solve(hiva, world, team, world.test, ctx.where(phase="test"))
         score = sum(get_score(run) or 0.0 for run in done) / len(done)
-        figures[name] = {"score": score, "calls": calls, "agents": len(workflow.agents)}
+        figures[name] = {"score": score, "calls": calls, "agents": len(team.agents)}
     return WorldResult(seed=seed, figures=figures)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from selfwire.core.protocols import Embedder, Router, RouterInput
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.trajectory import DecisionCount, Routing, sum_decisions
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
@@ -69,7 +69,7 @@ class Chooser(Protocol):
 class KabbChooser:
     """HiVA's bandit: its router, its match of tasks with agents and its memory, as its graph calls them."""
 
-    workflow: Workflow
+    workflow: Team
     config: KabbConfig
     embedder: Embedder
     matches: dict[int, TaskMatch] = field(default_factory=dict)

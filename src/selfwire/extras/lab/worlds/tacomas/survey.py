@@ -17,7 +17,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
@@ -92,7 +92,7 @@ class Survey:
     """A task: the right result of each step by its skill, and the team that it starts with."""
 
     results: Mapping[str, str]
-    team: Workflow
+    team: Team
 
     def count_right(self, answer: str | None) -> int:
         """The steps that are right."""
@@ -121,7 +121,7 @@ def make_survey(given: SurveyParameters, seed: int, number: int) -> Survey:
         caps=TopologyLimits(nodes=given.cap),
     )
     agents = tuple(Agent(id=name, role=text, prompt=text) for name, text in prompts.items())
-    return Survey(results, Workflow(method=METHOD, agents=agents, topology=topology))
+    return Survey(results, Team(method=METHOD, agents=agents, topology=topology))
 
 
 @dataclass(frozen=True)

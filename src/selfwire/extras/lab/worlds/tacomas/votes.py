@@ -22,7 +22,7 @@ from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Message
 from selfwire.core.usage import Usage
@@ -120,13 +120,13 @@ def sum_up(text: str) -> str:
     return max(counts, key=lambda value: counts[value])
 
 
-def make_team(voters: Sequence[str]) -> Workflow:
+def make_team(voters: Sequence[str]) -> Team:
     """Voters between an agent that opens the work and one that sums up."""
     names = (ENTRY, *voters, SINK)
     edges = [edge for name in voters for edge in (Edge(source=ENTRY, target=name), Edge(source=name, target=SINK))]
     nodes = tuple(Node(id=name, agent=name) for name in names)
     topology = Topology(nodes=nodes, edges=tuple(edges), entry=ENTRY, sink=SINK)
-    return Workflow(method=METHOD, agents=tuple(Agent(id=name, prompt="Answer.") for name in names), topology=topology)
+    return Team(method=METHOD, agents=tuple(Agent(id=name, prompt="Answer.") for name in names), topology=topology)
 
 
 def compute_value(chances: Mapping[str, float], weights: Mapping[str, float], given: VotesParameters) -> float:

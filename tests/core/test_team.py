@@ -1,4 +1,4 @@
-"""Workflows as values: fingerprints, JSON round trips, frozenness, differences."""
+"""Teams as values: fingerprints, JSON round trips, frozenness, differences."""
 
 import json
 import os
@@ -32,12 +32,12 @@ from selfwire.core.edits import (
 )
 from selfwire.core.own_tool import ToolExample, ToolRecord
 from selfwire.core.task import Feedback, Question, Task
-from selfwire.core.team import Lineage, Workflow, diff_workflows
+from selfwire.core.team import Lineage, Team, diff_teams
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.trajectory import Message, Routing, Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, fingerprint, to_canonical_json
-from tests.core.generators import SOURCES, make_tool, random_rewiring, seed_workflow
+from tests.core.generators import SOURCES, make_tool, random_rewiring, seed_team
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300) | st.text(),
@@ -46,32 +46,32 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def evolved(rng: random.Random) -> Workflow:
-    now, _ = seed_workflow().apply_legal([random_rewiring(rng, seed_workflow()) for _ in range(6)])
+def evolved(rng: random.Random) -> Team:
+    now, _ = seed_team().apply_legal([random_rewiring(rng, seed_team()) for _ in range(6)])
     return now
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.randoms(use_true_random=False), st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_a_workflow_survives_json(rng: random.Random, memory: dict[str, Any]) -> None:
-    workflow = evolved(rng).with_memory(**{f"m{i}": value for i, value in enumerate(memory.values())})
-    again = Workflow.model_validate_json(workflow.model_dump_json())
-    assert (again, again.fingerprint) == (workflow, workflow.fingerprint)
-    assert Workflow(**json.loads(to_canonical_json(workflow))) == workflow
+    team = evolved(rng).with_memory(**{f"m{i}": value for i, value in enumerate(memory.values())})
+    again = Team.model_validate_json(team.model_dump_json())
+    assert (again, again.fingerprint) == (team, team.fingerprint)
+    assert Team(**json.loads(to_canonical_json(team))) == team
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_equal_content_has_equal_fingerprint_in_any_order(rng: random.Random) -> None:
-    workflow = evolved(rng)
-    agents, nodes, edges = (list(x) for x in (workflow.agents, workflow.topology.nodes, workflow.topology.edges))
+    team = evolved(rng)
+    agents, nodes, edges = (list(x) for x in (team.agents, team.topology.nodes, team.topology.edges))
     for part in (agents, nodes, edges):
         rng.shuffle(part)
-    memory = dict(reversed(workflow.memory.items()))
-    topology = workflow.topology.replace(nodes=tuple(nodes), edges=tuple(edges))
-    again = Workflow(method=workflow.method, agents=tuple(agents), topology=topology, memory=memory)
-    again = again.replace(tools=rng.sample(workflow.tools, len(workflow.tools)))
-    assert again.fingerprint == workflow.fingerprint
+    memory = dict(reversed(team.memory.items()))
+    topology = team.topology.replace(nodes=tuple(nodes), edges=tuple(edges))
+    again = Team(method=team.method, agents=tuple(agents), topology=topology, memory=memory)
+    again = again.replace(tools=rng.sample(team.tools, len(team.tools)))
+    assert again.fingerprint == team.fingerprint
 
 
 @settings(max_examples=200, deadline=None)
@@ -82,7 +82,7 @@ def test_fingerprints_are_equal_exactly_for_equal_json(one: Any, other: Any) -> 
     assert to_canonical_json(json.loads(to_canonical_json(one))) == to_canonical_json(one)
 
 
-SEED = seed_workflow()
+SEED = seed_team()
 A = SEED.agents_by_id["a"]
 
 
@@ -111,13 +111,13 @@ A = SEED.agents_by_id["a"]
         SEED.with_memory(synergy=None),
     ],
 )
-def test_every_field_but_lineage_is_in_the_fingerprint(other: Workflow) -> None:
+def test_every_field_but_lineage_is_in_the_fingerprint(other: Team) -> None:
     assert other != SEED
     assert other.fingerprint != SEED.fingerprint
 
 
 def test_the_table_above_forgets_no_field() -> None:
-    assert set(Workflow.model_fields) == {"method", "agents", "topology", "tools", "memory", "lineage"}
+    assert set(Team.model_fields) == {"method", "agents", "topology", "tools", "memory", "lineage"}
     assert set(Agent.model_fields) == {"id", "role", "prompt", "tools", "memory", "kind", "temperature"}
 
 
@@ -134,14 +134,13 @@ def test_a_whole_float_and_its_integer_are_the_same_content() -> None:
 
 def test_fingerprints_are_equal_across_processes() -> None:
     code = (
-        "from selfwire.core.team import Workflow; import sys;"
-        "print(Workflow.model_validate_json(sys.stdin.read()).fingerprint)"
+        "from selfwire.core.team import Team; import sys;print(Team.model_validate_json(sys.stdin.read()).fingerprint)"
     )
-    workflow = evolved(random.Random(1)).with_memory(**{name: {name: 0.1} for name in "zyxw"})
+    team = evolved(random.Random(1)).with_memory(**{name: {name: 0.1} for name in "zyxw"})
     prints = {
         subprocess.run(
             [sys.executable, "-c", code],
-            input=workflow.model_dump_json(),
+            input=team.model_dump_json(),
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
@@ -149,7 +148,7 @@ def test_fingerprints_are_equal_across_processes() -> None:
         ).stdout.strip()
         for seed in ("1", "2")
     }
-    assert prints == {workflow.fingerprint}
+    assert prints == {team.fingerprint}
 
 
 def test_the_fingerprint_of_the_seed_does_not_drift() -> None:
@@ -247,9 +246,9 @@ def test_memory_cannot_be_changed_in_place(change: Any) -> None:
 
 def test_memory_does_not_share_what_it_was_built_from() -> None:
     beliefs = {"a": [1, 1]}
-    workflow = SEED.with_memory(beliefs=beliefs)
+    team = SEED.with_memory(beliefs=beliefs)
     beliefs["a"].append(5)
-    assert workflow.memory["beliefs"]["a"] == (1, 1)
+    assert team.memory["beliefs"]["a"] == (1, 1)
 
 
 @pytest.mark.parametrize("memory", [{"a": float("nan")}, {"a": float("inf")}, {"a": {1}}, {1: "a"}, [1], {"a": SEED}])
@@ -289,17 +288,17 @@ def test_changes_tell_agents_that_came_went_and_changed() -> None:
     after = SEED.apply(
         Rewiring(ReplaceAgent("a", Agent(id="b", prompt="Other.")), RewritePrompt("z", "Finish."), why="try")
     ).replace(method="dytopo")
-    found = diff_workflows(SEED, after)
+    found = diff_teams(SEED, after)
     assert (found.added_agents, found.removed_agents) == (("b",), ("a",))
     assert [(c.agent, c.field, c.before, c.after) for c in found.agents] == [("z", "prompt", "Answer.", "Finish.")]
     assert [node.agent for node in found.topology.added_nodes] == ["b"]
     assert (found.method, found.entry, found.memory) == (("hiva", "dytopo"), None, ())
-    assert not diff_workflows(SEED, SEED.replace(lineage=Lineage(parent="f" * 16)))
+    assert not diff_teams(SEED, SEED.replace(lineage=Lineage(parent="f" * 16)))
 
 
 def test_a_workflow_without_tools_keeps_the_fingerprint_that_it_had_before_there_were_any() -> None:
-    """Stored by 0.1.0, so that saved workflows are found again."""
-    assert seed_workflow().fingerprint == "1abbd68f46f677cb"
+    """Stored by 0.1.0, so that saved teams are found again."""
+    assert seed_team().fingerprint == "1abbd68f46f677cb"
 
 
 def test_tools_are_part_of_the_fingerprint_and_their_records_are_not() -> None:
@@ -308,8 +307,8 @@ def test_tools_are_part_of_the_fingerprint_and_their_records_are_not() -> None:
     called = held.replace(tools=[tool.replace(record=ToolRecord(calls=2, seconds=1)) for tool in held.tools])
     assert len({SEED.fingerprint, held.fingerprint, held.replace(tools=held.tools[:1]).fingerprint}) == 3
     assert called.fingerprint == held.fingerprint
-    assert not diff_workflows(held, called)
-    assert Workflow.model_validate_json(called.model_dump_json()) == called
+    assert not diff_teams(held, called)
+    assert Team.model_validate_json(called.model_dump_json()) == called
     with pytest.raises(ValueError, match="tool 'a' appears twice"):
         held.replace(tools=(*held.tools, make_tool("a")))
 
@@ -324,7 +323,7 @@ def test_a_diff_tells_tools_that_came_went_and_were_rewritten() -> None:
         why="better",
         by="z",
     )
-    found = diff_workflows(before, before.apply(better))
+    found = diff_teams(before, before.apply(better))
     assert (found.added_tools, found.removed_tools) == (("c",), ("a",))
     assert {change.field: (change.before, change.after) for change in found.tools} == {
         "source": (SOURCES[1], SOURCES[2]),

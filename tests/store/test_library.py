@@ -1,4 +1,4 @@
-"""Saved workflows: versions, head, history, rollback, and files that are not a library."""
+"""Saved teams: versions, head, history, rollback, and files that are not a library."""
 
 import asyncio
 import shutil
@@ -27,15 +27,15 @@ from selfwire.core.edits import (
     RewriteTool,
 )
 from selfwire.core.errors import ConfigError, LibraryError
-from selfwire.core.team import Workflow
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.store import files
-from selfwire.store.files import get_blob, put_blob, read_workflow, write_workflow
-from selfwire.store.library import WorkflowLibrary, open_library, refuse_foreign
+from selfwire.store.files import get_blob, put_blob, read_team, write_team
+from selfwire.store.library import Library, open_library, refuse_foreign
 from tests.core.generators import SOURCES, make_tool
 from tests.store.spoiled import make_foreign, make_newer, scribble, truncate
 
-SEED = Workflow(
+SEED = Team(
     method="hiva",
     agents=(Agent(id="plan", prompt="Plan."), Agent(id="answer", prompt="Answer.", tools=("search",))),
     topology=make_chain("plan", "answer"),
@@ -43,12 +43,12 @@ SEED = Workflow(
 )
 
 
-def grown(workflow: Workflow, prompt: str) -> Workflow:
-    return workflow.apply(Rewiring(RewritePrompt("plan", prompt), why=f"try {prompt}"))
+def grown(team: Team, prompt: str) -> Team:
+    return team.apply(Rewiring(RewritePrompt("plan", prompt), why=f"try {prompt}"))
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WorkflowLibrary]:
+def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Library]:
     homes = {"memory": ":memory:", "sqlite": str(tmp_path / "home")}
     with open_library(homes.get(request.param) or request.getfixturevalue("postgres_address")) as opened:
         yield opened
@@ -71,7 +71,7 @@ def test_several_processes_share_a_library_in_postgres(
 
 
 async def test_large_bytes_go_with_their_version_and_come_back_in_another_process(
-    library: WorkflowLibrary, monkeypatch: pytest.MonkeyPatch
+    library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = [bytes([number]) * 2_000_000 for number in range(2)]
     for step, one in enumerate(data):
@@ -101,7 +101,7 @@ def test_a_library_at_an_address_of_another_kind_is_refused(monkeypatch: pytest.
         open_library()
 
 
-async def test_a_saved_workflow_comes_back_with_its_lineage(library: WorkflowLibrary) -> None:
+async def test_a_saved_workflow_comes_back_with_its_lineage(library: Library) -> None:
     child = grown(SEED, "Plan well.")
     saved = await library.save("archive", child, run="7f3a", step=1, facts={"score": 0.5, "reasons": ["it helps"]})
     assert await library.load("archive") == child
@@ -109,11 +109,11 @@ async def test_a_saved_workflow_comes_back_with_its_lineage(library: WorkflowLib
     assert (saved.ref, saved.facts["score"], saved.facts["reasons"]) == ("archive@7f3a.1", 0.5, ("it helps",))
 
 
-async def test_every_kind_of_reference_finds_its_version(library: WorkflowLibrary, tmp_path: Path) -> None:
+async def test_every_kind_of_reference_finds_its_version(library: Library, tmp_path: Path) -> None:
     first, second = SEED, grown(SEED, "Think first.")
     await library.save("archive", first, run="r1", step=0)
     await library.save("archive", second, run="r1", step=1)
-    write_workflow(first, tmp_path / "first.json")
+    write_team(first, tmp_path / "first.json")
     references = {
         "archive": second,
         "archive@r1.0": first,
@@ -125,22 +125,22 @@ async def test_every_kind_of_reference_finds_its_version(library: WorkflowLibrar
     assert {ref: await library.load(ref) for ref in references} == references
 
 
-async def test_saving_the_same_step_again_changes_nothing(library: WorkflowLibrary) -> None:
+async def test_saving_the_same_step_again_changes_nothing(library: Library) -> None:
     first = await library.save("archive", SEED, run="r1", step=0, facts={"score": 0.1})
     assert await library.save("archive", SEED, run="r1", step=0, facts={"score": 0.9}) == first
     assert (await library.history("archive")).versions == (first,)
 
 
-async def test_a_version_never_changes(library: WorkflowLibrary) -> None:
+async def test_a_version_never_changes(library: Library) -> None:
     await library.save("archive", SEED, run="r1", step=0)
-    with pytest.raises(LibraryError, match=rf"archive@r1.0 holds workflow {SEED.fingerprint} already"):
+    with pytest.raises(LibraryError, match=rf"archive@r1.0 holds team {SEED.fingerprint} already"):
         await library.save("archive", grown(SEED, "Other."), run="r1", step=0)
     assert await library.load("archive") == SEED
 
 
-async def test_rollback_moves_the_head_and_history_shows_it(library: WorkflowLibrary) -> None:
-    for step, workflow in enumerate([SEED, grown(SEED, "A"), grown(SEED, "B")]):
-        await library.save("archive", workflow, run="r1", step=step)
+async def test_rollback_moves_the_head_and_history_shows_it(library: Library) -> None:
+    for step, team in enumerate([SEED, grown(SEED, "A"), grown(SEED, "B")]):
+        await library.save("archive", team, run="r1", step=step)
     await library.rollback("archive", "r1.0")
     history = await library.history("archive")
     assert await library.load("archive") == SEED
@@ -149,7 +149,7 @@ async def test_rollback_moves_the_head_and_history_shows_it(library: WorkflowLib
     assert [(move.source, move.target) for move in history.rollbacks] == [("r1.2", "r1.0")]
 
 
-async def test_resaving_after_a_rollback_leaves_the_head(library: WorkflowLibrary) -> None:
+async def test_resaving_after_a_rollback_leaves_the_head(library: Library) -> None:
     await library.save("archive", SEED, run="r1", step=0)
     await library.save("archive", grown(SEED, "A"), run="r1", step=1)
     await library.rollback("archive", "0")
@@ -157,14 +157,14 @@ async def test_resaving_after_a_rollback_leaves_the_head(library: WorkflowLibrar
     assert (await library.head("archive")).version == "r1.0"
 
 
-async def test_a_rejected_candidate_is_kept_but_not_the_head(library: WorkflowLibrary) -> None:
+async def test_a_rejected_candidate_is_kept_but_not_the_head(library: Library) -> None:
     await library.save("archive", SEED, run="r1", step=0, facts={"accepted": False})
     await library.save("archive", grown(SEED, "A"), run="r1", step=1, facts={"accepted": False})
     history = await library.history("archive")
     assert (history.head, len(history.versions)) == ("r1.0", 2)
 
 
-async def test_a_tag_names_a_version_and_may_move(library: WorkflowLibrary) -> None:
+async def test_a_tag_names_a_version_and_may_move(library: Library) -> None:
     await library.save("archive", SEED, run="r1", step=0)
     await library.save("archive", grown(SEED, "A"), run="r1", step=1)
     await library.tag("archive", "r1.1", "best")
@@ -173,11 +173,11 @@ async def test_a_tag_names_a_version_and_may_move(library: WorkflowLibrary) -> N
     assert await library.tags("archive") == {"best": "r1.0"}
 
 
-async def test_tools_are_saved_rolled_back_and_diffed_with_the_workflow(library: WorkflowLibrary) -> None:
+async def test_tools_are_saved_rolled_back_and_diffed_with_the_workflow(library: Library) -> None:
     held = SEED.apply(Rewiring(AddTool(make_tool()), Grant("plan", "add"), why="a sum is needed", by="plan"))
     rewritten = held.apply(Rewiring(RewriteTool("add", SOURCES[2]), why="one too few"))
-    for step, workflow in enumerate((held, rewritten)):
-        await library.save("archive", workflow, run="r1", step=step)
+    for step, team in enumerate((held, rewritten)):
+        await library.save("archive", team, run="r1", step=step)
     assert await library.load("archive") == rewritten
     assert [change.field for change in (await library.diff("archive@r1.0", "archive")).tools] == [
         "source",
@@ -188,7 +188,7 @@ async def test_tools_are_saved_rolled_back_and_diffed_with_the_workflow(library:
     assert await library.load("archive") == held
 
 
-async def test_diff_tells_topology_prompts_tools_and_memory(library: WorkflowLibrary) -> None:
+async def test_diff_tells_topology_prompts_tools_and_memory(library: Library) -> None:
     child = SEED.apply(
         Rewiring(
             AddNode("again", "plan"),
@@ -211,23 +211,23 @@ async def test_diff_tells_topology_prompts_tools_and_memory(library: WorkflowLib
     assert not await library.diff("a", "a")
 
 
-async def test_a_missing_name_lists_close_ones(library: WorkflowLibrary) -> None:
+async def test_a_missing_name_lists_close_ones(library: Library) -> None:
     await library.save("archive-hiva", SEED, run="r", step=0)
-    with pytest.raises(LibraryError, match=r"no workflow 'archiv-hiva'.*did you mean archive-hiva\?"):
+    with pytest.raises(LibraryError, match=r"no team 'archiv-hiva'.*did you mean archive-hiva\?"):
         await library.load("archiv-hiva")
 
 
 @pytest.mark.parametrize("ref", ["../x", "a b", "", "nothing@r.1", "@", "abcdef", "name@"])
-async def test_no_reference_fits_by_accident(library: WorkflowLibrary, ref: str) -> None:
+async def test_no_reference_fits_by_accident(library: Library, ref: str) -> None:
     await library.save("archive", SEED, run="r", step=0)
-    with pytest.raises(LibraryError, match="there is no workflow"):
+    with pytest.raises(LibraryError, match="there is no team"):
         await library.load(ref)
 
 
-async def test_an_ambiguous_step_lists_what_fits(library: WorkflowLibrary) -> None:
+async def test_an_ambiguous_step_lists_what_fits(library: Library) -> None:
     await library.save("archive", SEED, run="r1", step=0)
     await library.save("archive", SEED, run="r2", step=0)
-    with pytest.raises(LibraryError, match=r"'0' of workflow 'archive' is ambiguous; choose among r1.0, r2.0"):
+    with pytest.raises(LibraryError, match=r"'0' of team 'archive' is ambiguous; choose among r1.0, r2.0"):
         await library.load("archive@0")
 
 
@@ -235,16 +235,14 @@ async def test_an_ambiguous_step_lists_what_fits(library: WorkflowLibrary) -> No
     ("name", "run", "facts"), [("a.b", "r", {}), ("a", "r/1", {}), ("a", "r", {"score": float("nan")})]
 )
 async def test_what_does_not_validate_is_not_saved(
-    library: WorkflowLibrary, name: str, run: str, facts: dict[str, float]
+    library: Library, name: str, run: str, facts: dict[str, float]
 ) -> None:
     with pytest.raises(ValueError, match=r"."):
         await library.save(name, SEED, run=run, step=0, facts=facts)
     assert await library.names() == ()
 
 
-async def test_more_versions_than_a_page_are_all_listed(
-    library: WorkflowLibrary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_more_versions_than_a_page_are_all_listed(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("selfwire.store.library._PAGE", 20)
     for step in range(43):
         await library.save("archive", SEED, run="r", step=step)
@@ -257,9 +255,9 @@ async def test_a_store_that_is_passed_in_is_used_async_and_left_open() -> None:
             raise AssertionError("a blocking call")
 
     store: BaseStore = AsyncOnly()
-    with WorkflowLibrary(store) as library:
+    with Library(store) as library:
         await library.save("archive", SEED, run="r", step=0)
-    assert await WorkflowLibrary(store).load("archive") == SEED
+    assert await Library(store).load("archive") == SEED
 
 
 async def test_the_event_loop_turns_while_the_library_waits(tmp_path: Path) -> None:
@@ -333,7 +331,7 @@ def test_a_corrupt_or_foreign_file_is_refused_and_left_alone(
     assert list(tmp_path.iterdir()) == [path]
 
 
-async def test_a_body_that_was_tampered_with_is_refused(library: WorkflowLibrary) -> None:
+async def test_a_body_that_was_tampered_with_is_refused(library: Library) -> None:
     await library.save("archive", SEED, run="r", step=0)
     item = await library.store.aget(("selfwire", "bodies"), SEED.fingerprint)
     assert item is not None
@@ -343,7 +341,7 @@ async def test_a_body_that_was_tampered_with_is_refused(library: WorkflowLibrary
         await library.load("archive")
 
 
-async def test_an_entry_of_another_schema_is_refused(library: WorkflowLibrary) -> None:
+async def test_an_entry_of_another_schema_is_refused(library: Library) -> None:
     await library.store.aput(("selfwire", "heads"), "archive", {"schema": 2, "version": "r.0"})
     with pytest.raises(LibraryError, match="entry of schema 2"):
         await library.load("archive")
@@ -360,7 +358,7 @@ def test_two_processes_lose_nothing(tmp_path: Path) -> None:
 import asyncio, sys
 from pathlib import Path
 from selfwire.store.library import open_library
-from tests.store.test_workflow_library import SEED, grown
+from tests.store.test_library import SEED, grown
 
 async def main(home, run):
     with open_library(home) as library:
@@ -380,36 +378,36 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 
 def test_an_exported_file_reads_back_and_a_bad_one_says_where(tmp_path: Path) -> None:
     path = tmp_path / "workflow.json"
-    write_workflow(grown(SEED, "A"), path)
-    assert read_workflow(path) == grown(SEED, "A")
+    write_team(grown(SEED, "A"), path)
+    assert read_team(path) == grown(SEED, "A")
     path.write_text('{"method": "hiva"}')
     with pytest.raises(LibraryError, match=r"workflow\.json is not an exported workflow: agents: Field required"):
-        read_workflow(path)
+        read_team(path)
     with pytest.raises(LibraryError, match="cannot be read"):
-        read_workflow(tmp_path / "none.json")
+        read_team(tmp_path / "none.json")
 
 
 GONE = "sha256:" + "0" * 64
 
 
-async def test_bytes_that_are_not_here_are_neither_saved_nor_exported(library: WorkflowLibrary, tmp_path: Path) -> None:
-    workflow = SEED.with_memory(router={"weights": GONE})
+async def test_bytes_that_are_not_here_are_neither_saved_nor_exported(library: Library, tmp_path: Path) -> None:
+    team = SEED.with_memory(router={"weights": GONE})
     with pytest.raises(LibraryError, match=r"refers to sha256:000000000000\.\.\., which is not loaded"):
-        await library.save("archive", workflow, run="r", step=0)
+        await library.save("archive", team, run="r", step=0)
     assert await library.names() == ()
-    with pytest.raises(LibraryError, match="are not loaded; load the workflow from its library"):
-        write_workflow(workflow, tmp_path / "workflow.json")
+    with pytest.raises(LibraryError, match="are not loaded; load the team from its library"):
+        write_team(team, tmp_path / "workflow.json")
     assert not (tmp_path / "workflow.json").exists()
 
 
-async def test_a_version_whose_body_is_gone_is_named(library: WorkflowLibrary) -> None:
+async def test_a_version_whose_body_is_gone_is_named(library: Library) -> None:
     await library.save("archive", SEED, run="r", step=0)
     await library.store.adelete(("selfwire", "bodies"), SEED.fingerprint)
     with pytest.raises(LibraryError, match=r"the body of archive@r\.0 is missing from library"):
         await library.load("archive")
 
 
-async def test_a_prefix_of_two_fingerprints_names_both(library: WorkflowLibrary) -> None:
+async def test_a_prefix_of_two_fingerprints_names_both(library: Library) -> None:
     await library.save("archive", SEED, run="r", step=0)
     item = await library.store.aget(("selfwire", "versions", "archive"), "r.0")
     assert item is not None
@@ -459,18 +457,18 @@ def test_a_library_whose_writer_was_killed_in_a_commit_opens_as_before(tmp_path:
 def test_an_export_without_its_bytes_or_with_others_says_which_file_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workflow = SEED.with_memory(router={"weights": put_blob(b"weights of a router")})
-    with pytest.raises(LibraryError, match=r"workflow cannot be written to .*No such file or directory"):
-        write_workflow(workflow, tmp_path / "none" / "workflow.json")
+    team = SEED.with_memory(router={"weights": put_blob(b"weights of a router")})
+    with pytest.raises(LibraryError, match=r"team cannot be written to .*No such file or directory"):
+        write_team(team, tmp_path / "none" / "workflow.json")
     path = tmp_path / "workflow.json"
-    (beside,) = write_workflow(workflow, path)
+    (beside,) = write_team(team, path)
     monkeypatch.setattr(files, "_kept", type(files._kept)())  # as in a new process
     beside.write_bytes(b"others")
-    with pytest.raises(LibraryError, match=f"{beside.name} is not what .* refers to; export the workflow again"):
-        read_workflow(path)
+    with pytest.raises(LibraryError, match=f"{beside.name} is not what .* refers to; export the team again"):
+        read_team(path)
     beside.unlink()
     with pytest.raises(LibraryError, match=f"needs {beside.name} beside it"):
-        read_workflow(path)
+        read_team(path)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from contextlib import suppress
 
 from bench.measuring import Row
 from selfwire.core.errors import ConfigError
-from selfwire.core.execution import Execution, Limits
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import Execution, Limits, Sandbox
 from selfwire.evals.benchmarks import humaneval, mbpp
 from selfwire.tools.sandbox.monty import find_working_monty
 

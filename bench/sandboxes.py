@@ -16,8 +16,7 @@ from typing import Any
 
 from bench.measuring import Elapsed, Row, measure_by_turns
 from selfwire.core.errors import ConfigError
-from selfwire.core.execution import Execution
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import Execution, Sandbox
 from selfwire.tools.sandbox.bubblewrap import find_working_bubblewrap
 from selfwire.tools.sandbox.monty import find_working_monty, stop_idle_workers
 

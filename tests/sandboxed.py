@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.execution import Execution, Limits
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import Execution, Limits, Sandbox
 from selfwire.tools.sandbox.bubblewrap import find_working_bubblewrap
 from selfwire.tools.sandbox.monty import find_working_monty
 

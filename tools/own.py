@@ -10,9 +10,8 @@ from typing import Any
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, SandboxError, ToolError
-from selfwire.core.execution import Execution, Limits
 from selfwire.core.own_tool import OwnTool, ToolOutcome, ToolRecord
-from selfwire.core.protocols import MeasuredTool, Sandbox, Tool, Toolbox
+from selfwire.core.protocols import Execution, Limits, MeasuredTool, Sandbox, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.trajectory import ToolUse, Trajectory

@@ -5,8 +5,7 @@ from typing import Any
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import SandboxError, ToolError
-from selfwire.core.execution import Execution, Limits
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import Execution, Limits, Sandbox
 from selfwire.core.scope import Scope
 from selfwire.tools.search import get_text, make_text_schema
 

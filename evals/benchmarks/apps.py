@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from selfwire.core.errors import GradingError
-from selfwire.core.execution import MEBIBYTE, Execution, Limits
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import MEBIBYTE, Execution, Limits, Sandbox
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks.benchmark import Benchmark, RuleEnvironment, TrivialRule, make_disjoint_loader

@@ -14,8 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from selfwire.core.errors import GradingError
-from selfwire.core.execution import Execution, Limits
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import Execution, Limits, Sandbox
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks.benchmark import RuleEnvironment, reject

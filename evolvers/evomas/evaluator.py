@@ -1,10 +1,12 @@
 """The Evaluator judges the active subtask (App. B.2, C.2); the closing call writes the answer."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
+
+from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.chat import Prompts
+from selfwire.core.chat import Prompts, ReplySchema
 from selfwire.core.errors import ModelError, TaskBudgetError, get_error_cost
 from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
@@ -12,7 +14,6 @@ from selfwire.core.task import Question
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Message
 from selfwire.core.usage import Usage
-from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.stages import Finding
 from selfwire.evolvers.evomas.state import (
     ARTIFACTS_LENGTH,
@@ -25,6 +26,24 @@ from selfwire.evolvers.evomas.state import (
 from selfwire.evolvers.prompted_model import PromptedModel
 
 NOT_JUDGED = "The outcome could not be judged."
+
+
+class Assessed(ReplySchema):
+    """The judgement of a subtask."""
+
+    MAX_TOKENS: ClassVar[int] = 600
+
+    feedback: str = Field(description="What is done, what is missing and what is wrong.")
+    reward: float = Field(ge=0, le=1, description="1 if the subtask is done; 0 if it is not, or only in part.")
+    refine: bool = Field(default=True, description="With reward 0: whether another try may succeed.")
+    confidence: float = Field(default=0.5, ge=0, le=1, description="How sure you are, from 0 to 1.")
+
+
+class LastAnswer(ReplySchema):
+    """The final answer."""
+
+    basis: str = Field(default="", description="Which findings decide the answer, in one sentence.")
+    answer: str = Field(description="The answer alone, in exactly the form that the task asks for.")
 
 
 class AssessmentResult(NamedTuple):

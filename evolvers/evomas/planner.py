@@ -5,14 +5,16 @@ one up. It completes none (only the evaluator does), revives none that has faile
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
+
+from pydantic import Field
 
 from selfwire.core.agent import Agent
+from selfwire.core.chat import ReplySchema
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage
-from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.state import (
     FEEDBACK_LENGTH,
     GOAL_LENGTH,
@@ -25,6 +27,27 @@ from selfwire.evolvers.evomas.state import (
     fresh_id,
 )
 from selfwire.evolvers.prompted_model import PromptedModel
+
+Tag = Literal["TODO", "DONE", "FAILED", "NEED-REFINE"]
+
+
+class PlannedSubtask(ReplySchema):
+    """One subtask of the plan."""
+
+    id: str = Field(default="", description="Its id if it is in the plan already; empty if it is new.")
+    goal: str = Field(description="What to do, in one sentence.")
+    status: Tag = Field(default="TODO", description="Where it stands.")
+
+
+class Plan(ReplySchema):
+    """The updated plan."""
+
+    MAX_TOKENS: ClassVar[int] = 1500
+
+    subtasks: list[PlannedSubtask] = Field(description="The whole plan, in order.")
+    active: str = Field(default="", description="Id of the subtask to work on next; its goal if it is new.")
+    summary: str = Field(default="", description="What the completed subtasks have found, in a few sentences.")
+    hint: str = Field(default="", description="What the next subtask needs, in one sentence.")
 
 
 class PlanResult(NamedTuple):

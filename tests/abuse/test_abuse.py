@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.core.execution import MEBIBYTE, Execution, Limits
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import MEBIBYTE, Execution, Limits, Sandbox
 from selfwire.tools.sandbox import sandbox_waiting
 from selfwire.tools.sandbox.process_time import ProcessTimer
 from tests.abuse.bombs import BOMBS, CANARY, UNTOUCHED

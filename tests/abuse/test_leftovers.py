@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.sandboxes import count_leftovers
-from selfwire.core.execution import Execution, Limits
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import Execution, Limits, Sandbox
 from tests.sandboxed import every_sandbox
 
 PROGRAMS = (

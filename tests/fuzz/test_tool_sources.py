@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolSourceError
-from selfwire.core.execution import Limits
 from selfwire.core.own_tool import OwnTool, check_tool_source
+from selfwire.core.protocols import Limits
 from selfwire.tools.sandbox.sandbox import find_sandbox
 from tests.chaos import SANDBOXED_SOURCES, TOOL_SOURCES
 from tests.core.test_tool_source import PAPER

@@ -1,7 +1,7 @@
 import pytest
 
 from selfwire.core.errors import SandboxError, ToolError
-from selfwire.core.execution import Execution, Limits
+from selfwire.core.protocols import Execution, Limits
 from selfwire.core.scope import Scope
 from selfwire.tools.python import SHOWN, PythonTool
 from selfwire.tools.sandbox.sandbox import find_sandbox

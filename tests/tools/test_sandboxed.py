@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import SandboxError, ToolError
-from selfwire.core.execution import Execution, Limits
 from selfwire.core.own_tool import OwnTool
+from selfwire.core.protocols import Execution, Limits
 from selfwire.core.scope import Scope
 from selfwire.tools.own import SHOWN, SandboxedTool
 from selfwire.tools.sandbox.sandbox import find_sandbox

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError, SandboxError
-from selfwire.core.execution import Execution, Limits
+from selfwire.core.protocols import Execution, Limits
 from selfwire.tools.sandbox.sandbox_programs import (
     NOBODY,
     Interpreter,

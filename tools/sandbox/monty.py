@@ -22,7 +22,7 @@ from threading import Timer
 from typing import Any
 
 from selfwire.core.errors import ConfigError, SandboxError
-from selfwire.core.execution import Execution, Limits
+from selfwire.core.protocols import Execution, Limits
 from selfwire.tools.sandbox.sandbox_waiting import PATIENCE, slots, wait_for_end
 
 WAY_OUT = "install it with `pip install pydantic-monty`"

@@ -4,8 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 
-from selfwire.core.execution import MEBIBYTE, Execution, Limits
-from selfwire.core.protocols import Environment, Sandbox
+from selfwire.core.protocols import MEBIBYTE, Environment, Execution, Limits, Sandbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from tests.sandboxed import CallsNothing

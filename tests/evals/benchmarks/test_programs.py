@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import ConfigError, GradingError, SandboxError
-from selfwire.core.execution import Execution, Limits
+from selfwire.core.protocols import Execution, Limits
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json

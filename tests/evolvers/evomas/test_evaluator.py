@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.evolvers.evomas.evaluator import assess_outcome, compose_answer, make_no_outcome_assessment, to_assessment
-from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
+from selfwire.evolvers.evomas.evaluator import (
+    Assessed,
+    LastAnswer,
+    assess_outcome,
+    compose_answer,
+    make_no_outcome_assessment,
+    to_assessment,
+)
 from selfwire.evolvers.evomas.stages import Finding
 from selfwire.evolvers.evomas.state import ARTIFACTS_LENGTH, Assessment, compute_next_state
 from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.evolvers.evomas.planner import advance_plan, apply_plan, make_plan, plan_single_subtask
-from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
+from selfwire.evolvers.evomas.planner import (
+    Plan,
+    PlannedSubtask,
+    advance_plan,
+    apply_plan,
+    make_plan,
+    plan_single_subtask,
+)
 from selfwire.evolvers.evomas.state import (
     GOAL_LENGTH,
     SUBTASKS,

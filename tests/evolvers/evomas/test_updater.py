@@ -2,8 +2,7 @@
 
 import pytest
 
-from selfwire.evolvers.evomas.planner import apply_plan
-from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
+from selfwire.evolvers.evomas.planner import Plan, PlannedSubtask, apply_plan
 from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, HISTORY, Assessment, TaskState, Verdict, compute_next_state
 from tests.evolvers.evomas.states import state, subtask
 

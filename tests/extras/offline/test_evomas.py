@@ -3,7 +3,8 @@
 from typing import Any
 
 from selfwire.evals.instructions import paraphrases
-from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer, Plan
+from selfwire.evolvers.evomas.evaluator import Assessed, LastAnswer
+from selfwire.evolvers.evomas.planner import Plan
 from selfwire.extras.offline.vocabulary import find_skills
 from selfwire.nodes.ensemble import EnsembleChoice
 from tests.extras.offline.replies import replied

@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from selfwire.evals.benchmarks.shelfmarks import ROOMS, RULES, generate_tasks, grade
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.dytopo.schemas import turn_schema
-from selfwire.evolvers.evomas.schemas import Plan
+from selfwire.evolvers.evomas.planner import Plan
 from selfwire.evolvers.hera.schemas import Mutation, PromptVariant
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, PromptRewrite, SelfCriticism, TopologyDecision
 from selfwire.evolvers.tacomas.schemas import Refinement, SlowUpdate

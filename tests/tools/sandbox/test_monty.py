@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import ConfigError, SandboxError
-from selfwire.core.execution import MEBIBYTE, Execution, Limits
+from selfwire.core.protocols import MEBIBYTE, Execution, Limits
 from selfwire.models.sync import run_sync
 from selfwire.tools.sandbox import monty
 from selfwire.tools.sandbox.monty import Monty, find_working_monty, stop_idle_workers

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import SandboxError
-from selfwire.core.execution import MEBIBYTE, Execution, Limits
+from selfwire.core.protocols import MEBIBYTE, Execution, Limits
 from selfwire.models.sync import run_sync
 from selfwire.tools.sandbox import process_time, sandbox_programs
 from selfwire.tools.sandbox.bubblewrap import _find_complaint, find_working_bubblewrap

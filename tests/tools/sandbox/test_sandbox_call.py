@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.execution import Execution, Limits
-from selfwire.core.protocols import Sandbox
+from selfwire.core.protocols import Execution, Limits, Sandbox
 from selfwire.tools.sandbox.bubblewrap import find_working_bubblewrap
 from tests.sandboxed import every_sandbox, needs_sandbox
 

@@ -10,6 +10,11 @@ by task, against the claim that there is no gain. If there is none, the wealth r
 its decisions in equal parts, and each part to the outcomes that the earlier decisions may have had (`WEIGHTS`), since
 outcomes are all that these can tell a candidate of the gate tasks. Both are union bounds.
 
+A run that takes parts out expects to be right, and deals its error out otherwise: half of it to all decisions before
+the first rejection, since only the first harmful candidate in a row of acceptances can be the first false one. With a
+share f of that for what follows a rejection, f^r for r of them, a run of K decisions has (1 + f)^K times half the error
+over all places of its rejections, which is the error where f is 2^(1/K) - 1.
+
 What does no worse in the mean, its gain not proved, is a draft: the next rewiring builds on it and is compared with the
 incumbent again, so that small gains add up to one that can be proved. A run hands over what was proved.
 """
@@ -30,6 +35,8 @@ WEIGHTS = {"accepted": 0.15, "draft": 0.3, "rejected": 0.55}
 """The part of a decision's share of the error that belongs to the histories in which it has this outcome."""
 MOST_PRICE = 0.25
 """Most that the calls of a task may take off its gain, or add to it; a bet needs a bound."""
+SIMPLER_PRICE = 0.05
+"""The same where parts are taken out, which saves few calls."""
 
 
 class GateDecision(FrozenModel):
@@ -135,12 +142,20 @@ class EvidenceRule(FrozenModel):
         margin: least gain of `better`; largest loss that `no-worse` does not count.
         price: score that a model call costs.
         error: chance of a false acceptance, in (0, 1).
+        simpler: whether candidates have fewer parts, so that `no-worse` accepts as many calls as before, and counts the
+            price of those that it saves or adds.
     """
 
     gate: Literal["better", "no-worse"] = "better"
     margin: float = Field(default=0.0, ge=0, lt=1)
     price: float = Field(default=0.0, ge=0, le=1)
     error: float = Field(default=0.05, gt=0, lt=1)
+    simpler: bool = False
+
+    def can_prove(self, tasks: int) -> bool:
+        """Whether so many tasks can prove anything: that nothing is lost, of `simpler`, or a gain on all of them."""
+        score, least, bound = (0.0, -self.margin, 1 + SIMPLER_PRICE) if self.simpler else (1.0, 0.0, 1.0)
+        return compute_log_evidence([score] * tasks, least=least, bound=bound) >= -math.log(self.error)
 
 
 def compute_log_evidence(gains: Sequence[float], *, least: float = 0.0, bound: float = 1.0) -> float:
@@ -186,16 +201,17 @@ def decide_by_evidence(
         why = f"no task could be compared: all {left_out} ended as an error"
         return None if left else found.replace(left_out=left_out, why=why)
     gains, extra = [gain for gain, _ in pairs], sum(calls for _, calls in pairs) / len(pairs)
-    saves = rule.gate == "no-worse" and extra < 0
-    net = gains if saves else [gain - _take_off(rule.price * calls) for gain, calls in pairs]
-    least = -rule.margin if saves else rule.margin
-    bound = 1.0 if saves or not rule.price else 1.0 + MOST_PRICE
+    saves = rule.gate == "no-worse" and (rule.simpler or extra < 0)
+    most = SIMPLER_PRICE if rule.simpler else 0.0 if saves or not rule.price else MOST_PRICE
+    net = [gain - max(-most, min(most, rule.price * calls)) for gain, calls in pairs]
+    least, bound = -rule.margin if saves else rule.margin, 1.0 + most
     log_evidence, needed = compute_log_evidence(net, least=least, bound=bound), -math.log(rule.error)
     accepted = log_evidence >= needed
     if not accepted and left and _may_be_proved(net, least, bound, left, needed):
         return None
     difference = sum(gains) / len(gains)
-    aim = f"a loss of at most {rule.margin:g} at fewer calls" if saves else f"a gain above {rule.margin:g}"
+    after = ", calls paid for," if rule.simpler else " at fewer calls"
+    aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
     said = f"{aim} is {'proved' if accepted else 'not proved'}"
     evidence = math.exp(min(log_evidence, 700))
     return found.replace(
@@ -207,7 +223,7 @@ def decide_by_evidence(
         difference=difference,
         left_out=left_out,
         evidence=evidence,
-        draft=not accepted and difference >= -TIE,
+        draft=not accepted and difference >= -TIE and not rule.simpler,
     )
 
 
@@ -218,10 +234,6 @@ def find_least_gain(tasks: int, error: float) -> float | None:
         if compute_log_evidence([1.0] * won + [0.0] * (tasks - won)) >= needed:
             return won / tasks
     return None
-
-
-def _take_off(price: float) -> float:
-    return max(-MOST_PRICE, min(MOST_PRICE, price))
 
 
 def _may_be_proved(net: Sequence[float], least: float, bound: float, left: int, needed: float) -> bool:

@@ -29,7 +29,6 @@ from selfwire.evolvers.gate import (
     GateDecision,
     decide,
     decide_by_evidence,
-    find_least_gain,
     name_outcome,
 )
 from selfwire.graphs.machine import Ctx
@@ -60,10 +59,12 @@ class EvolutionConfig(FrozenModel):
             as the papers do.
         gate_tasks: gate tasks per comparison, fresh ones first; of better and no-worse per look, up to all gate tasks.
         margin: least difference of a candidate that is accepted; of no-worse the loss that does not count. None for
-            0.02 of no-worse and 0 of the others.
+            0.02 of no-worse (0.05 where parts are taken out) and 0 of the others.
         error: chance that a run accepts a change without effect, of better and no-worse.
         price: score that a model call of a task costs, of better and no-worse.
         anyway: whether to run although there are too few gate tasks for any proof, so that nothing will be accepted.
+        prunes: whether parts are taken out in place of the method's rewritings (`graphs.pruning`); a smaller team may
+            make as many calls as before.
         patience: most candidates in a row that are accepted with an equal score and more calls, of mean.
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
@@ -79,6 +80,7 @@ class EvolutionConfig(FrozenModel):
     error: float = Field(default=0.05, gt=0, lt=1)
     price: float = Field(default=0.002, ge=0, le=1)
     anyway: bool = False
+    prunes: bool = False
     patience: int = Field(default=3, ge=0)
     concurrency: int = Field(default=8, ge=1)
     seed: int = Field(default=0, ge=0)
@@ -90,8 +92,17 @@ class EvolutionConfig(FrozenModel):
         """The proof that a change needs, with the error of a run's first decision; None if it needs none."""
         if self.gate not in ("better", "no-worse"):
             return None
-        margin = (0.02 if self.gate == "no-worse" else 0.0) if self.margin is None else self.margin
-        return EvidenceRule(gate=self.gate, margin=margin, price=self.price, error=self.error / max(1, self.iterations))
+        usual = 0.0 if self.gate == "better" else 0.05 if self.prunes else 0.02
+        margin = usual if self.margin is None else self.margin
+        error = self.error / (2 if self.prunes else max(1, self.iterations))
+        return EvidenceRule(gate=self.gate, margin=margin, price=self.price, error=error, simpler=self.prunes)
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The part of a decision's error that later ones have, by its outcome."""
+        if not self.prunes:
+            return WEIGHTS
+        return {"accepted": 1.0, "rejected": 2 ** (1 / max(1, self.iterations)) - 1}
 
 
 UNDO = "UNDO"
@@ -105,6 +116,7 @@ class EvolutionState(TypedDict, total=False):
 
     Keys:
         iteration: from 0; the number of finished iterations after `save`.
+        finished: whether the method has nothing left to propose.
         incumbent, candidate: bodies of teams, by hash.
         trajectories: bodies of this iteration's train trajectories, by hash.
         evolved: applied and refused rewirings and notes of this iteration, by hash.
@@ -123,6 +135,7 @@ class EvolutionState(TypedDict, total=False):
     """
 
     iteration: int
+    finished: bool
     incumbent: str
     candidate: str
     trajectories: list[str]
@@ -219,6 +232,7 @@ class EvolutionLoop:
         return {
             **(EvolutionState(draft=recorded) if state.get("draft") else EvolutionState(incumbent=recorded)),
             "candidate": await self._put(evolved.workflow),
+            "finished": evolved.finished,
             "evolved": await self.journal.put_body(record),
         }
 
@@ -260,7 +274,7 @@ class EvolutionLoop:
                 return await self._conclude(verdict, await self.method.fit(candidate, after, self.ctx), after)
         else:
             update = await self._compare(incumbent, candidate, state)
-            weight = state.get("weight", 1.0) * WEIGHTS[name_outcome(update["verdict"])]
+            weight = state.get("weight", 1.0) * self.config.weights[name_outcome(update["verdict"])]
             return {"draft": "", "drafted": [], **update, "decided": state.get("decided", 0) + 1, "weight": weight}
         return await self._conclude(verdict, candidate)
 
@@ -319,9 +333,15 @@ class EvolutionLoop:
         rule = rule.replace(error=rule.error * state.get("weight", 1.0))
         tasks = _draw_batch(self.splits.gate, len(self.splits.gate), 0, self._scope("draw gate", 0))
         first = decided * self.config.gate_tasks % max(len(tasks), 1)
-        if find_least_gain(len(tasks), rule.error) is None and not self.config.anyway:
+        if not rule.can_prove(len(tasks)) and not self.config.anyway:
             return (), rule
         return (*tasks[first:], *tasks[:first]), rule
+
+    def is_finished(self, state: EvolutionState) -> bool:
+        """Whether no iteration is left, or the method or the gate can do nothing in another one."""
+        if state["iteration"] >= self.config.iterations or state.get("finished"):
+            return True
+        return self.config.prunes and not self.draw_proof(state)[0]
 
     async def _prove(
         self, incumbent: Team, candidate: Team, state: EvolutionState
@@ -563,7 +583,7 @@ def build(loop: EvolutionLoop) -> StateGraph[EvolutionState]:
     """Build the graph of an evolution, ready to compile with a checkpointer."""
 
     def more(state: EvolutionState) -> Literal["rollout", "test", "__end__"]:
-        if state["iteration"] < loop.config.iterations:
+        if not loop.is_finished(state):
             return "rollout"
         return "test" if loop.splits.test else "__end__"
 

@@ -145,8 +145,9 @@ class EvolveResult(FrozenModel):
     Args:
         applied: the rewirings between the old team and the new one, in order.
         notes: of the method on this step, for people; JSON.
-        gated: whether the gate must compare even if agents and topology did not change, as learned memory decides
+        needs_gate: whether the gate must compare even if agents and topology did not change, as learned memory decides
             how the team runs.
+        finished: whether nothing is left to propose, so that the evolution ends with this iteration.
     """
 
     workflow: Team
@@ -154,6 +155,7 @@ class EvolveResult(FrozenModel):
     refused: tuple[RefusedRewiring, ...] = ()
     notes: FrozenJson = FrozenMap()
     needs_gate: bool = False
+    finished: bool = False
 
     @classmethod
     def of(

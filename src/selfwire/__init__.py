@@ -5,7 +5,7 @@
     found = selfwire.evolve("hiva", "my.jsonl", grade, model="openai:gpt-4o-mini", name="mine")
     print(found.score, selfwire.run("mine", "...").answer)
 
-    run, evolve, evaluate, compare, load, save        verbs; each has an async twin: arun, aevolve, ...
+    run, evolve, prune, evaluate, compare, load, save verbs; each has an async twin: arun, aevolve, ...
     Team, Agent, Task, Feedback, Budget, Method       values that go in
     Evolution, Evaluation, Comparison, Trajectory     values that come out
     Rewiring, Topology, edits                         changes of a team
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent", "Budget", "Comparison", "Evaluation", "Evolution", "Feedback", "Method", "Rewiring", "Task",
-    "Team", "Topology", "Trajectory", "Version", "acompare", "aevaluate", "aevolve", "aload", "arun", "asave",
-    "compare", "edits", "errors", "evaluate", "evolve", "load", "run", "save",
+    "Team", "Topology", "Trajectory", "Version", "acompare", "aevaluate", "aevolve", "aload", "aprune", "arun",
+    "asave", "compare", "edits", "errors", "evaluate", "evolve", "load", "prune", "run", "save",
 ]  # fmt: skip
 
 _LOADED = {
@@ -224,6 +224,65 @@ async def aevolve(
     return await evolve_team(team, tasks, options, config, run_name, on_event)
 
 
+async def aprune(
+    team: Teamlike,
+    trainset: Tasks,
+    grader: Grader | str = "exact",
+    *,
+    valset: Tasks | None = None,
+    testset: Tasks | None = None,
+    iterations: int = 6,
+    batch: int = 20,
+    margin: float = 0.05,
+    name: str | None = None,
+    run_name: str | None = None,
+    seed: int = 0,
+    limit: int = 240,
+    concurrency: int = 8,
+    on_event: Callable[[Event], None] | None = None,
+    model: ChatModel | None = None,
+    meta: ChatModel | None = None,
+    judge: ChatModel | None = None,
+    tools: Tools = (),
+    method: str | Method[Any] | None = None,
+    rubric: str | None = None,
+    budget: Budget | Mapping[str, float] | None = None,
+    home: str | Path | None = None,
+) -> Evolution:
+    """Take agents, edges and tools out of a team that it does no worse without, as proved on held-out tasks.
+
+    Args:
+        team: as for `run`; its entry and its sink stay.
+        trainset, valset, testset, grader: as for `evolve`.
+        iterations: most times that parts are taken out.
+        batch: train tasks on which every part is left out once.
+        margin: loss of score that does not count.
+        limit: most tasks of each split where `trainset` is dealt out.
+        name, run_name, seed, concurrency, on_event, rubric: as for `evolve`.
+        model, meta, judge, tools, method, budget, home: as for `run`.
+
+    Raises:
+        ConfigError: there are too few held-out tasks to rule a loss of the margin out; or as `evolve`.
+        LibraryError, BudgetError, OutageError, ModelError, JournalError: as `evolve`.
+    """
+    from selfwire.runs.evolution import evolve_team
+    from selfwire.runs.open import CallOptions, TaskSets
+
+    tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
+    options = CallOptions(model, meta, judge, tools, method, budget, home)
+    config = {
+        "name": name,
+        "iterations": iterations,
+        "batch": batch,
+        "gate": "no-worse",
+        "margin": margin,
+        "prunes": True,
+        "seed": seed,
+        "concurrency": concurrency,
+    }
+    return await evolve_team(team, tasks, options, config, run_name, on_event)
+
+
 async def aevaluate(
     team: Teamlike,
     tasks: Tasks,
@@ -339,6 +398,7 @@ async def asave(team: Team, name: str, *, note: str = "", home: str | Path | Non
 
 run = _make_sync(arun)
 evolve = _make_sync(aevolve)
+prune = _make_sync(aprune)
 evaluate = _make_sync(aevaluate)
 compare = _make_sync(acompare)
 load = _make_sync(aload)

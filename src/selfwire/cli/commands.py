@@ -6,7 +6,9 @@ from typing import Any
 import typer
 
 COMMANDS = {
+    "check": ("check:check", "Check tasks and grader before a model is asked."),
     "evolve": ("evolve:evolve", "Evolve a team on a benchmark."),
+    "prune": ("evolve:prune", "Take out what a saved team does not need."),
     "train": ("train:train", "Train a router by the rewards of its runs."),
     "selection": ("memory:selection", "Ask a question and show which agents the trained router selects."),
     "run": ("run:run", "Put one question to a team and print its answer."),

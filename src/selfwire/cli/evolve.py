@@ -31,7 +31,7 @@ from selfwire.evals.table import format_difference
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
-from selfwire.graphs.evolve import EvolutionConfig, count_failed_tests, get_structure
+from selfwire.graphs.evolve import EvolutionConfig, EvolutionState, count_failed_tests, get_structure
 from selfwire.graphs.methods import find_method
 from selfwire.models.providers import ADDRESS, is_offline
 from selfwire.models.sync import run_sync
@@ -45,10 +45,10 @@ from selfwire.runs.evolution import (
     resume_evolution,
     start_evolution,
 )
-from selfwire.runs.open import to_team_reference
+from selfwire.runs.open import load_saved, to_team_reference
 from selfwire.runs.record import shorten_name
 from selfwire.runs.results import Evolution
-from selfwire.runs.spec import STAMP, EvolveSpec
+from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
 from selfwire.runs.systems import switch_off
 
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(method_names())}; not needed with --resume.")]
@@ -125,6 +125,70 @@ def evolve(
         _run_and_report(run, home, details)
 
 
+def prune(
+    *,
+    name: options.Ref,
+    benchmark: options.Benchmark = None,
+    models: options.ModelOptions,
+    iterations: Annotated[int, typer.Option(help="Most times that parts are taken out.")] = 6,
+    batch: Annotated[int, typer.Option(help="Train tasks on which every part is left out once.")] = 20,
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof.")] = 20,
+    margin: Annotated[float, typer.Option(help="Loss of score that does not count.")] = 0.05,
+    error: Annotated[float, typer.Option(help="Chance that a run takes out what is worth more.")] = 0.05,
+    gate_size: options.GateSize = None,
+    test: options.TestSize = None,
+    seed: options.Seed = 0,
+    concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
+    grading: options.GradingOptions,
+    config: options.ConfigFields = None,
+    limits: BudgetOptions,
+    calls_per_task: options.CallsSetAside = 60,
+    dry_run: options.DryRun = False,
+    home: options.Home = None,
+) -> None:
+    """Take out what a saved team does not need: agents, edges and tools without which it does no worse.
+
+    Each is left out once on the train tasks; what is worth nothing there goes if held-out tasks prove that the smaller
+    team loses at most the margin. `show NAME` has the worth of every part. A stopped run goes on by `evolve --resume`.
+    """
+    folder = to_local_folder(home)
+    if benchmark is None:
+        raise ConfigError("prune needs --benchmark, with tasks of the kind that the team works on")
+    team, version = options.with_library(home, lambda library: load_saved(name, library))
+    usual = Sizes(train=max(20, batch), gate=240)
+    request = EvolveSpec(
+        method=team.method,
+        benchmark=load_from_anywhere(benchmark),
+        models=models.names,
+        sizes=usual,
+        evolution=EvolutionConfig(
+            name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
+            iterations=iterations,
+            batch=batch,
+            gate="no-worse",
+            gate_tasks=gate_tasks,
+            margin=margin,
+            error=error,
+            prunes=True,
+            concurrency=concurrency,
+            seed=seed,
+            calls_per_task=calls_per_task,
+        ),
+        config=parse_config_fields(config or [], None),
+        budget=limits.budget,
+        seed_team=name,
+        baselines=False,
+        **grading.fields,
+    )
+    sizes = {"--train": usual.train, "--gate-size": gate_size, "--test": test}
+    request = options.tell(fit_evolution(request, sizes))
+    if dry_run:
+        show_estimate(estimate_evolution(request, folder))
+        return
+    with start_evolution(request, folder) as run:
+        _run_and_report(run, home, details=False)
+
+
 def parse_request(
     given: Mapping[str, Any],
     models: options.ModelOptions,
@@ -176,8 +240,10 @@ def _run_and_report(run: OpenEvolution, home: str | None, details: bool) -> None
     with print_before_exit(print_end):
         with EvolutionProgress(run.config.iterations, out, tests=bool(run.splits.test)) as progress:
             final = run_sync(run.execute(progress))
-        if run.splits.test and run.request.baselines:
-            result = run_sync(read_result(run, final, baselines=True))
+        if run.config.prunes:
+            out.print(f"pruning ended: {_explain_end(run, final)}")
+        if run.splits.test and (run.request.baselines or run.config.prunes):
+            result = run_sync(read_result(run, final, baselines=run.request.baselines))
             _add_result(result)
             show_result(result, run)
         show_measures(home, run.run, details=details)
@@ -186,6 +252,16 @@ def _run_and_report(run: OpenEvolution, home: str | None, details: bool) -> None
             f"\n{failed} of {len(run.splits.test)} test tasks ended as errors and count for neither side; "
             f"try these again with: selfwire evolve --resume {run.run}{output.format_home_option(home)}"
         )
+
+
+def _explain_end(run: OpenEvolution, final: EvolutionState) -> str:
+    if final.get("finished"):
+        return "nothing else is worth nothing by itself"
+    if final["iteration"] >= run.config.iterations:
+        return "parts were taken out as often as --iterations allows"
+    return (
+        f"after the rejections {len(run.splits.gate)} gate tasks are too few to prove anything more; give --gate-size"
+    )
 
 
 def _add_result(result: Evolution) -> None:
@@ -257,6 +333,8 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         best = f"agents, tools and topology are as they were; what was learned beside them is in {name!r}, in {where}"
     elif not finished:
         best = f"the run has stopped before its end; the team so far is {name!r} in {where}"
+    elif run.config.prunes:
+        best = f"the smaller team is {name!r} in {where}; `selfwire show {name} --worth{there}` has what is worth what"
     elif result and result.gain and result.gain.value <= 0:
         best = f"the evolved team, which has gained nothing on the test tasks, is {name!r} in {where}"
     else:

@@ -14,6 +14,10 @@ from selfwire.cli.versions import explain_version, format_outcome, format_scores
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team, diff_teams
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import format_count
+from selfwire.evals.table import ResultTable
+from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.systems import make_seed_team
 from selfwire.store.files import find_blob_references, write_team
@@ -26,6 +30,9 @@ def show(
         str,
         typer.Argument(help="A run, a saved team (name, name@version, team:name, fingerprint, .json), or a method."),
     ],
+    worth: Annotated[
+        bool, typer.Option("--worth", help="Print what each part of a pruned team is worth, and costs.")
+    ] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print only a Mermaid flowchart.")] = False,
     task: Annotated[str | None, typer.Option(help="Of a run: this task's messages and routing.")] = None,
     at: Annotated[
@@ -35,7 +42,7 @@ def show(
 ) -> None:
     """Show a saved team, or the seed team of a method, or the tasks of a run, or one task of a run."""
     if is_run(home, ref):
-        refuse_unused(ctx, ["mermaid"], f"{ref} is a run; name a workflow")
+        refuse_unused(ctx, ["mermaid", "worth"], f"{ref} is a run; name a team")
         show_run(home, ref, task, at)
         return
     refuse_unused(ctx, ["task", "at"], f"{ref} is no run; name one, as `selfwire runs` lists them")
@@ -47,6 +54,11 @@ def show(
     else:
         team, version = with_library(home, lambda library: load_saved(ref, library))
     add_result(version=version, team=team)
+    if worth:
+        table = build_worth_table(team)
+        add_result(worth=PruningRecord.of(team).parts, costs=PruningRecord.of(team).costs)
+        output.print_table(table)
+        return
     if mermaid:
         typer.echo(topology.to_mermaid(team.topology))
         return
@@ -55,6 +67,40 @@ def show(
         saved = with_library(home, lambda library: library.history(version.name))
         scores = format_scores(saved, read_test_scores(saved, home)).get(version.version, "")
     output.show_team(team, version, title, scores)
+
+
+def build_worth_table(team: Team) -> ResultTable:
+    """Make the table of what each part of a team was worth and cost when it was last pruned.
+
+    Raises:
+        ConfigError: it never was.
+    """
+    record = PruningRecord.of(team)
+    if not record.runs:
+        raise ConfigError(
+            "nothing is known of what the parts of this team are worth; `selfwire prune NAME --benchmark B` measures it"
+        )
+    worth, costs = {part.name: part for part in record.parts}, {n: c for n, c in record.costs.items() if c.calls}
+    there = {agent.id for agent in team.agents} | list_parts(team).keys() | {OWN_CALLS}
+
+    def format_costs(cost: Usage | None) -> tuple[str, str]:
+        return (f"{cost.calls / record.runs:.1f}", f"{cost.tokens / record.runs:,.0f}") if cost else ("", "")
+
+    def format_value(part: PartWorth | None) -> str:
+        return "" if part is None or part.value is None else f"{part.value:+.2f} ± {part.deviation or 0:.2f}"
+
+    rows = [
+        (
+            name if name in there else f"{name} (taken out)",
+            format_value(worth.get(name)),
+            *format_costs(costs.get(name)),
+        )
+        for name in dict.fromkeys([*costs, *worth])
+    ]
+    rows.append(("all together", "", *format_costs(sum_usages(costs.values()))))
+    tasks = format_count(max((part.tasks for part in record.parts), default=0), "train task")
+    notes = (f"worth: mean score with a part minus without it, over {tasks}, ± standard error", "entry and sink stay")
+    return ResultTable(("part", "worth", "calls/task", "tokens/task"), tuple(rows), notes)
 
 
 def diff(before: Ref, after: Ref, home: Home = None) -> None:

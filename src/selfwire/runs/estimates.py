@@ -16,6 +16,7 @@ from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.graphs.method import LOOP, CallEstimate, Calls, parse_config, scale_calls, sum_calls
 from selfwire.graphs.methods import find_method
+from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation
 from selfwire.runs.evolution import EvolutionPlan
@@ -164,11 +165,14 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     batch, iterations = min(settings.batch, sizes.train), settings.iterations
     begins, during, after = (
         _estimate_method(request.method, request.config, team, batch, added_agents)
-        for added_agents in (0.0, iterations / 2, float(iterations))  # about an agent per iteration, where teams grow
+        # about an agent per iteration, where teams grow
+        for added_agents in (0.0, *((0.0, 0.0) if settings.prunes else (iterations / 2, float(iterations))))
     )
     compared = settings.gate_tasks if settings.rule is None else sizes.gate  # a proof may take all
     gate = 2 * min(compared, sizes.gate) if settings.gate != "off" else 0
     runs = iterations * (batch * during.samples + during.gate_share * gate)
+    if settings.prunes:  # every part is left out once, about twice
+        runs, during = runs + 2 * len(list_parts(team)) * batch, during._replace(learning={})
     tests = sizes.test if request.tested else 0
     return sum_calls(
         scale_calls(during.question, runs),

@@ -44,6 +44,7 @@ from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig, EvolutionLoo
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.methods import find_method, installed_methods, make_method
+from selfwire.graphs.pruning import make_pruned
 from selfwire.graphs.rollouts import (
     RolloutRunner,
     collect_rollouts,
@@ -231,6 +232,8 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
             ctx = method.make_ctx(model, toolbox, self.models.embedder)
             if request.random_edits is not None:
                 method = with_random_edits(method, request.random_edits)
+            if request.evolution.prunes:
+                method = make_pruned(method)
             run_sync(self.place.load_seed(self.seed, journal, library))
             folder = get_runs_folder(self.home) / journal.run
             saver = sqlite_saver(folder / CHECKPOINTS)
@@ -431,9 +434,15 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
         ConfigError: so many gate tasks prove nothing.
     """
     rule, tasks, settings = request.evolution.rule, request.sizes.gate, request.evolution
-    if rule is None or not settings.iterations or settings.anyway or find_least_gain(tasks, rule.error) is not None:
+    if rule is None or not settings.iterations or settings.anyway or rule.can_prove(tasks):
         return
-    needed = next(more for more in count(tasks + 1) if find_least_gain(more, rule.error) is not None)
+    if settings.prunes:
+        raise ConfigError(
+            f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out, even if no answer "
+            f"changes; give {next(filter(rule.can_prove, count(tasks + 1)))} or more (--gate-size, valset), a larger "
+            "--margin, or fewer --iterations"
+        )
+    needed = next(filter(rule.can_prove, count(tasks + 1)))
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at --error "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof needs at least {needed}, "
@@ -448,6 +457,8 @@ def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
     if rule is None or not request.evolution.iterations:
         return ()
     least, of = find_least_gain(tasks, rule.error), f"with {format_count(tasks, 'gate task')}"
+    if request.evolution.prunes:
+        return (f"what goes is shown, {of}, to lose at most {rule.margin:g} of the score",)
     if least is None:
         return (f"{of} no gain can be told from chance, so nothing will be accepted",)
     over = f"an error of {request.evolution.error:g} over {format_count(request.evolution.iterations, 'iteration')}"
@@ -639,7 +650,8 @@ async def evolve_team(
 
     def prepare() -> AbstractContextManager[OpenEvolution]:
         found = setting.find_team(team)
-        refuse_method_that_learns_nothing(found.method)
+        if not config.get("prunes"):
+            refuse_method_that_learns_nothing(found.method)
         data = tasks.find(setting.tools)
         names, models = setting.find_models(found.model)
         given = Given(data.benchmark, models, {found.name: found.team} if found.team and found.is_object else {})

@@ -1,0 +1,241 @@
+"""Pruning: how much each part of a team is worth, and what can be taken out of it without a loss.
+
+A part is an agent, an edge, or a tool that an agent holds. Its worth is measured by leaving it out: the mean paired
+difference of the scores with and without it, on train tasks. Then the parts that are worth nothing are taken out,
+agents first, and the gate compares the smaller team with the whole on held-out tasks. Parts that stand in for each
+other are each worth nothing and together much, so that a group is measured as a whole before. The entry and the sink
+of a team stay.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Revoke, Rewiring
+from selfwire.core.errors import EditError
+from selfwire.core.team import Team
+from selfwire.core.topology import find_dead_nodes
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage, UsageAccumulator
+from selfwire.core.values import FrozenModel
+from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.graphs.method import Ctx, EvolveResult, Method
+
+KEY = "pruning"
+"""Name of the record in a team's memory."""
+OWN_CALLS = "(the method)"
+"""Row of the calls that no agent made."""
+
+Kind = Literal["agent", "edge", "tool"]
+KINDS: tuple[Kind, ...] = ("agent", "edge", "tool")
+
+
+class TeamPart(NamedTuple):
+    """A part of a team that can be taken out.
+
+    Attributes:
+        name: an agent's id, "source -> target", or "agent: tool".
+        removal: the rewiring that takes it out, which is legal in its team.
+    """
+
+    kind: Kind
+    name: str
+    removal: Rewiring
+
+
+class PartWorth(FrozenModel):
+    """The worth of a part.
+
+    Args:
+        value: mean score with the part minus the mean without it, over the same tasks; None if none could be compared.
+        deviation: standard error of the value; None for fewer than two tasks.
+        tasks: tasks that were compared.
+    """
+
+    kind: Kind
+    name: str
+    value: float | None = None
+    deviation: float | None = None
+    tasks: int = 0
+
+    @property
+    def harmless(self) -> bool:
+        """Whether the value is not above nothing by more than its standard error."""
+        return self.value is not None and self.value <= (self.deviation or 0.0)
+
+
+class PruningRecord(FrozenModel):
+    """The state of a pruning, kept in the team's memory.
+
+    Args:
+        run: name of the run that measured it.
+        parts: worth of each part of the team, as it was last measured.
+        costs: usage of each agent, and of the method's own calls, over all measured runs of the team.
+        runs: number of these runs.
+        pending: parts of the candidate that the gate compares; those that are still there have been rejected.
+        size: most parts that are taken out at a time, after a rejection; 0 for no limit.
+        kept: parts that have been rejected by themselves.
+    """
+
+    run: str = ""
+    parts: tuple[PartWorth, ...] = ()
+    costs: Mapping[str, Usage] = Field(default_factory=dict)
+    runs: int = 0
+    pending: tuple[str, ...] = ()
+    size: int = 0
+    kept: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, team: Team) -> "PruningRecord":
+        """The record of a team; an empty one if it was never pruned."""
+        return cls.model_validate(team.memory.get(KEY, {}))
+
+    def save_to(self, team: Team) -> Team:
+        """The team with this record."""
+        return team.with_memory(**{KEY: self.model_dump(mode="json")})
+
+
+def list_parts(team: Team) -> dict[str, TeamPart]:
+    """The parts that can be taken out, by name: agents, then edges, then tools."""
+    topology = team.topology
+    fixed = {topology.agents[topology.entry], topology.agents[topology.sink]}
+    found = [
+        *(TeamPart("agent", agent.id, remove_agent(team, agent.id)) for agent in team.agents if agent.id not in fixed),
+        *(TeamPart("edge", str(edge), _rewire(RemoveEdge(edge.source, edge.target))) for edge in topology.edges),
+        *(TeamPart("tool", f"{a.id}: {tool}", _rewire(Revoke(a.id, tool))) for a in team.agents for tool in a.tools),
+    ]
+    return {part.name: part for part in found if _is_legal(team, part)}
+
+
+def remove_agent(team: Team, agent: str) -> Rewiring:
+    """The rewiring that takes an agent out; whoever handed on to it hands on to those that it handed on to."""
+    topology, edits = team.topology, list[Edit]()
+    edges = {(edge.source, edge.target) for edge in topology.edges}
+    for node in (node.id for node in topology.nodes if node.agent == agent):
+        before = sorted(source for source, target in edges if target == node)
+        after = sorted(target for source, target in edges if source == node)
+        edits.append(RemoveNode(node))
+        edges = {edge for edge in edges if node not in edge}
+        bridges = [(s, t) for s in before for t in after if s != t and (s, t) not in edges]
+        edits.extend(AddEdge(source, target) for source, target in bridges)
+        edges.update(bridges)
+    return _rewire(*edits, RemoveAgent(agent))
+
+
+def _rewire(*edits: Edit) -> Rewiring:
+    return Rewiring(*edits, why="it is worth nothing on the train tasks", operation="PRUNE")
+
+
+def _is_legal(team: Team, part: TeamPart) -> bool:
+    try:
+        return not find_dead_nodes(team.apply(part.removal).topology)
+    except EditError:
+        return False
+
+
+def compute_worth(part: TeamPart, whole: Mapping[str, float], without: Mapping[str, float]) -> PartWorth:
+    """Compute a part's worth from scores by task, with it and without it; tasks that one of them lacks do not count."""
+    gains = [whole[task] - score for task, score in without.items() if task in whole]
+    mean = math.fsum(gains) / len(gains) if gains else None
+    deviation = None
+    if mean is not None and len(gains) > 1:
+        # a deviation of 1 is counted beside those seen, as a few equal tasks do not show that all are equal
+        deviation = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) + 1) / len(gains)
+    return PartWorth(kind=part.kind, name=part.name, value=mean, deviation=deviation, tasks=len(gains))
+
+
+def sum_costs(runs: Iterable[Trajectory]) -> dict[str, Usage]:
+    """Add up what each agent's calls cost, and those of no agent; all rows together are the cost of the runs."""
+    sums: dict[str, UsageAccumulator] = {}
+    for run in runs:
+        for name, usage in (*((step.agent, step.usage) for step in run.steps), (OWN_CALLS, run.overhead)):
+            sums.setdefault(name, UsageAccumulator()).add(usage)
+    return {name: cost.usage for name, cost in sorted(sums.items())}
+
+
+def average_scores(runs: Iterable[Trajectory]) -> dict[str, float]:
+    """The mean score of each task, by id, over its graded runs."""
+    scores = dict[str, list[float]]()
+    for run in runs:
+        if run.feedback is not None:
+            scores.setdefault(run.question.id, []).append(run.feedback.score)
+    return {task: math.fsum(found) / len(found) for task, found in scores.items()}
+
+
+class Pruning(Method[Any]):
+    """Base class of methods that take parts out of a team; it stands before the method among the bases."""
+
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+        """Take out a group of parts that are worth nothing; the evolution is finished when there is none left.
+
+        Every part is left out once on each task of the batch, in the first iteration and after parts have gone. A group
+        that is worth something together is halved until it is not.
+        """
+        record, there = PruningRecord.of(team), list_parts(team)
+        if rejected := [name for name in record.pending if name in there]:
+            kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
+            record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
+        elif record.pending or record.run != ctx.at.run:
+            record = await self._measure(team, runs, ctx)
+        group = choose_group(record, team)
+        while len(group) > 1 and ((await self._leave_out(group, team, runs, ctx)).value or 0.0) > 0:
+            group = group[: len(group) // 2]
+        record = record.replace(pending=tuple(part.name for part in group))
+        made = EvolveResult.of(team, [part.removal for part in group])
+        fitted = record.save_to(super().keep_memory(made.workflow, team)).with_lineage(team, made.applied)
+        return made.replace(workflow=fitted, finished=not group)
+
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
+        """As the method, with the record of the pruning."""
+        return PruningRecord.of(rejected).save_to(super().keep_memory(kept, rejected))
+
+    async def _measure(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> PruningRecord:
+        """Measure every part of the team, and what each agent costs; parts that were rejected before stay."""
+        kept = PruningRecord.of(team).kept if PruningRecord.of(team).run == ctx.at.run else ()
+        parts = [part for name, part in list_parts(team).items() if name not in kept]
+        worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in parts)
+        return PruningRecord(run=ctx.at.run, parts=tuple(worth), costs=sum_costs(runs), runs=len(runs), kept=kept)
+
+    async def _leave_out(
+        self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]
+    ) -> PartWorth:
+        """Compare graded runs of the team with runs without some parts, which draw the same random numbers."""
+        smaller = super().keep_memory(team.apply_legal(part.removal for part in group)[0], team)
+        without, whole = " and ".join(part.name for part in group), average_scores(runs)
+        questions = {run.question.id: run.question for run in runs if run.question.id in whole}
+
+        async def run_without(task: str) -> Trajectory:
+            here = ctx.where(phase="rollout", task=task, run=f"{ctx.at.run}/without {without}")
+            done = await self.answer(smaller, questions[task], here)
+            assert ctx.grade_run is not None, "the outer loop grades"
+            return await ctx.grade_run(done, here.at)
+
+        found = await gather_all(run_without(task) for task in questions)
+        return compute_worth(group[0], whole, average_scores(found))
+
+
+def choose_group(record: PruningRecord, team: Team) -> tuple[TeamPart, ...]:
+    """Choose the parts to take out next: of the first kind that has harmless ones, those of the least value.
+
+    Each is one of the team without the parts before it, so that all of them together can be taken out.
+    """
+    harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
+    for kind in KINDS:
+        group = list[TeamPart]()
+        for worth in sorted(harmless, key=lambda worth: (worth.value, worth.name)):
+            if worth.kind == kind and (part := list_parts(team).get(worth.name)):
+                group.append(part)
+                team = team.apply(part.removal)
+            if group and len(group) == record.size:
+                break
+        if group:
+            return tuple(group)
+    return ()
+
+
+def make_pruned(method: Method[Any]) -> Method[Any]:
+    """Make a method that prunes the teams of another; they run, learn parameters and are gated as before."""
+    made: Method[Any] = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(method.config)
+    return made

@@ -1,0 +1,94 @@
+"""The command that checks tasks and grader before a call is made: check."""
+
+from typing import Annotated
+
+import typer
+
+from selfwire.cli import options, output
+from selfwire.cli.commands import FAILED
+from selfwire.cli.output import add_result
+from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import DEFAULT_METHOD, method_names
+from selfwire.evals.table import ResultTable
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.models.sync import run_sync
+from selfwire.runs.checking import AnchorScore, find_faults_of_tasks, judge_grader, score_anchors
+from selfwire.runs.estimates import estimate_evolution
+from selfwire.runs.evolution import describe_gate, fit_evolution, load_tasks, refuse_hopeless_gate
+from selfwire.runs.spec import EvolveSpec
+
+TRIED = 20
+"""Tasks whose grader is tried."""
+
+
+def check(
+    *,
+    benchmark: options.Benchmark = None,
+    method: Annotated[str, typer.Option(help=f"Method whose evolution is planned: {', '.join(method_names())}.")] = (
+        DEFAULT_METHOD
+    ),
+    models: options.ModelOptions,
+    iterations: Annotated[int, typer.Option(help="How often the team would be rewritten.")] = 10,
+    gate: Annotated[str, typer.Option(help="Of the planned evolution: better, no-worse, mean or off.")] = "better",
+    train: options.TrainSize = None,
+    gate_size: options.GateSize = None,
+    test: options.TestSize = None,
+    seed: options.Seed = 0,
+    grading: options.GradingOptions,
+    home: options.Home = None,
+) -> None:
+    """Check tasks and grader before a call is made: what can be told apart with them, and what the grader rewards.
+
+    The grader is given the reference in several forms, and texts that answer nothing. Exit code 1 for a problem.
+    """
+    if benchmark is None:
+        raise ConfigError("check needs --benchmark, such as --benchmark my.jsonl")
+    request = EvolveSpec(
+        method=method,
+        benchmark=options.load_from_anywhere(benchmark),
+        models=models.names,
+        evolution=EvolutionConfig(name="check", iterations=iterations, gate=gate, seed=seed),
+        **grading.fields,
+    )
+    sizes = {"--train": train, "--gate-size": gate_size, "--test": test}
+    request, note = fit_evolution(request, sizes)
+    bench, tasks = load_tasks(request)
+    problems, out = find_faults_of_tasks(tasks), output.make_console()
+    counts = f"{len(tasks.train)} to learn from, {len(tasks.gate)} to decide by, {len(tasks.test)} to test with"
+    out.print(
+        "\n".join([f"tasks of {bench.name}: {counts}", *filter(None, [note]), *bench.notes, *describe_gate(request)])
+    )
+    try:
+        refuse_hopeless_gate(request)
+    except ConfigError as error:
+        problems.append(str(error))
+    tried = (*tasks.train, *tasks.gate, *tasks.test)[:TRIED]
+    anchors = run_sync(score_anchors(bench.environment, tried))
+    wrong, remarks = judge_grader(anchors)
+    problems += wrong
+    if anchors:
+        out.print(f"\nthe grader, on {len(tried)} tasks")
+        output.print_table(_make_table(anchors)._replace(notes=tuple(f"note: {remark}" for remark in remarks)))
+    else:
+        out.print("\nthe grader is a model, or references are no texts: it is not tried here")
+    planned = request.replace(evolution=request.evolution.replace(anyway=True))
+    cost = estimate_evolution(planned, options.to_local_folder(home))
+    out.print(f"\n{cost.text}")
+    add_result(
+        problems=problems,
+        anchors={found.anchor.name: found.score for found in anchors},
+        sizes=request.sizes,
+        cost=cost,
+    )
+    if problems:
+        out.print("\n".join(["", *(f"problem: {problem}" for problem in problems)]))
+        raise typer.Exit(FAILED)
+    out.print("\nno problem was found")
+
+
+def _make_table(anchors: list[AnchorScore]) -> ResultTable:
+    rows = [
+        (found.anchor.name, "-" if found.score is None else f"{found.score:.2f}", "1" if found.anchor.right else "0")
+        for found in anchors
+    ]
+    return ResultTable(("answer", "mean score", "should be"), tuple(rows), ())

@@ -1,0 +1,103 @@
+"""The command `check`: what the grader rewards and what the tasks can tell, before a call is made."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import GradingError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Splits, Task
+from selfwire.runs.checking import ANCHORS, find_faults_of_tasks, judge_grader, score_anchors
+from tests.commands import call
+
+
+class Grades:
+    """A grader by a function of reference and answer."""
+
+    name = "grades"
+
+    def __init__(self, score: Callable[[str, str], float]) -> None:
+        self.score = score
+
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        if answer == "" and self.score("", "fails"):
+            raise GradingError("no answer, no grade")
+        score = self.score(str(task.reference), answer)
+        return Feedback(score=score, solved=score == 1, text="")
+
+
+TASKS = [Task(id=f"t{n}", input=f"Which {n}? Take town {n}.", reference=f"Town {n}") for n in range(10)]
+
+
+async def judge(score: Callable[[str, str], float]) -> tuple[list[str], list[str]]:
+    return judge_grader(await score_anchors(Grades(score), TASKS))
+
+
+async def test_a_good_grader_has_no_problem() -> None:
+    assert await judge(lambda reference, answer: reference.lower() == answer.lower().rpartition("answer: ")[2]) == (
+        [],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("score", "problem"),
+    [
+        (lambda reference, answer: float(len(answer) > 10), "the task's own words scores 1.00, and an evolution finds"),
+        (lambda reference, answer: float(reference.lower() in answer.lower()), "the task's own words scores 1.00"),
+        (lambda reference, answer: 0.5, "the reference itself scores 0.50 (see task t0): right answers count as wrong"),
+        (lambda reference, answer: float("town" in answer.lower()), "the reference of another task scores 1.00"),
+        (
+            lambda reference, answer: float(answer == "fails"),
+            "the grader fails on an empty answer: no answer",
+        ),
+    ],
+)
+async def test_what_a_grader_rewards_by_mistake_is_a_problem(score: Callable[[str, str], float], problem: str) -> None:
+    problems, _ = await judge(score)
+    assert any(found.startswith(problem) for found in problems), problems
+
+
+async def test_a_form_that_a_grader_asks_for_is_a_note() -> None:
+    problems, notes = await judge(lambda reference, answer: float(answer == f"It follows.\n\nAnswer: {reference}"))
+    assert problems == []
+    assert [note.partition(" scores")[0] for note in notes] == [
+        "the reference itself",
+        "the reference in small letters",
+    ]
+
+
+async def test_two_tasks_with_one_reference_are_no_other_task() -> None:
+    same = [task.replace(reference="Town") for task in TASKS]
+    found = await score_anchors(Grades(lambda reference, answer: float(reference == answer)), same)
+    assert [score.tasks for score in found] == [10] * (len(ANCHORS) - 1) + [0]
+    assert not judge_grader(found)[0]
+
+
+def test_faults_of_tasks_are_named() -> None:
+    assert find_faults_of_tasks(Splits(train=tuple(TASKS[:5]), test=tuple(TASKS[5:]))) == []
+    twice = TASKS[0].replace(id="again")
+    bare = TASKS[1].replace(id="bare", input="Other?", reference=None)
+    always = tuple(task.replace(reference="yes") for task in TASKS[2:])
+    found = find_faults_of_tasks(Splits(train=(*TASKS[:2], twice, bare), test=always))
+    assert [fault.partition(":")[0] for fault in found] == [
+        "tasks that repeat the text of another", "tasks without a reference",
+        "8 of 12 tasks have the reference 'yes'",
+    ]  # fmt: skip
+
+
+def test_the_command_makes_no_call_and_fails_on_a_problem(tmp_path: Path) -> None:
+    file = tmp_path / "my.jsonl"
+    rows = [{"input": f"Is {n} even, yes or no?", "reference": "no" if n % 8 else "yes"} for n in range(60)]
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    found = call(tmp_path / "home", "check", "--benchmark", str(file), "--model", "openai:none", code=1)
+    assert "with 20 gate tasks, gains below 0.55 cannot be told from chance" in found.output
+    assert "nothing was sent" in found.output
+    assert "problem: 52 of 60 tasks have the reference 'no'" in found.output
+    assert not (tmp_path / "home").exists()
+    few = call(tmp_path / "home", "check", "--benchmark", "archive", "--gate-size", "5", code=1)
+    assert "cannot accept anything with 5 gate tasks" in few.output
+    good = call(tmp_path / "home", "check", "--benchmark", "archive")
+    assert "no problem was found" in good.output

@@ -467,14 +467,14 @@ class Program:
 
     def trace(self, node: Any, at: Surroundings, seen: tuple[Any, ...] = (), call: Any = None) -> Iterator[Traced]:
         """Find the expressions that an expression may stand for."""
-        key = (id(node) if isinstance(node, ast.AST) else node[:1] + (str(node[1]),), id(at.given) if at.given else at)
-        if key in seen or len(seen) > DEEPEST:
-            return
-        seen = (*seen, key)
         opener = OPENERS.get(type(node))
         if opener is None:
             yield Traced(node, at, call)
             return
+        key = (node, at.owner, tuple(value.node for values in at.given.values() for value in values))
+        if key in seen or len(seen) > DEEPEST:
+            return
+        seen = (*seen, key)
         for found in opener(self, node, at, seen):
             yield found if found.call is not None or call is None else found._replace(call=call)
 

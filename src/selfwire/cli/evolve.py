@@ -9,6 +9,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.json_output import add_result
 from selfwire.cli.memory import TRAIN
 from selfwire.cli.options import (
     BudgetOptions,
@@ -19,7 +20,7 @@ from selfwire.cli.options import (
     refuse_without_resume,
     to_local_folder,
 )
-from selfwire.cli.output import add_result, show_estimate
+from selfwire.cli.output import show_estimate
 from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import topology

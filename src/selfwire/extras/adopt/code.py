@@ -215,7 +215,9 @@ class CodeReader:
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read keywords such as `prompt=` of functions that are not the program's own."""
         named = [keyword for keyword in node.keywords if keyword.arg in PROMPT_KEYWORDS]
-        if named and not any(isinstance(found.node, Function | Bound | ast.ClassDef) for found in self.program.trace(node.func, at)):
+        if named and not any(
+            isinstance(found.node, Function | Bound | ast.ClassDef) for found in self.program.trace(node.func, at)
+        ):
             for keyword in named:
                 self.ask(keyword.value, at, code, role="system")
 

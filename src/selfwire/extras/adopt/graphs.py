@@ -151,7 +151,10 @@ class GraphReader:
             names, action = find_strings(self.program, given[0], at), given[1]
             if not names.values:
                 self.note(
-                    call, at, f"the name of a node is computed: {ast.unparse(given[0])}", "give the node a constant name"
+                    call,
+                    at,
+                    f"the name of a node is computed: {ast.unparse(given[0])}",
+                    "give the node a constant name",
                 )
         else:
             action = given[0]
@@ -454,7 +457,9 @@ class GraphReader:
     def _read_jump(self, draft: NodeDraft, jump: Traced, code: Code) -> None:
         name = get_last_name(jump.node.func)
         if name == "interrupt":
-            found = ProgramInterrupt(node=draft.name, kind="interrupt", graph=draft.graph, **place_of(jump.node, jump.at))
+            found = ProgramInterrupt(
+                node=draft.name, kind="interrupt", graph=draft.graph, **place_of(jump.node, jump.at)
+            )
             if found not in self.interrupts:
                 self.interrupts.append(found)
         elif name == "Command":
@@ -499,7 +504,8 @@ class GraphReader:
     ) -> None:
         """Add the ends of a command to those of the same node's others."""
         same = next(
-            (e for e in self.edges if (e.source, e.graph, e.router, e.shown_by) == (source, graph, router, shown_by)), None
+            (e for e in self.edges if (e.source, e.graph, e.router, e.shown_by) == (source, graph, router, shown_by)),
+            None,
         )
         if same is None:
             self._add_edge(source, ends, "code", shown_by, *where, graph, router=router)
@@ -532,7 +538,9 @@ class GraphReader:
 
     def _read_tool_jump(self, draft: NodeDraft, tool: ToolDraft, jump: Traced, code: Code) -> None:
         if get_last_name(jump.node.func) == "interrupt":
-            found = ProgramInterrupt(node=draft.name, kind="interrupt", graph=draft.graph, **place_of(jump.node, jump.at))
+            found = ProgramInterrupt(
+                node=draft.name, kind="interrupt", graph=draft.graph, **place_of(jump.node, jump.at)
+            )
             if found not in self.interrupts:
                 self.interrupts.append(found)
         elif get_last_name(jump.node.func) == "Command":
@@ -552,7 +560,9 @@ class GraphReader:
         """Read a graph that a maker of agents makes."""
         draft = self.makers.read_agent(found)
         if draft is None:
-            self.note(found.node, found.at, "the source does not show what makes the graph", "name a graph that it shows")
+            self.note(
+                found.node, found.at, "the source does not show what makes the graph", "name a graph that it shows"
+            )
             return
         first = len(self.nodes)
         if draft.maker != "create_swarm":
@@ -561,7 +571,9 @@ class GraphReader:
         inner = [*self._list_team(draft, graph), *(self._add_agent_node(sub, graph) for sub in draft.subagents)]
         if draft.maker == "create_supervisor" and inner:
             names = tuple(inner)
-            self._add_edge(draft.name, Strings(names, True), "code", "handoff", found.node, found.at, graph, "supervisor")
+            self._add_edge(
+                draft.name, Strings(names, True), "code", "handoff", found.node, found.at, graph, "supervisor"
+            )
             for name in inner:
                 self._add_edge(name, Strings((draft.name,), True), "data", "handoff", found.node, found.at, graph)
         elif draft.subagents:
@@ -577,7 +589,9 @@ class GraphReader:
         for keyword in found.node.keywords:
             if keyword.arg in ("interrupt_before", "interrupt_after", "interrupt_on"):
                 self.interrupts.append(
-                    ProgramInterrupt(node=draft.name, kind=keyword.arg, graph=graph, **place_of(keyword.value, found.at))
+                    ProgramInterrupt(
+                        node=draft.name, kind=keyword.arg, graph=graph, **place_of(keyword.value, found.at)
+                    )
                 )
 
     def _add_agent_node(self, draft: AgentDraft, graph: str) -> str:
@@ -631,7 +645,9 @@ class GraphReader:
         function = task.node
         known = any(node.name == function.name and node.graph == draft.graph for node in self.nodes)
         ends = Strings((function.name,), True)
-        same = next((e for e in self.edges if (e.source, e.shown_by, e.graph) == (draft.name, "call", draft.graph)), None)
+        same = next(
+            (e for e in self.edges if (e.source, e.shown_by, e.graph) == (draft.name, "call", draft.graph)), None
+        )
         if same is None:
             self._add_edge(draft.name, ends, "code", "call", code.owner, code.at, draft.graph, router=draft.target)
         elif function.name not in same.ends:

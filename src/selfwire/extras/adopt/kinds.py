@@ -188,7 +188,12 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 names.append(function.name)
             elif isinstance(found.node, ast.Call):
-                names += [value for key in found.node.keywords if key.arg == "name" for value in find_strings(program, key.value, found.at).values]
+                names += [
+                    value
+                    for key in found.node.keywords
+                    if key.arg == "name"
+                    for value in find_strings(program, key.value, found.at).values
+                ]
         return Strings(tuple(names), bool(names))
     return Strings((), False)
 
@@ -204,7 +209,9 @@ def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> S
 def _combine(parts: list[Strings]) -> Strings:
     if not all(part.complete for part in parts):
         return Strings((), False)
-    combined = ["".join(chosen) for chosen, _ in zip(product(*(part.values for part in parts)), range(MOST), strict=False)]
+    combined = [
+        "".join(chosen) for chosen, _ in zip(product(*(part.values for part in parts)), range(MOST), strict=False)
+    ]
     return Strings(tuple(combined), True)
 
 

@@ -175,8 +175,12 @@ class MakerReader:
         for found in self.list_elements(node, draft.at.at) if node is not None else ():
             if not isinstance(found.node, ast.Dict):
                 continue
-            named = {key.value: value for key, value in zip(found.node.keys, found.node.values, strict=True) if is_text(key)}  # type: ignore[union-attr]
-            name = "".join(find_strings(self.program, named.get("name"), found.at).values[:1]) if "name" in named else ""
+            named = {
+                key.value: value for key, value in zip(found.node.keys, found.node.values, strict=True) if is_text(key)
+            }  # type: ignore[union-attr]
+            name = (
+                "".join(find_strings(self.program, named.get("name"), found.at).values[:1]) if "name" in named else ""
+            )
             code = Code([], found.at, found.node)
             self.reader.codes.setdefault(found.node, code)
             sub = AgentDraft(name or "subagent", "subagent", found, code)
@@ -407,19 +411,34 @@ class MakerReader:
             return None
         maker, named = get_last_name(node.func), {keyword.arg: keyword.value for keyword in node.keywords}
         function = named.get("func") or named.get("coroutine") or (node.args[0] if node.args else None)
-        found = next(
-            (value for value in self.program.trace(function, at) if isinstance(value.node, ast.FunctionDef | ast.AsyncFunctionDef)), None
-        ) if function is not None else None
+        found = (
+            next(
+                (
+                    value
+                    for value in self.program.trace(function, at)
+                    if isinstance(value.node, ast.FunctionDef | ast.AsyncFunctionDef)
+                ),
+                None,
+            )
+            if function is not None
+            else None
+        )
         name = "".join(find_strings(self.program, named["name"], at).values[:1]) if "name" in named else ""
         if maker == "create_handoff_tool":
             kind = "handoff"
-            agent = find_strings(self.program, named.get("agent_name") or node.args[0], at).values if named or node.args else ()
+            agent = (
+                find_strings(self.program, named.get("agent_name") or node.args[0], at).values
+                if named or node.args
+                else ()
+            )
             name = name or f"transfer_to_{'_'.join(agent[0].lower().split())}" if agent else name
         else:
             kind = "StructuredTool"
         if maker == "create_retriever_tool":
             kind = "retriever"
-            name = name or "".join(find_strings(self.program, node.args[1], at).values[:1]) if len(node.args) > 1 else name
+            name = (
+                name or "".join(find_strings(self.program, node.args[1], at).values[:1]) if len(node.args) > 1 else name
+            )
         name = name or (found.node.name if found else "") or self.name_by_target(node)
         draft = self._add_tool(name, kind, node, at)
         description = named.get("description")

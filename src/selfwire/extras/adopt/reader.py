@@ -91,7 +91,13 @@ def _list_yielded(function: Function) -> Iterator[ast.expr]:
 
 
 def _is_graph(program: Program, values: list[Any], file: SourceFile) -> bool:
-    kinds = [kind for value in values if isinstance(value, ast.expr) for found in program.trace(value, file.top) for kind, _ in tell_kind(program, found)]
+    kinds = [
+        kind
+        for value in values
+        if isinstance(value, ast.expr)
+        for found in program.trace(value, file.top)
+        for kind, _ in tell_kind(program, found)
+    ]
     return "graph" in kinds or "agent" in kinds
 
 
@@ -251,7 +257,13 @@ def _list_compared_texts(program: Program, node: ast.AST, at: Surroundings) -> I
                 parts += [node.left, side]
     elif isinstance(node, ast.MatchValue):
         parts = [node.value]
-    elif isinstance(node, ast.Call) and get_last_name(node.func) in ("startswith", "endswith", "find", "index", "count"):
+    elif isinstance(node, ast.Call) and get_last_name(node.func) in (
+        "startswith",
+        "endswith",
+        "find",
+        "index",
+        "count",
+    ):
         parts = list(node.args[:1])
     for part in parts:
         for inner in part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else [part]:

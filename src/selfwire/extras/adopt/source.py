@@ -143,44 +143,44 @@ class Names(ast.NodeVisitor):
         elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
             self.added.setdefault(target.value.id, []).append(value)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:  # noqa: N802 - the name is ast's
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Bind a function; its body has names of its own."""
         self._bind(node.name, node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:  # noqa: N802
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         """Bind a function; its body has names of its own."""
         self._bind(node.name, node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """Bind a class; its body has names of its own."""
         self._bind(node.name, node)
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:  # noqa: N802
+    def visit_Lambda(self, node: ast.Lambda) -> None:
         """Leave a lambda out; its body has names of its own."""
 
-    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+    def visit_If(self, node: ast.If) -> None:
         """Look into both branches, but not into `if __name__ == "__main__"`."""
         if not is_main_guard(node):
             self.generic_visit(node)
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802
+    def visit_Import(self, node: ast.Import) -> None:
         """Bind modules."""
         for alias in node.names:
             first = alias.name.partition(".")[0]
             self._bind(alias.asname or first, Import(alias.name if alias.asname else first, "", 0))
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """Bind names of a module."""
         for alias in node.names:
             self._bind(alias.asname or alias.name, Import(node.module or "", alias.name, node.level))
 
-    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> None:
         """Bind the targets."""
         for target in node.targets:
             self._bind_target(target, node.value)
         self.visit(node.value)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         """Bind the target, or note its type alone."""
         if isinstance(node.target, ast.Name):
             self.annotated[node.target.id] = node.annotation
@@ -188,23 +188,23 @@ class Names(ast.NodeVisitor):
             self._bind_target(node.target, node.value)
             self.visit(node.value)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """Add what `+=` appends."""
         if isinstance(node.target, ast.Name):
             self.added.setdefault(node.target.id, []).append(node.value)
         self.visit(node.value)
 
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:  # noqa: N802
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         """Bind the target of `:=`."""
         self._bind_target(node.target, node.value)
         self.visit(node.value)
 
-    def visit_For(self, node: ast.For) -> None:  # noqa: N802
+    def visit_For(self, node: ast.For) -> None:
         """Bind the loop's variables."""
         self._bind_target(node.target, node.iter, loop=True)
         self.generic_visit(node)
 
-    def visit_AsyncFor(self, node: ast.AsyncFor) -> None:  # noqa: N802
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> None:
         """Bind the loop's variables."""
         self._bind_target(node.target, node.iter, loop=True)
         self.generic_visit(node)
@@ -220,13 +220,13 @@ class Names(ast.NodeVisitor):
             self._bind_target(node.optional_vars, node.context_expr)
         self.visit(node.context_expr)
 
-    def visit_Return(self, node: ast.Return) -> None:  # noqa: N802
+    def visit_Return(self, node: ast.Return) -> None:
         """Note a return value."""
         if node.value is not None:
             self.returned.append(node.value)
             self.visit(node.value)
 
-    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> None:
         """Note what `append`, `extend` and `insert` add to a list."""
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.args:
             if node.func.attr in ("append", "extend", "insert", "update"):
@@ -530,7 +530,9 @@ class Program:
                     pairs = [(key, part) for key, part in zip(owner.node.keys, owner.node.values, strict=True) if key]
                     chosen = {"items": pairs, "keys": [p[0] for p in pairs], "values": [p[1] for p in pairs]}
                     yield from chosen.get(node.func.attr, [])
-        elif isinstance(node, ast.Call) and get_last_name(node.func) in ("sorted", "list", "tuple", "set") and node.args:
+        elif (
+            isinstance(node, ast.Call) and get_last_name(node.func) in ("sorted", "list", "tuple", "set") and node.args
+        ):
             for inner in self.trace(node.args[0], value.at):
                 yield from self.iterate(inner)
 

@@ -108,7 +108,9 @@ class TextFinder:
         returns_texts: finds whether a call asks a model, so that its result is no text of the program.
     """
 
-    def __init__(self, program: Program, unit_of: Callable[[Any], Any], is_reply: Callable[[ast.Call, Surroundings], bool]):
+    def __init__(
+        self, program: Program, unit_of: Callable[[Any], Any], is_reply: Callable[[ast.Call, Surroundings], bool]
+    ):
         self.program, self.unit_of, self.is_reply = program, unit_of, is_reply
         self.drafts: dict[tuple[Path, int, int], TextDraft] = {}
         self.opaque: dict[tuple[Path, int], tuple[Any, str, str]] = {}
@@ -337,7 +339,9 @@ class TextFinder:
         mode = "curly" if is_text(written) and written.value != "f-string" else "format"  # type: ignore[union-attr]
         owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         inner = reach._replace(mode=mode, role=MESSAGES.get(owner, "") or reach.role)
-        texts = [value for name, value in named.items() if name in ("template", "messages", "prefix", "suffix", "prompt")]
+        texts = [
+            value for name, value in named.items() if name in ("template", "messages", "prefix", "suffix", "prompt")
+        ]
         if get_last_name(node.func) == "from_file":
             for text in self._read_files(node.args[0], at):
                 self._add_file(text, inner)
@@ -547,7 +551,9 @@ class TextFinder:
                 return
             outer = outer.func if isinstance(outer, ast.Call) else outer.value
         called = list(self.program.trace(node.func, at)) if isinstance(node, ast.Call) else []
-        names = [found.node.name for found in [*called, *self.program.trace(outer, at)] if isinstance(found.node, Outside)]
+        names = [
+            found.node.name for found in [*called, *self.program.trace(outer, at)] if isinstance(found.node, Outside)
+        ]
         if not names:
             names = [_get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
         foreign = next((name for name in names if is_foreign(name)), None)
@@ -574,7 +580,14 @@ def _get_outside_maker(program: Program, found: Traced) -> str:
             if isinstance(called.node, Outside):
                 return called.node.name
             if isinstance(called.node, ast.Attribute):
-                return next((base.node.name for base in program.trace(called.node.value, called.at) if isinstance(base.node, Outside)), "")
+                return next(
+                    (
+                        base.node.name
+                        for base in program.trace(called.node.value, called.at)
+                        if isinstance(base.node, Outside)
+                    ),
+                    "",
+                )
     return ""
 
 
@@ -647,7 +660,9 @@ def _split_format(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(pieces), tuple(holes)
 
 
-def _split_holes(pieces: tuple[str, ...], names: tuple[str, ...], holes: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _split_holes(
+    pieces: tuple[str, ...], names: tuple[str, ...], holes: list[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Split pieces of a template further, at the holes of an f-string inside them."""
     parts, all_names = [], []
     left = list(holes)
@@ -692,7 +707,10 @@ CALLS: dict[str, Any] = {
     "cast": TextFinder._follow_cast,
     "getenv": TextFinder._follow_environment,
     "get": TextFinder._follow_got,
-    **dict.fromkeys(("strip", "lstrip", "rstrip", "expandtabs", "removesuffix", "removeprefix", "upper", "lower"), TextFinder._follow_changed),
+    **dict.fromkeys(
+        ("strip", "lstrip", "rstrip", "expandtabs", "removesuffix", "removeprefix", "upper", "lower"),
+        TextFinder._follow_changed,
+    ),
     **dict.fromkeys(PASSED_ON, TextFinder._follow_arguments),
     **dict.fromkeys(
         ("invoke", "ainvoke", "format_messages", "format_prompt", "partial", "to_messages", "to_string"),

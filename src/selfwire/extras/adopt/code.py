@@ -20,7 +20,7 @@ from selfwire.extras.adopt.source import (
     is_main_guard,
     is_text,
 )
-from selfwire.extras.adopt.texts import MESSAGES, PROMPTS, Reach, TextFinder
+from selfwire.extras.adopt.texts import HUBS, MESSAGES, PROMPTS, Reach, TextFinder
 
 ASKING = ("invoke", "ainvoke", "stream", "astream", "batch", "abatch", "generate", "agenerate", "predict", "apredict")
 """Methods that ask a model, an agent or a graph."""
@@ -55,7 +55,7 @@ class Code:
         roots: its statements or expression.
         at: where its names are looked up.
         refers: pieces of code that it refers to.
-        graphs: graphs and agents that it asks.
+        graphs: graphs and agents that it asks, each with the call.
         jumps: its calls of `Command`, `Send` and `interrupt`.
     """
 
@@ -63,7 +63,7 @@ class Code:
     at: Surroundings
     owner: Any = None
     refers: list["Code"] = field(default_factory=list)
-    graphs: list[Traced] = field(default_factory=list)
+    graphs: list[tuple[Traced, Traced]] = field(default_factory=list)
     jumps: list[Traced] = field(default_factory=list)
     tasks: list[Traced] = field(default_factory=list)
 
@@ -90,6 +90,7 @@ class CodeReader:
     def __init__(self, program: Program, makers: Any) -> None:
         self.program, self.makers = program, makers
         self.codes: dict[Any, Code] = {}
+        self.by_owner: dict[Any, Code] = {}
         self.pending: list[Code] = []
         self.asked: list[tuple[Any, Surroundings, Reach]] = []
         self.texts = TextFinder(program, self.find_code, self.is_reply)
@@ -98,22 +99,28 @@ class CodeReader:
 
     def get_code(self, owner: Any, at: Surroundings) -> Code:
         """The piece of code of a function or an expression; it is read later."""
-        if owner not in self.codes:
+        key = (owner, at.key)
+        if key not in self.codes:
             if isinstance(owner, ast.Lambda):
                 code = Code([owner.body], self.program.enter(owner, at), owner)
             elif isinstance(owner, Function):
                 code = Code(list(owner.body), self.program.enter(owner, at), owner)
             else:
                 code = Code([owner], at, owner)
-            self.codes[owner] = code
+            self.add_code(code, at)
             self.pending.append(code)
-        return self.codes[owner]
+        return self.codes[key]
+
+    def add_code(self, code: Code, at: Surroundings) -> None:
+        """Make a piece of code known."""
+        self.codes[code.owner, at.key] = code
+        self.by_owner.setdefault(code.owner, code)
 
     def find_code(self, node: Any) -> Code | None:
         """Find the piece of code in which a node stands."""
         while node is not None:
-            if node in self.codes:
-                return self.codes[node]
+            if node in self.by_owner:
+                return self.by_owner[node]
             node = self.program.parents.get(node)
         return None
 
@@ -192,6 +199,8 @@ class CodeReader:
         name = get_last_name(node.func)
         if name in ("Command", "Send", "interrupt"):
             code.jumps.append(Traced(node, at))
+        if name in HUBS:
+            self.texts.follow(node, at, Reach(code, role="system"))
         if name in ("Command", "Send"):
             self._read_update(node, at, code)
         elif name in AGENT_MAKERS:
@@ -201,6 +210,8 @@ class CodeReader:
             self.ask(node, at, code)
         elif name in PROMPTS or name in ("from_messages", "from_template"):
             self.ask(node, at, code)
+        elif name == "partial" and isinstance(node.func, ast.Attribute):
+            self._read_partial(node, at, code)
         elif name in ("bind_tools", "ToolNode", "with_structured_output"):
             self.makers.read_bound(node, at, code)
         elif MODEL.fullmatch(name) and not NO_MODEL.fullmatch(name):
@@ -212,6 +223,13 @@ class CodeReader:
         if name not in AGENT_MAKERS:
             self._read_keywords(node, at, code)
 
+    def _read_partial(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read the values of `prompt.partial(hole=value)`."""
+        assert isinstance(node.func, ast.Attribute)
+        if any(kind == "prompt" for kind, _ in find_kinds(self.program, node.func.value, at)):
+            for keyword in node.keywords:
+                self.ask(keyword.value, at, code, whole=False)
+
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read keywords such as `prompt=` of functions that are not the program's own."""
         named = [keyword for keyword in node.keywords if keyword.arg in PROMPT_KEYWORDS]
@@ -219,7 +237,8 @@ class CodeReader:
             isinstance(found.node, Function | Bound | ast.ClassDef) for found in self.program.trace(node.func, at)
         ):
             for keyword in named:
-                self.ask(keyword.value, at, code, role="system")
+                mode = "format" if str(keyword.arg).endswith("summary_prompt") else ""
+                self.ask(keyword.value, at, code, role="system", mode=mode)
 
     @staticmethod
     def _is_direct(func: ast.Attribute) -> bool:
@@ -239,7 +258,7 @@ class CodeReader:
         found = list(find_kinds(self.program, node.func.value, at))
         kinds = {kind for kind, _ in found}
         if kinds & {"graph", "agent"}:
-            code.graphs += [value for kind, value in found if kind in ("graph", "agent")]
+            code.graphs += [(value, Traced(node, at)) for kind, value in found if kind in ("graph", "agent")]
             for part in given:
                 self._read_input(part, at, code)
         elif kinds and kinds <= set(NO_MODELS):

@@ -77,6 +77,7 @@ class GraphReader:
         self.subgraphs: list[Subgraph] = []
         self.signals: dict[str, str] = {}
         self.read: dict[Any, str] = {}
+        self.routers: list[tuple[str, Code]] = []
 
     def note(self, node: Any, at: Surroundings, reason: str, way_out: str) -> None:
         """Note a thing that cannot be read."""
@@ -99,6 +100,7 @@ class GraphReader:
 
     def _read_builder(self, builder: Traced, graph: str) -> None:
         first = len(self.nodes)
+        self._read_settings(builder)
         for method, read in READERS.items():
             for call, at in self._list_calls(builder, method):
                 for where in self.unroll(call, at):
@@ -107,6 +109,18 @@ class GraphReader:
             self._read_pauses(call, at, graph)
         for draft in self.nodes[first:]:
             self._read_node_code(draft)
+
+    def _read_settings(self, builder: Traced) -> None:
+        """Read the fields of the class of settings that are marked as prompts."""
+        for keyword in builder.node.keywords:
+            if keyword.arg not in ("context_schema", "config_schema"):
+                continue
+            for found in self.program.trace(keyword.value, builder.at):
+                if isinstance(found.node, ast.ClassDef):
+                    inside = self.program.enter(found.node, found.at)
+                    for statement in found.node.body:
+                        if isinstance(statement, ast.AnnAssign) and is_marked_prompt(statement):
+                            self.reader.ask(statement.value, inside, None, role="system")
 
     def _list_calls(self, builder: Traced, method: str) -> Iterator[tuple[ast.Call, Surroundings]]:
         """Find the calls of a builder's method, in the order of the source."""
@@ -178,11 +192,10 @@ class GraphReader:
                 f"the source does not show what node {(names or (ast.unparse(action),))[0]} runs: {ast.unparse(action)}",
                 "add a function of the program as the node",
             )
-        own = names or (self._name_action(chosen, action),)
+        own = names or (self._name_action(chosen, action) if len(call.args) < 2 else ast.unparse(call.args[0]),)
         code = Code([], at, action)
         if not isinstance(action, ast.Name | ast.Attribute):
-            code = self.reader.codes.setdefault(action, Code([action], at, action))
-            self.reader.pending.append(code)
+            code = self.reader.get_code(action, at)
         for name in own:
             draft = NodeDraft(name, chosen.kind, chosen.target, self._place(chosen.found, call, at), graph)
             draft.action, draft.function = code, chosen.found
@@ -266,6 +279,9 @@ class GraphReader:
             if isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict):
                 is_list = True
                 parts = found.node.values if isinstance(found.node, ast.Dict) else found.node.elts
+            elif isinstance(found.node, ast.Call):
+                parts = list(self.program.iterate(found))
+                is_list = is_list or bool(parts)
             for part in parts:
                 strings = find_strings(self.program, part, found.at)
                 values += strings.values
@@ -350,7 +366,7 @@ class GraphReader:
         where: tuple[Any, Surroundings] = (call, at)
         if router is not None:
             function = router.node.function if isinstance(router.node, Bound) else router.node
-            self.reader.get_code(function, router.at)
+            self.routers.append((name, self.reader.get_code(function, router.at)))
             where = (function, router.at)
         for start in sources:
             self._add_edge(start, ends, kind, shown_by, *where, graph, router=name)
@@ -368,6 +384,8 @@ class GraphReader:
         """Find the ends of a conditional edge, their kind and what shows them."""
         returned = self.find_returned(router) if router is not None else Strings((), False)
         annotated: tuple[str, ...] = ()
+        if get_last_name(path) == "tools_condition":
+            annotated = ("tools", END)
         if router is not None:
             function = router.node.function if isinstance(router.node, Bound) else router.node
             annotated = find_literals(self.program, getattr(function, "returns", None), router.at)
@@ -447,9 +465,9 @@ class GraphReader:
         for code in draft.code.list_reached():
             for jump in list(code.jumps):
                 self._read_jump(draft, jump, code)
-            for found in list(code.graphs):
+            for found, call in list(code.graphs):
                 if get_last_name(getattr(found.node, "func", None)) not in ("create_agent", "create_react_agent"):
-                    self._read_subgraph(draft.name, "call", found, found.node, found.at, draft.graph)
+                    self._read_subgraph(draft.name, "call", found, call.node, call.at, draft.graph)
             for task in code.tasks:
                 self._add_task(draft, task, code)
         self._read_handoffs(draft)
@@ -694,6 +712,16 @@ READERS: dict[str, Any] = {
     "set_finish_point": GraphReader._read_finish,
 }
 """How the calls of a builder's methods are read; nodes come first."""
+
+
+def is_marked_prompt(statement: ast.AnnAssign) -> bool:
+    """Whether a field of settings has the metadata `langgraph_type: prompt`."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Dict):
+            pairs = [(key, value) for key, value in zip(node.keys, node.values, strict=True) if is_text(key)]
+            if any(key.value == "langgraph_type" and is_text(value) and value.value == "prompt" for key, value in pairs):  # type: ignore[union-attr, attr-defined]
+                return statement.value is not None
+    return False
 
 
 def list_targets(target: ast.expr, value: Any, at: Surroundings) -> Iterator[tuple[str, list[Traced]]]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from selfwire.extras.adopt.source import (
     Argument,
     Bound,
+    Element,
     Function,
     Instance,
     Outside,
@@ -167,6 +168,8 @@ def _read_string(program: Program, found: Traced) -> Strings:
         return Strings((end,) if end else (), end is not None)
     if isinstance(node, ast.Attribute):
         return _read_attribute(program, node, found.at)
+    if isinstance(node, Element) and not node.loop and isinstance(node.source, ast.Call):
+        return find_strings(program, node.source, found.at)
     if isinstance(node, ast.JoinedStr):
         return _read_f_string(program, node, found.at)
     if isinstance(node, ast.Call) and node.args and get_last_name(node.func) in ("str", "cast"):

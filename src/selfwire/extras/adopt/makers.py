@@ -75,15 +75,16 @@ class MakerReader:
     def read_agent(self, found: Traced) -> AgentDraft | None:
         """Read a call such as `create_agent(...)`; None if it calls a function of the program."""
         call = found.node
-        if call in self.agents:
-            return self.agents[call]
+        key = (call, found.at.key)
+        if key in self.agents:
+            return self.agents[key]
         if not any(isinstance(value.node, Outside) for value in self.program.trace(call.func, found.at)):
             return None
         maker, named = get_last_name(call.func), {keyword.arg: keyword.value for keyword in call.keywords}
         code = Code([], found.at, call)
-        self.reader.codes.setdefault(call, code)
+        self.reader.add_code(code, found.at)
         name = self._find_agent_name(call, named, found.at)
-        draft = self.agents[call] = AgentDraft(name, maker, found, code)
+        draft = self.agents[key] = AgentDraft(name, maker, found, code)
         self._read_agent_parts(draft, call, named)
         for key in PROMPTS:
             if key in named:
@@ -182,9 +183,9 @@ class MakerReader:
                 "".join(find_strings(self.program, named.get("name"), found.at).values[:1]) if "name" in named else ""
             )
             code = Code([], found.at, found.node)
-            self.reader.codes.setdefault(found.node, code)
+            self.reader.add_code(code, found.at)
             sub = AgentDraft(name or "subagent", "subagent", found, code)
-            self.agents[found.node] = sub
+            self.agents[found.node, found.at.key] = sub
             draft.subagents.append(sub)
             if "description" in named:
                 self.reader.ask(named["description"], found.at, code, kind="tool description", role="schema")
@@ -239,8 +240,11 @@ class MakerReader:
         unique = tuple(dict.fromkeys(names))
         if maker not in ("completion",) and isinstance(call.func, ast.Attribute) and "create" in maker:
             maker = ast.unparse(call.func)
-        if any(isinstance(value.node, ast.FunctionDef) for value in self.program.trace(call.func, found.at)):
+        called = [value.node for value in self.program.trace(call.func, found.at)]
+        if any(isinstance(value, ast.FunctionDef) for value in called):
             return unique  # a function of the program; what it calls is read by itself
+        if any(isinstance(value, Outside) and value.name.startswith("openai.") for value in called):
+            return unique  # a client, whose calls name the model
         self.models[call] = (found, maker, unique)
         return unique
 
@@ -265,7 +269,7 @@ class MakerReader:
             return True
         if "task" in decorated:
             code.tasks.append(found)
-        return "entrypoint" in decorated
+        return bool({"entrypoint", "task"} & set(decorated))
 
     def read_bound(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the tools or the schema that a call binds to a model, or that a `ToolNode` runs."""
@@ -302,8 +306,8 @@ class MakerReader:
         node = found.node.function if isinstance(found.node, Bound) else found.node
         if isinstance(node, Instance):
             node = node.of
-        if node in self.tools:
-            return self.tools[node]
+        if (node, found.at.key) in self.tools:
+            return self.tools[node, found.at.key]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return self._read_function(node, found.at)
         if isinstance(node, ast.ClassDef):
@@ -312,7 +316,7 @@ class MakerReader:
 
     def _add_tool(self, name: str, kind: str, node: Any, at: Surroundings) -> ToolDraft:
         draft = ToolDraft(name, kind, "", Traced(node, at), Code([], at, None))
-        self.tools[node] = draft
+        self.tools[node, at.key] = draft
         return draft
 
     def _read_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, at: Surroundings) -> ToolDraft:
@@ -382,7 +386,15 @@ class MakerReader:
     def _read_results(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
         """Read the texts that a tool returns, which the model reads."""
         for returned in self.program.list_returned(node, at, {}, None, None):
-            self.reader.ask(returned.node, returned.at, draft.body, role="tool result", whole=False)
+            for found in self.program.trace(returned.node, returned.at):
+                if isinstance(found.node, ast.Constant | ast.JoinedStr | ast.BinOp) and self._is_inside(found.node, node):
+                    self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
+
+    def _is_inside(self, node: Any, owner: Any) -> bool:
+        """Whether a text stands in a function itself; those of a table outside are results, not texts."""
+        while node is not None and node is not owner:
+            node = self.program.parents.get(node)
+        return node is owner
 
     def _read_class(self, node: ast.ClassDef, at: Surroundings) -> ToolDraft | None:
         found = Traced(node, at)

@@ -43,7 +43,7 @@ def _qualify(name: str, graph: str) -> str:
 
 def _list_nodes(inventory: Inventory) -> Iterator[tuple[str, str]]:
     for node in inventory.nodes:
-        runs = "" if node.target in ("", node.name) else f" {node.target}"
+        runs = "" if node.target in ("", node.name, node.kind) else f" {node.target}"
         yield _format_place(node), f"{_qualify(node.name, node.graph)}  ({node.kind}{runs})"
 
 

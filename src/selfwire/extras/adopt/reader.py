@@ -129,9 +129,9 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
 
 def _make_inventory(name: str, graphs: GraphReader) -> Inventory:
     makers, texts = graphs.makers, graphs.reader.texts
-    users = _list_users(graphs)
+    users, order = _list_users(graphs)
     signals = {**_list_compared(graphs.program), **graphs.signals}
-    found = [_make_text(draft, users, signals) for draft in texts.drafts.values()]
+    found = [_make_text(draft, users, order, signals) for draft in texts.drafts.values()]
     return Inventory(
         program=name,
         files=tuple(sorted(show_path(path) for path in graphs.program.files)),
@@ -182,11 +182,13 @@ def _make_inventory(name: str, graphs: GraphReader) -> Inventory:
     )
 
 
-def _list_users(graphs: GraphReader) -> dict[Code, list[str]]:
-    """The nodes, agents and tools that use a piece of code."""
+def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
+    """The nodes, routers, agents and tools that use a piece of code, and all of them in their order."""
     users: dict[Code, list[str]] = {}
+    order: list[str] = []
 
     def add(label: str, roots: list[Code | None]) -> None:
+        order.append(label)
         for root in roots:
             for code in root.list_reached() if root is not None else ():
                 known = users.setdefault(code, [])
@@ -196,15 +198,19 @@ def _list_users(graphs: GraphReader) -> dict[Code, list[str]]:
     for node in graphs.nodes:
         name = f"{node.graph}/{node.name}" if node.graph else node.name
         add(f"node {name}", [node.code, node.action])
+    for name, code in graphs.routers:
+        add(f"router {name}", [code])
     for agent in graphs.makers.agents.values():
         add(f"agent {agent.name}", [agent.code])
     for tool in graphs.makers.tools.values():
         add(f"tool {tool.name}", [tool.docs, tool.body])
-    return users
+    return users, order
 
 
-def _make_text(draft: TextDraft, users: dict[Code, list[str]], signals: dict[str, str]) -> ProgramText:
-    used = [label for unit in draft.units for label in users.get(unit, ())]
+def _make_text(
+    draft: TextDraft, users: dict[Code, list[str]], order: list[str], signals: dict[str, str]
+) -> ProgramText:
+    used = sorted((label for unit in draft.units for label in users.get(unit, ())), key=order.index)
     line, end_line, column, end_column = draft.place
     whole = "".join(draft.pieces)
     signal = "" if draft.holes else signals.get(whole.strip(), "")

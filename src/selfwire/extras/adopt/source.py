@@ -290,6 +290,12 @@ class Surroundings:
         """The names that are bound here."""
         return self.file.read_names(self.owner)
 
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """The owner and the arguments given here and around, by which equal surroundings are told."""
+        given = tuple((name, tuple(value.node for value in values)) for name, values in self.given.items())
+        return (self.owner, given, self.outer.key if self.outer else ())
+
 
 class Program:
     """The files of a program, which are read as they are imported.
@@ -471,7 +477,7 @@ class Program:
         if opener is None:
             yield Traced(node, at, call)
             return
-        key = (node, at.owner, tuple(value.node for values in at.given.values() for value in values))
+        key = (node, at.key)
         if key in seen or len(seen) > DEEPEST:
             return
         seen = (*seen, key)
@@ -788,7 +794,7 @@ class Program:
         for argument in named:
             value = pick_argument(function, argument.arg, node.args, node.keywords, skip_first=skip_first)
             if value is not None:
-                given[argument.arg] = [Traced(value, at, node)]
+                given[argument.arg] = [Traced(value, at)]
         return given
 
     def list_returned(

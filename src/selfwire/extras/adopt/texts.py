@@ -119,8 +119,8 @@ class TextFinder:
 
     def follow(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Find the texts that an expression is made of."""
-        key = (id(node), at.file, at.owner, tuple(id(v.node) for given in at.given.values() for v in given), reach)
-        if key in self.seen and not isinstance(node, tuple):
+        key = (node, at.key, reach)
+        if key in self.seen:
             return
         self.seen.add(key)
         handler = HANDLERS.get(type(node))
@@ -133,6 +133,8 @@ class TextFinder:
         for found in self.program.trace(node, at):
             if found.node is node:
                 self._follow_unknown(node, at, reach)
+            elif isinstance(found.node, Outside):
+                self._note_opaque(node, at, reach, found.node.name)
             elif not isinstance(found.node, Argument):
                 unit = self.unit_of(found.call) if found.call is not None else None
                 self.follow(found.node, found.at, reach._replace(unit=unit or reach.unit))
@@ -172,7 +174,7 @@ class TextFinder:
         if name in self.writes and name != "messages":
             if any(isinstance(base.node, Argument | Element) for base in self.program.trace(owner, at)):
                 for written in self.writes[name]:
-                    self.follow(written.node, written.at, reach._replace(whole=False))
+                    self.follow(written.node, written.at, reach._replace(whole=False, kind=""))
 
     # literals
 
@@ -194,7 +196,7 @@ class TextFinder:
             if isinstance(part, ast.FormattedValue):
                 parts.append(GAP)
                 holes.append(ast.unparse(part.value))
-                self.follow(part.value, at, reach._replace(mode="", changes=(), whole=False))
+                self.follow(part.value, at, reach._replace(mode="", changes=(), whole=False, kind=""))
             elif is_text(part):
                 parts.append(part.value)  # type: ignore[attr-defined]
         value = change("".join(parts), reach.changes)
@@ -214,7 +216,7 @@ class TextFinder:
             self.follow(node.right, at, reach)
         elif isinstance(node.op, ast.Mod):
             self.follow(node.left, at, reach._replace(mode="percent"))
-            self.follow(node.right, at, reach._replace(mode="", changes=(), whole=False))
+            self.follow(node.right, at, reach._replace(mode="", changes=(), whole=False, kind=""))
         elif isinstance(node.op, ast.BitOr):
             self.follow(node.left, at, reach)
         elif isinstance(node.op, ast.Mult):
@@ -290,7 +292,7 @@ class TextFinder:
                 self.follow(named["text"], at, reach)
         else:
             for value in node.values:
-                self.follow(value, at, reach._replace(whole=False))
+                self.follow(value, at, reach._replace(whole=False, kind=""))
 
     def _follow_comprehension(self, node: ast.ListComp | ast.GeneratorExp, at: Surroundings, reach: Reach) -> None:
         self.follow(node.elt, at, reach)
@@ -338,7 +340,8 @@ class TextFinder:
         written = named.get("template_format")
         mode = "curly" if is_text(written) and written.value != "f-string" else "format"  # type: ignore[union-attr]
         owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-        inner = reach._replace(mode=mode, role=MESSAGES.get(owner, "") or reach.role)
+        role = "user" if owner == "ChatPromptTemplate" else MESSAGES.get(owner, "")
+        inner = reach._replace(mode=mode, role=role or reach.role)
         texts = [
             value for name, value in named.items() if name in ("template", "messages", "prefix", "suffix", "prompt")
         ]
@@ -349,13 +352,13 @@ class TextFinder:
         for part in [*node.args[:1], *texts]:
             self.follow(part, at, inner)
         for part in list_values(named.get("partial_variables")):
-            self.follow(part, at, reach._replace(mode="", whole=False))
+            self.follow(part, at, reach._replace(mode="", whole=False, kind=""))
 
     def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
         self.follow(node.func.value, at, reach._replace(mode="format"))
         for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False))
+            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
     def _follow_substitution(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `Template(text).substitute(...)`, and `render` of Jinja's."""
@@ -370,7 +373,7 @@ class TextFinder:
                 elif called == "get_template":
                     self._follow_jinja_file(made, reach)
         for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False))
+            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
     def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
         folders: list[Any] = [None]
@@ -401,7 +404,7 @@ class TextFinder:
             return
         self.follow(separator, at, reach)
         if given is not None:
-            self.follow(given, at, reach._replace(whole=False))
+            self.follow(given, at, reach._replace(whole=False, kind=""))
 
     def _follow_changed(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `text.strip()` and its like."""
@@ -412,7 +415,7 @@ class TextFinder:
     def _follow_replaced(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         self._follow_changed(node, at, reach)
         for part in node.args[1:2]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False))
+            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
     def _follow_dedent(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         own = get_last_name(node.func)
@@ -437,7 +440,7 @@ class TextFinder:
         if isinstance(node.func, ast.Attribute):
             self.follow(node.func.value, at, reach)
         for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False))
+            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
     def _follow_environment(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         self._note_environment(node, at, reach, ast.unparse(node.args[0]) if node.args else "")
@@ -537,10 +540,7 @@ class TextFinder:
                 "move its value into a constant or a file of the program",
             )
 
-    def _follow_outside(self, node: Outside, at: Surroundings, reach: Reach) -> None:
-        """Leave out names of others: `follow` notes the expression that uses them."""
-
-    def _note_opaque(self, node: Any, at: Surroundings, reach: Reach) -> None:
+    def _note_opaque(self, node: Any, at: Surroundings, reach: Reach, known: str = "") -> None:
         """Note a message whose text another package makes; parts of messages are holes."""
         if not reach.whole or not hasattr(node, "lineno"):
             return
@@ -554,6 +554,7 @@ class TextFinder:
         names = [
             found.node.name for found in [*called, *self.program.trace(outer, at)] if isinstance(found.node, Outside)
         ]
+        names += [known] if known else []
         if not names:
             names = [_get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
         foreign = next((name for name in names if is_foreign(name)), None)
@@ -643,7 +644,7 @@ def split_template(text: str, mode: str) -> tuple[tuple[str, ...], tuple[str, ..
     found = list(pattern.finditer(text))
     ends = [0, *(match.end() for match in found)]
     starts = [*(match.start() for match in found), len(text)]
-    holes = tuple(next(filter(None, match.groups()), "") for match in found)
+    holes = tuple(next(filter(None, match.groups()), str(index)) for index, match in enumerate(found))
     return tuple(text[end:start] for end, start in zip(ends, starts, strict=True)), holes
 
 
@@ -653,7 +654,7 @@ def _split_format(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         for static, name, _, _ in string.Formatter().parse(text):
             pieces[-1] += static
             if name is not None:
-                holes.append(name)
+                holes.append(name or str(len(holes)))
                 pieces.append("")
     except ValueError:
         return (text,), ()
@@ -690,7 +691,6 @@ HANDLERS: dict[type, Any] = {
     ast.ListComp: TextFinder._follow_comprehension,
     ast.GeneratorExp: TextFinder._follow_comprehension,
     ast.Call: TextFinder._follow_call,
-    Outside: TextFinder._follow_outside,
     **dict.fromkeys(Function.__args__, TextFinder._follow_function),
 }
 """How the texts of an expression are found, by its kind."""

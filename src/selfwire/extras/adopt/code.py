@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from selfwire.extras.adopt.kinds import AGENT_MAKERS, BUILDERS, BUILDING, MODEL, NO_MODEL, find_kinds, tell_kind
+from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, tell_kind
 from selfwire.extras.adopt.source import (
     Argument,
     Bound,
@@ -103,8 +103,8 @@ class CodeReader:
         if key not in self.codes:
             if isinstance(owner, ast.Lambda):
                 code = Code([owner.body], self.program.enter(owner, at), owner)
-            elif isinstance(owner, Function):
-                code = Code(list(owner.body), self.program.enter(owner, at), owner)
+            elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
+                code = Code([*owner.body], self.program.enter(owner, at), owner)
             else:
                 code = Code([owner], at, owner)
             self.add_code(code, at)
@@ -199,21 +199,8 @@ class CodeReader:
         name = get_last_name(node.func)
         if name in ("Command", "Send", "interrupt"):
             code.jumps.append(Traced(node, at))
-        if name in HUBS:
-            self.texts.follow(node, at, Reach(code, role="system"))
-        if name in ("Command", "Send"):
-            self._read_update(node, at, code)
-        elif name in AGENT_MAKERS:
-            if agent := self.makers.read_agent(Traced(node, at)):
-                code.refers.append(agent.code)
-        elif name in MESSAGES and not name.endswith("Template"):
-            self.ask(node, at, code)
-        elif name in PROMPTS or name in ("from_messages", "from_template"):
-            self.ask(node, at, code)
-        elif name == "partial" and isinstance(node.func, ast.Attribute):
-            self._read_partial(node, at, code)
-        elif name in ("bind_tools", "ToolNode", "with_structured_output"):
-            self.makers.read_bound(node, at, code)
+        if name in CALLS:
+            CALLS[name](self, node, at, code)
         elif MODEL.fullmatch(name) and not NO_MODEL.fullmatch(name):
             self.makers.read_model(Traced(node, at))
         elif isinstance(node.func, ast.Attribute) and self._is_direct(node.func):
@@ -222,6 +209,20 @@ class CodeReader:
             self._read_asking(node, at, code)
         if name not in AGENT_MAKERS:
             self._read_keywords(node, at, code)
+
+    def _read_hub(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read a prompt that is pulled from a hub, which the source does not show."""
+        self.texts.follow(node, at, Reach(code, role="system"))
+
+    def _read_agent(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        if agent := self.makers.read_agent(Traced(node, at)):
+            code.refers.append(agent.code)
+
+    def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        self.ask(node, at, code)
+
+    def _read_bound(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        self.makers.read_bound(node, at, code)
 
     def _read_partial(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the values of `prompt.partial(hole=value)`."""
@@ -233,9 +234,8 @@ class CodeReader:
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read keywords such as `prompt=` of functions that are not the program's own."""
         named = [keyword for keyword in node.keywords if keyword.arg in PROMPT_KEYWORDS]
-        if named and not any(
-            isinstance(found.node, Function | Bound | ast.ClassDef) for found in self.program.trace(node.func, at)
-        ):
+        called = [found.node for found in self.program.trace(node.func, at)] if named else []
+        if not any(isinstance(node, Function | Bound | ast.ClassDef) for node in called):
             for keyword in named:
                 mode = "format" if str(keyword.arg).endswith("summary_prompt") else ""
                 self.ask(keyword.value, at, code, role="system", mode=mode)
@@ -289,13 +289,13 @@ class CodeReader:
 
     def _read_fields(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
         for key, value in zip(node.keys, node.values, strict=True):
-            if is_text(key) and key.value == "messages":  # type: ignore[union-attr]
+            if is_text(key) and key.value == "messages":
                 self.ask(value, at, code, role="user", whole=False)
             elif is_text(key):
-                self.texts.writes.setdefault(key.value, []).append(Traced(value, at))  # type: ignore[union-attr]
+                self.texts.writes.setdefault(key.value, []).append(Traced(value, at))
 
     def _read_dict(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
-        names = {key.value for key in node.keys if is_text(key)}  # type: ignore[union-attr]
+        names = {key.value for key in node.keys if is_text(key)}
         if {"role", "content"} <= names:
             self.ask(node, at, code)
 
@@ -309,6 +309,19 @@ class CodeReader:
         if name not in ASKING:
             return False
         return not any(kind == "prompt" for kind, _ in find_kinds(self.program, node.func.value, at))
+
+
+CALLS: dict[str, Any] = {
+    "Command": CodeReader._read_update,
+    "Send": CodeReader._read_update,
+    "partial": CodeReader._read_partial,
+    **dict.fromkeys(HUBS, CodeReader._read_hub),
+    **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
+    **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),
+    **dict.fromkeys((*PROMPTS, "from_messages", "from_template", "from_file"), CodeReader._read_message),
+    **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
+}
+"""How a call is read, by the name of what it calls."""
 
 
 def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundings]]:
@@ -325,8 +338,3 @@ def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundi
         skipped = {id(getattr(node, "annotation", None))}
         children = [child for child in ast.iter_child_nodes(node) if id(child) not in skipped]
         pending += [(child, inner) for child in reversed(children)]
-
-
-def is_building(node: ast.Call) -> bool:
-    """Whether a call makes or extends a builder."""
-    return get_last_name(node.func) in (*BUILDERS, *BUILDING)

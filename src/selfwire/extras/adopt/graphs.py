@@ -719,7 +719,9 @@ def is_marked_prompt(statement: ast.AnnAssign) -> bool:
     for node in ast.walk(statement):
         if isinstance(node, ast.Dict):
             pairs = [(key, value) for key, value in zip(node.keys, node.values, strict=True) if is_text(key)]
-            if any(key.value == "langgraph_type" and is_text(value) and value.value == "prompt" for key, value in pairs):  # type: ignore[union-attr, attr-defined]
+            if any(
+                key.value == "langgraph_type" and is_text(value) and value.value == "prompt" for key, value in pairs
+            ):  # type: ignore[union-attr, attr-defined]
                 return statement.value is not None
     return False
 

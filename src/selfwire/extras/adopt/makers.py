@@ -387,7 +387,9 @@ class MakerReader:
         """Read the texts that a tool returns, which the model reads."""
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
-                if isinstance(found.node, ast.Constant | ast.JoinedStr | ast.BinOp) and self._is_inside(found.node, node):
+                if isinstance(found.node, ast.Constant | ast.JoinedStr | ast.BinOp) and self._is_inside(
+                    found.node, node
+                ):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
     def _is_inside(self, node: Any, owner: Any) -> bool:

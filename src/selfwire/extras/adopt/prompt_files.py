@@ -42,13 +42,13 @@ def find_read(program: Program, node: ast.Call, at: Surroundings) -> tuple[ast.e
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in (*READS, "decode"):
         return _find_resource(node, at)
     for found in program.trace(node.func.value, at):
-        opened = _find_opened(program, found)
+        opened = find_opened(program, found)
         if opened is not None:
             return opened
     return (node.func.value, at) if node.func.attr in ("read_text", "read_bytes") else None
 
 
-def _find_opened(program: Program, found: Traced) -> tuple[ast.expr, Surroundings] | None:
+def find_opened(program: Program, found: Traced) -> tuple[ast.expr, Surroundings] | None:
     """Find the path that `open(p)`, `p.open()` or `codecs.open(p)` opens."""
     call = found.node
     if not isinstance(call, ast.Call):
@@ -108,7 +108,7 @@ def find_patterns(program: Program, node: Any, at: Surroundings) -> list[str]:
 
 
 def _read_constant(program: Program, node: ast.Constant, at: Surroundings) -> list[str]:
-    return [node.value] if is_text(node) else [ANY]
+    return [node.value if is_text(node) else ANY]
 
 
 def _read_outside(program: Program, node: Outside, at: Surroundings) -> list[str]:
@@ -137,8 +137,8 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
 def _read_subscript(program: Program, node: ast.Subscript, at: Surroundings) -> list[str]:
     """Read `path.parents[n]`."""
     if isinstance(node.value, ast.Attribute) and node.value.attr == "parents" and isinstance(node.slice, ast.Constant):
-        bases = [Path(base) for base in find_patterns(program, node.value.value, at)]
-        return [str(base.parents[node.slice.value]) for base in bases if len(base.parents) > node.slice.value]
+        bases, up = [Path(base) for base in find_patterns(program, node.value.value, at)], node.slice.value
+        return [str(base.parents[up]) for base in bases if isinstance(up, int) and len(base.parents) > up]
     return [ANY]
 
 

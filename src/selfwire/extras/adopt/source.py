@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from selfwire.core.errors import ConfigError
 
@@ -21,6 +21,8 @@ FOREIGN = ("site-packages", "dist-packages")
 """Folders of installed packages, which are never read."""
 MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
 """Files that lie in the topmost folder of a project."""
+LISTS = ("sorted", "list", "tuple", "set")
+"""Functions that make a collection of another."""
 DEEPEST = 60
 """Steps after which tracing gives up."""
 
@@ -492,10 +494,10 @@ class Program:
         yield from self._trace_all(self.look_up(node.id, at), seen)
 
     def _trace_parts(self, node: Any, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
-        parts = {
-            ast.IfExp: lambda: [node.body, node.orelse],
-            ast.BoolOp: lambda: node.values,
-        }.get(type(node), lambda: [node.value])()
+        if isinstance(node, ast.IfExp):
+            parts = [node.body, node.orelse]
+        else:
+            parts = node.values if isinstance(node, ast.BoolOp) else [node.value]
         for part in parts:
             yield from self.trace(part, at, seen)
 
@@ -533,12 +535,8 @@ class Program:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             for owner in self.trace(node.func.value, value.at):
                 if isinstance(owner.node, ast.Dict):
-                    pairs = [(key, part) for key, part in zip(owner.node.keys, owner.node.values, strict=True) if key]
-                    chosen = {"items": pairs, "keys": [p[0] for p in pairs], "values": [p[1] for p in pairs]}
-                    yield from chosen.get(node.func.attr, [])
-        elif (
-            isinstance(node, ast.Call) and get_last_name(node.func) in ("sorted", "list", "tuple", "set") and node.args
-        ):
+                    yield from _iterate_view(owner.node, node.func.attr)
+        elif isinstance(node, ast.Call) and get_last_name(node.func) in LISTS and node.args:
             for inner in self.trace(node.args[0], value.at):
                 yield from self.iterate(inner)
 
@@ -591,29 +589,29 @@ class Program:
 
     def get_member(self, base: Traced, name: str, seen: tuple[Any, ...] = ()) -> Iterator[Traced]:
         """Find what an attribute of a traced value is bound to."""
-        node = base.node
-        if isinstance(node, Imported):
-            if name in node.file.top.names.bound:
-                yield from self.look_up(name, node.file.top)
-            elif node.file.path.name == "__init__.py" and (below := self.find_module(name, node.file.path.parent)):
-                yield Traced(Imported(below), below.top)
-        elif isinstance(node, Outside):
-            yield from self._get_outside_member(node, name, base)
-        elif isinstance(node, ast.ClassDef):
-            yield from self._get_class_member(base, name, seen)
-        elif isinstance(node, Instance):
-            yield from self._get_instance_member(base, name, seen)
-        elif isinstance(node, Argument):
-            yield from self._get_argument_member(base, name, seen)
-        elif isinstance(node, ast.Call) and name in ("context", "configurable"):  # get_runtime(Context).context
-            for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+        read = MEMBERS.get(type(base.node))
+        if read is not None:
+            yield from read(self, base, name, seen)
+
+    def _get_module_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+        file: SourceFile = base.node.file
+        if name in file.top.names.bound:
+            yield from self.look_up(name, file.top)
+        elif file.path.name == "__init__.py" and (below := self.find_module(name, file.path.parent)):
+            yield Traced(Imported(below), below.top)
+
+    def _get_runtime_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+        """Find the context of `get_runtime(Context).context`."""
+        if name in ("context", "configurable"):
+            for part in [*base.node.args, *(keyword.value for keyword in base.node.keywords)]:
                 for given in self.trace(part, base.at, seen):
                     if isinstance(given.node, ast.ClassDef):
                         yield Traced(Instance(given.node, None), given.at)
 
-    def _get_outside_member(self, node: Outside, name: str, base: Traced) -> Iterator[Traced]:
-        module = self.find_module(f"{node.name}.{name}")
-        yield Traced(Imported(module), module.top) if module else Traced(Outside(f"{node.name}.{name}"), base.at)
+    def _get_outside_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+        full = f"{base.node.name}.{name}"
+        module = self.find_module(full)
+        yield Traced(Imported(module), module.top) if module else Traced(Outside(full), base.at)
 
     def list_bases(self, value: Traced, seen: tuple[Any, ...] = ()) -> Iterator[Traced]:
         """Find a class's base classes, of the program and of others."""
@@ -624,22 +622,19 @@ class Program:
         inside = self.enter(base.node, base.at)
         found = inside.names.bound.get(name)
         for value in found or ():
-            if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield Traced(Bound(value, base), inside)
-            else:
-                yield Traced(value, inside)
+            is_method = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield Traced(Bound(value, base) if is_method else value, inside)
         if not found:
             for parent in self.list_bases(base, seen):
                 if isinstance(parent.node, ast.ClassDef):
                     yield from self._get_class_member(parent, name, seen)
-        if name in ("value", "name"):  # of a member of an Enum the class itself is never asked for
-            return
 
     def _get_instance_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
         instance: Instance = base.node
         if instance.call is not None and instance.made_in is not None:
-            if value := self._get_passed_field(instance, base, name):
-                yield Traced(value, instance.made_in, instance.call)
+            passed = self._get_passed_field(instance, name)
+            if passed is not None:
+                yield Traced(passed, instance.made_in, instance.call)
                 return
         owner = Traced(instance.of, base.at)
         for value in self._get_class_member(owner, name, seen):
@@ -650,9 +645,9 @@ class Program:
                     yield Traced(Bound(value.node.function, base), value.at)
             else:
                 yield value
-        yield from self.list_assigned(owner, name, base)
+        yield from self.list_assigned(owner, name)
 
-    def list_assigned(self, owner: Traced, name: str, base: Traced) -> Iterator[Traced]:
+    def list_assigned(self, owner: Traced, name: str) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of `self`."""
         inside = self.enter(owner.node, owner.at)
         for method in owner.node.body:
@@ -665,9 +660,10 @@ class Program:
                         yield Traced(value, at)
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
-                yield from self.list_assigned(parent, name, base)
+                yield from self.list_assigned(parent, name)
 
-    def _get_passed_field(self, instance: Instance, base: Traced, name: str) -> ast.expr | None:
+    @staticmethod
+    def _get_passed_field(instance: Instance, name: str) -> ast.expr | None:
         assert instance.call is not None
         for keyword in instance.call.keywords:
             if keyword.arg == name:
@@ -728,8 +724,9 @@ class Program:
 
     def _trace_call(self, node: ast.Call, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
         found = False
-        if get_last_name(node.func) in ("field", "Field") and (value := get_default(node)) is not None:
-            yield from self._trace_default(value, at, seen)
+        default = get_default(node) if get_last_name(node.func) in ("field", "Field") else None
+        if default is not None:
+            yield from self._trace_default(default, at, seen)
             return
         for called in self.trace(node.func, at, seen):
             for value in self._call(called, node, at):
@@ -828,6 +825,22 @@ OPENERS: dict[type, Any] = {
     Argument: Program._trace_argument,
 }
 """How an expression is opened, by its kind; the others stand for themselves."""
+MEMBERS: dict[type, Any] = {
+    Imported: Program._get_module_member,
+    Outside: Program._get_outside_member,
+    ast.ClassDef: Program._get_class_member,
+    Instance: Program._get_instance_member,
+    Argument: Program._get_argument_member,
+    ast.Call: Program._get_runtime_member,
+}
+"""How an attribute is found, by the kind of what has it."""
+
+
+def _iterate_view(node: ast.Dict, view: str) -> Iterator[Any]:
+    """Iterate over the items, keys or values of a literal dict."""
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is not None and view in ("items", "keys", "values"):
+            yield {"items": (key, value), "keys": key, "values": value}[view]
 
 
 def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:
@@ -890,9 +903,25 @@ def get_last_name(node: Any) -> str:
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
-def is_text(node: Any) -> bool:
+class TextConstant(ast.Constant):
+    """A constant whose value is a text; `ast` makes none, type checkers see it after `is_text`."""
+
+    value: str
+
+
+def is_text(node: Any) -> TypeGuard[TextConstant]:
     """Whether an expression is a constant text."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def list_items(node: ast.Dict) -> list[tuple[str, ast.expr]]:
+    """The items of a literal dict whose keys are constant texts."""
+    return [(key.value, value) for key, value in zip(node.keys, node.values, strict=True) if is_text(key)]
+
+
+def get_keywords(call: ast.Call) -> dict[str, ast.expr]:
+    """The keyword arguments of a call by name."""
+    return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
 
 
 def is_field(statement: ast.stmt) -> bool:

@@ -22,8 +22,10 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    get_keywords,
     get_last_name,
     is_text,
+    list_items,
 )
 
 ROLES = {
@@ -49,8 +51,10 @@ MESSAGES = {
 }
 """Classes of messages by the role of their text."""
 PROMPTS = ("ChatPromptTemplate", "PromptTemplate", "FewShotPromptTemplate", "ChatMessagePromptTemplate")
+TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt")
+"""Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
-UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "encode", "decode", "removeprefix", "removesuffix", "lower")
+UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix")
 """Methods of texts that keep their words."""
 PASSED_ON = ("str", "list", "tuple", "reversed", "sorted", "trim_messages", "add_messages", "dict", "repr", "deepcopy")
 """Functions whose result has the texts of their arguments."""
@@ -62,6 +66,11 @@ DOLLAR = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}")
 GAP = "\0"
 """Stands for a hole of an f-string while its text is changed."""
+
+
+IsReply = Callable[[ast.Call, Surroundings], bool]
+Split = tuple[tuple[str, ...], tuple[str, ...]]
+"""The static pieces of a text and the holes between them."""
 
 
 class Reach(NamedTuple):
@@ -105,12 +114,10 @@ class TextFinder:
     Attributes:
         writes: expressions that nodes write into fields of the state, by field.
         unit_of: finds the piece of code in which a call stands.
-        returns_texts: finds whether a call asks a model, so that its result is no text of the program.
+        is_reply: finds whether a call asks a model, so that its result is no text of the program.
     """
 
-    def __init__(
-        self, program: Program, unit_of: Callable[[Any], Any], is_reply: Callable[[ast.Call, Surroundings], bool]
-    ):
+    def __init__(self, program: Program, unit_of: Callable[[Any], Any], is_reply: IsReply) -> None:
         self.program, self.unit_of, self.is_reply = program, unit_of, is_reply
         self.drafts: dict[tuple[Path, int, int], TextDraft] = {}
         self.opaque: dict[tuple[Path, int], tuple[Any, str, str]] = {}
@@ -198,7 +205,7 @@ class TextFinder:
                 holes.append(ast.unparse(part.value))
                 self.follow(part.value, at, reach._replace(mode="", changes=(), whole=False, kind=""))
             elif is_text(part):
-                parts.append(part.value)  # type: ignore[attr-defined]
+                parts.append(part.value)
         value = change("".join(parts), reach.changes)
         if holes and not reach.mode:
             self._note(node, at, reach, "f-string", value.replace(GAP, "{}"), tuple(value.split(GAP)), tuple(holes))
@@ -249,10 +256,10 @@ class TextFinder:
         """Tell the name of the constant, field or key that holds a literal; "" if none does."""
         child, parent = node, self.program.parents.get(node)
         while parent is not None and not isinstance(parent, ast.stmt | ast.FormattedValue | ast.Lambda):
-            if isinstance(parent, ast.Dict) and child in parent.values:
-                key = parent.keys[parent.values.index(child)]
-                if is_text(key) and key.value not in ("content", "text"):  # type: ignore[union-attr]
-                    return str(key.value)  # type: ignore[union-attr]
+            if isinstance(parent, ast.Dict):
+                for key, value in list_items(parent):
+                    if value is child and key not in ("content", "text"):
+                        return key
             child, parent = parent, self.program.parents.get(parent)
         if isinstance(parent, ast.Assign) and child is parent.value:
             return ast.unparse(parent.targets[0])
@@ -272,22 +279,22 @@ class TextFinder:
 
     def _follow_parts(self, node: ast.List | ast.Tuple | ast.Set, at: Surroundings, reach: Reach) -> None:
         parts = node.elts
-        if isinstance(node, ast.Tuple) and len(parts) == 2 and is_text(parts[0]):
-            role = parts[0].value  # type: ignore[attr-defined]
-            if role in ("placeholder", "messages"):
-                return
-            if role in ROLES:
-                self.follow(parts[1], at, reach._replace(role=ROLES[role], whole=True))
-                return
+        first = parts[0] if isinstance(node, ast.Tuple) and len(parts) == 2 else None
+        if is_text(first) and first.value in ("placeholder", "messages"):
+            return
+        if is_text(first) and first.value in ROLES:
+            self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True))
+            return
         for part in parts:
             self.follow(part, at, reach)
 
     def _follow_dict(self, node: ast.Dict, at: Surroundings, reach: Reach) -> None:
-        named = {key.value: value for key, value in zip(node.keys, node.values, strict=True) if is_text(key)}  # type: ignore[union-attr]
-        if "role" in named and "content" in named:
-            role = named["role"].value if is_text(named["role"]) else ""
-            self.follow(named["content"], at, reach._replace(role=ROLES.get(role, reach.role), whole=True))
-        elif "type" in named and is_text(named["type"]):
+        named = dict(list_items(node))
+        role, content = named.get("role"), named.get("content")
+        if role is not None and content is not None:
+            name = role.value if is_text(role) else ""
+            self.follow(content, at, reach._replace(role=ROLES.get(name, reach.role), whole=True))
+        elif is_text(named.get("type")):  # a part of a message, such as a picture
             if "text" in named:
                 self.follow(named["text"], at, reach)
         else:
@@ -306,8 +313,9 @@ class TextFinder:
     def _follow_call(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         found = [value for value in self.program.trace(node, at) if value.node is not node]
         name = get_last_name(node.func)
-        if name == "get" and isinstance(node.func, ast.Attribute) and node.args and is_text(node.args[0]):
-            self._follow_field(node.func.value, node.args[0].value, at, reach)  # type: ignore[attr-defined]
+        key = node.args[0] if name == "get" and node.args else None
+        if is_text(key) and isinstance(node.func, ast.Attribute):
+            self._follow_field(node.func.value, key.value, at, reach)
         for value in found:
             if not isinstance(value.node, Argument):
                 unit = self.unit_of(value.call) if value.call is not None else None
@@ -336,9 +344,9 @@ class TextFinder:
 
     def follow_prompt(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow the texts of a prompt template."""
-        named = {keyword.arg: keyword.value for keyword in node.keywords}
+        named = get_keywords(node)
         written = named.get("template_format")
-        mode = "curly" if is_text(written) and written.value != "f-string" else "format"  # type: ignore[union-attr]
+        mode = "curly" if is_text(written) and written.value != "f-string" else "format"
         owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         role = "user" if owner == "ChatPromptTemplate" else MESSAGES.get(owner, "")
         inner = reach._replace(mode=mode, role=role or reach.role)
@@ -376,30 +384,29 @@ class TextFinder:
             self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
     def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
-        folders: list[Any] = [None]
-        if isinstance(made.node.func, ast.Attribute):
-            for environment in self.program.trace(made.node.func.value, made.at):
-                if isinstance(environment.node, ast.Call):
-                    for keyword in environment.node.keywords:
-                        if keyword.arg == "loader" and isinstance(keyword.value, ast.Call):
-                            folders = [(part, environment.at) for part in keyword.value.args[:1]]
-        found = False
-        for name in prompt_files.find_patterns(self.program, made.node.args[0], made.at):
-            for folder in folders:
-                bases = prompt_files.find_patterns(self.program, *folder) if folder else [""]
-                for base in bases:
-                    place = ast.copy_location(ast.Constant(str(Path(base, name))), made.node)
-                    for text in self._read_files(place, made.at):
-                        found = True
-                        self._add_file(text, reach._replace(mode="curly"))
+        """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`."""
+        name, found = made.node.args[0], False
+        for folder, at in self._list_jinja_folders(made):
+            path = ast.Call(ast.Name("join", ast.Load()), [folder, name], [])
+            for text in self._read_files(path, at):
+                found = True
+                self._add_file(text, reach._replace(mode="curly"))
         if not found:
             self._note_computed_file(made.node, made.at)
+
+    def _list_jinja_folders(self, made: Traced) -> Iterator[tuple[ast.expr, Surroundings]]:
+        owner = made.node.func.value if isinstance(made.node.func, ast.Attribute) else None
+        for environment in self.program.trace(owner, made.at) if owner is not None else ():
+            if isinstance(environment.node, ast.Call):
+                loader = get_keywords(environment.node).get("loader")
+                if isinstance(loader, ast.Call) and loader.args:
+                    yield loader.args[0], environment.at
 
     def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
         separator, given = node.func.value, node.args[0] if node.args else None
         if is_text(separator) and isinstance(given, ast.List | ast.Tuple) and all(map(is_text, given.elts)):
-            text = separator.value.join(part.value for part in given.elts)  # type: ignore[attr-defined]
+            text = separator.value.join(part.value for part in given.elts if is_text(part))
             self.add_literal(node, text, at, reach)
             return
         self.follow(separator, at, reach)
@@ -495,7 +502,7 @@ class TextFinder:
         opened = None
         for value in self.program.trace(call.args[0], at):
             if isinstance(value.node, ast.Call):
-                opened = prompt_files._find_opened(self.program, value) or prompt_files.find_read(
+                opened = prompt_files.find_opened(self.program, value) or prompt_files.find_read(
                     self.program, value.node, value.at
                 )
         if opened is None:
@@ -576,19 +583,13 @@ class TextFinder:
 
 
 def _get_outside_maker(program: Program, found: Traced) -> str:
-    if isinstance(found.node, ast.Call):
-        for called in program.trace(found.node.func, found.at):
-            if isinstance(called.node, Outside):
-                return called.node.name
-            if isinstance(called.node, ast.Attribute):
-                return next(
-                    (
-                        base.node.name
-                        for base in program.trace(called.node.value, called.at)
-                        if isinstance(base.node, Outside)
-                    ),
-                    "",
-                )
+    """The name of what makes an object, such as `redis.Redis` of `redis.Redis().get(...)`; "" if the program does."""
+    call = found.node
+    for called in program.trace(call.func, found.at) if isinstance(call, ast.Call) else ():
+        owner = called.node.value if isinstance(called.node, ast.Attribute) else None
+        for base in program.trace(owner, called.at) if owner is not None else [called]:
+            if isinstance(base.node, Outside):
+                return base.node.name
     return ""
 
 
@@ -626,7 +627,7 @@ def join_constants(node: ast.expr) -> str | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = join_constants(node.left), join_constants(node.right)
         return None if left is None or right is None else left + right
-    return node.value if is_text(node) else None  # type: ignore[attr-defined]
+    return node.value if is_text(node) else None
 
 
 def list_values(node: ast.expr | None) -> list[ast.expr]:
@@ -634,7 +635,7 @@ def list_values(node: ast.expr | None) -> list[ast.expr]:
     return list(node.values) if isinstance(node, ast.Dict) else []
 
 
-def split_template(text: str, mode: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_template(text: str, mode: str) -> Split:
     """Split a template into its static pieces and the names of its holes."""
     if mode == "format":
         return _split_format(text)
@@ -648,8 +649,8 @@ def split_template(text: str, mode: str) -> tuple[tuple[str, ...], tuple[str, ..
     return tuple(text[end:start] for end, start in zip(ends, starts, strict=True)), holes
 
 
-def _split_format(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    pieces, holes = [""], []
+def _split_format(text: str) -> Split:
+    pieces, holes = [""], list[str]()
     try:
         for static, name, _, _ in string.Formatter().parse(text):
             pieces[-1] += static
@@ -661,11 +662,9 @@ def _split_format(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(pieces), tuple(holes)
 
 
-def _split_holes(
-    pieces: tuple[str, ...], names: tuple[str, ...], holes: list[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _split_holes(pieces: tuple[str, ...], names: tuple[str, ...], holes: list[str]) -> Split:
     """Split pieces of a template further, at the holes of an f-string inside them."""
-    parts, all_names = [], []
+    parts, all_names = list[str](), list[str]()
     left = list(holes)
     for index, piece in enumerate(pieces):
         split = piece.split(GAP)
@@ -707,10 +706,7 @@ CALLS: dict[str, Any] = {
     "cast": TextFinder._follow_cast,
     "getenv": TextFinder._follow_environment,
     "get": TextFinder._follow_got,
-    **dict.fromkeys(
-        ("strip", "lstrip", "rstrip", "expandtabs", "removesuffix", "removeprefix", "upper", "lower"),
-        TextFinder._follow_changed,
-    ),
+    **dict.fromkeys((*UNCHANGED, "lower", "upper"), TextFinder._follow_changed),
     **dict.fromkeys(PASSED_ON, TextFinder._follow_arguments),
     **dict.fromkeys(
         ("invoke", "ainvoke", "format_messages", "format_prompt", "partial", "to_messages", "to_string"),

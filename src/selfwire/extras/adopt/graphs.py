@@ -24,8 +24,10 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    get_keywords,
     get_last_name,
     is_text,
+    list_items,
     show_path,
 )
 
@@ -136,7 +138,7 @@ class GraphReader:
 
     def unroll(self, call: ast.AST, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings of a call for each round of the loops around it, where the source shows them."""
-        loops = []
+        loops: list[ast.For] = []
         node: Any = call
         while (node := self.program.parents.get(node)) is not None and node is not at.owner:
             if isinstance(node, ast.For):
@@ -156,7 +158,7 @@ class GraphReader:
         return rounds or [at]
 
     def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
-        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        named = get_keywords(call)
         given = [*call.args, *(named[key] for key in ("node", "action") if key in named)]
         if not given:
             return
@@ -189,7 +191,7 @@ class GraphReader:
             self.note(
                 call,
                 at,
-                f"the source does not show what node {(names or (ast.unparse(action),))[0]} runs: {ast.unparse(action)}",
+                f"the source does not show what node {', '.join(names)} runs: {ast.unparse(action)}",
                 "add a function of the program as the node",
             )
         own = names or (self._name_action(chosen, action) if len(call.args) < 2 else ast.unparse(call.args[0]),)
@@ -237,9 +239,9 @@ class GraphReader:
     def _place(self, found: Traced, call: ast.Call, at: Surroundings) -> tuple[str, int, int]:
         node = found.node.function if isinstance(found.node, Bound) else found.node
         node = node.of if isinstance(node, Instance) else node
-        if not isinstance(node, ast.AST) or not hasattr(node, "lineno"):
-            node, found = call, Traced(call, at)
-        return show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno
+        if isinstance(node, ast.expr | ast.stmt):
+            return show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno
+        return show_path(at.file.path), call.lineno, call.end_lineno or call.lineno
 
     def _list_actions(self, action: ast.expr, at: Surroundings) -> Iterator[Action]:
         for kind, found in find_kinds(self.program, action, at):
@@ -313,7 +315,7 @@ class GraphReader:
             self.edges.append(edge)
 
     def _read_edge(self, call: ast.Call, at: Surroundings, graph: str) -> None:
-        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        named = get_keywords(call)
         given = [*call.args, *(named[key] for key in ("start_key", "end_key") if key in named)]
         if len(given) < 2:
             return
@@ -350,7 +352,7 @@ class GraphReader:
     # routers
 
     def _read_conditional(self, call: ast.Call, at: Surroundings, graph: str) -> None:
-        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        named = get_keywords(call)
         is_entry = get_last_name(call.func) == "set_conditional_entry_point"
         given = list(call.args)
         source = None if is_entry else named.get("source") or (given.pop(0) if given else None)
@@ -412,9 +414,8 @@ class GraphReader:
     def _note_mapping_keys(self, mapping: ast.expr, at: Surroundings) -> None:
         for found in self.program.trace(mapping, at):
             if isinstance(found.node, ast.Dict):
-                for key in found.node.keys:
-                    if is_text(key):
-                        self.signals.setdefault(key.value, "a key of a router's mapping")  # type: ignore[union-attr]
+                for key, _ in list_items(found.node):
+                    self.signals.setdefault(key, "a key of a router's mapping")
 
     def _list_router_values(self, router: Traced) -> Iterator[Traced]:
         """Find what a router returns: the elements of lists too."""
@@ -451,7 +452,7 @@ class GraphReader:
 
     def _read_send(self, found: Traced) -> Strings:
         call: ast.Call = found.node
-        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        named = get_keywords(call)
         target = named.get("node") or (call.args[0] if call.args else None)
         return find_strings(self.program, target, found.at) if target is not None else Strings((), False)
 
@@ -484,7 +485,7 @@ class GraphReader:
             self._read_command(draft, jump, code, draft.name)
 
     def _read_command(self, draft: NodeDraft, jump: Traced, code: Code, source: str, shown_by: str = "command") -> None:
-        named = {keyword.arg: keyword.value for keyword in jump.node.keywords}
+        named = get_keywords(jump.node)
         if "goto" not in named:
             return
         ends = self._find_goto(named["goto"], jump.at)
@@ -566,7 +567,7 @@ class GraphReader:
 
     def _read_handoff_tool(self, draft: NodeDraft, tool: ToolDraft) -> None:
         call = tool.at.node
-        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        named = get_keywords(call)
         target = named.get("agent_name") or (call.args[0] if call.args else None)
         if target is not None:
             ends = find_strings(self.program, target, tool.at.at)
@@ -645,7 +646,7 @@ class GraphReader:
     def add_runnable(self, name: str, kind: str, found: Traced) -> None:
         """Add what is no graph, such as a chain, as a single node."""
         node = found.node.function if isinstance(found.node, Bound) else found.node
-        place = (show_path(found.at.file.path), node.lineno, node.end_lineno)
+        place = (show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno)
         self.nodes.append(NodeDraft(name, kind, name, place, "", self.reader.get_code(node, found.at)))
         self._read_node_code(self.nodes[-1])
 
@@ -715,15 +716,10 @@ READERS: dict[str, Any] = {
 
 
 def is_marked_prompt(statement: ast.AnnAssign) -> bool:
-    """Whether a field of settings has the metadata `langgraph_type: prompt`."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Dict):
-            pairs = [(key, value) for key, value in zip(node.keys, node.values, strict=True) if is_text(key)]
-            if any(
-                key.value == "langgraph_type" and is_text(value) and value.value == "prompt" for key, value in pairs
-            ):  # type: ignore[union-attr, attr-defined]
-                return statement.value is not None
-    return False
+    """Whether a field of settings has a default and the metadata `langgraph_type: prompt`."""
+    dicts = [node for node in ast.walk(statement) if isinstance(node, ast.Dict)]
+    marks = [value for node in dicts for key, value in list_items(node) if key == "langgraph_type"]
+    return statement.value is not None and any(is_text(mark) and mark.value == "prompt" for mark in marks)
 
 
 def list_targets(target: ast.expr, value: Any, at: Surroundings) -> Iterator[tuple[str, list[Traced]]]:

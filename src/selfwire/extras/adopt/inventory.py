@@ -38,7 +38,8 @@ class ProgramEdge(Placed):
     Attributes:
         ends: the nodes where it may lead; more than one where something decides.
         kind: data, if the builder holds its possible ends; code, if only a function's source shows them.
-        shown_by: edge, entry, finish, sequence, mapping, annotation, returns, destinations, command, send, call, handoff.
+        shown_by: edge, entry, finish, sequence, mapping, annotation, returns, destinations, command, send, call or
+            handoff.
         router: the function that decides; "" if none does.
         complete: whether all possible ends are known.
     """

@@ -16,6 +16,7 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    get_keywords,
     get_last_name,
     is_text,
     list_decorators,
@@ -92,30 +93,28 @@ def _tell_function(function: Any) -> str:
 def _tell_call(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
     call, name = found.node, get_last_name(found.node.func)
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if name in BUILDERS:
-        yield "graph", found
-    elif name in AGENT_MAKERS:
-        yield "agent", found
-    elif PROMPT.fullmatch(name):
-        yield "prompt", found
-    elif name in ("pipe", "RunnableSequence", "assign", "RunnableParallel"):
-        yield "chain", found
-    elif name in ("RunnableLambda", "partial", "chain") and call.args and name != "chain":
+    if name in ("RunnableLambda", "partial") and call.args:
         yield from _tell_wrapped(program, found, name)
     elif owner is not None and name in (*SAME_GRAPH, *SAME_MODEL):
         yield from find_kinds(program, owner, found.at)
+    elif name == "from_function" and owner is not None:
+        yield "tool", found
     elif MODEL.fullmatch(name) and not NO_MODEL.fullmatch(name):
         yield "model", found
-    elif name == "ToolNode":
-        yield "tools", found
-    elif name in ("StructuredTool", "Tool", "tool", "create_retriever_tool", "create_handoff_tool") or (
-        name == "from_function" and owner is not None
-    ):
-        yield "tool", found
-    elif "retriever" in name.lower():
-        yield "retriever", found
+    elif PROMPT.fullmatch(name):
+        yield "prompt", found
     else:
-        yield "unknown", found
+        yield MADE.get(name, "retriever" if "retriever" in name.lower() else "unknown"), found
+
+
+MADE = {
+    **dict.fromkeys(BUILDERS, "graph"),
+    **dict.fromkeys(AGENT_MAKERS, "agent"),
+    **dict.fromkeys(("pipe", "RunnableSequence", "assign", "RunnableParallel"), "chain"),
+    **dict.fromkeys(("StructuredTool", "Tool", "tool", "create_retriever_tool", "create_handoff_tool"), "tool"),
+    "ToolNode": "tools",
+}
+"""The kind of what a function or class makes, by its name."""
 
 
 def _tell_wrapped(program: Program, found: Traced, name: str) -> Iterator[tuple[str, Traced]]:
@@ -182,23 +181,17 @@ def _read_string(program: Program, found: Traced) -> Strings:
 
 
 def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> Strings:
+    """Read the value of an Enum's member, or the name of a function or an agent."""
     if node.attr == "value":
         return find_strings(program, node.value, at)
-    if node.attr in ("__name__", "name"):
-        names = []
-        for found in program.trace(node.value, at):
-            function = found.node.function if isinstance(found.node, Bound) else found.node
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                names.append(function.name)
-            elif isinstance(found.node, ast.Call):
-                names += [
-                    value
-                    for key in found.node.keywords
-                    if key.arg == "name"
-                    for value in find_strings(program, key.value, found.at).values
-                ]
-        return Strings(tuple(names), bool(names))
-    return Strings((), False)
+    names: list[str] = []
+    for found in program.trace(node.value, at) if node.attr in ("__name__", "name") else ():
+        function = found.node.function if isinstance(found.node, Bound) else found.node
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(function.name)
+        elif isinstance(found.node, ast.Call) and "name" in (named := get_keywords(found.node)):
+            names += find_strings(program, named["name"], found.at).values
+    return Strings(tuple(names), bool(names))
 
 
 def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> Strings:

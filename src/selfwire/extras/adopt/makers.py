@@ -15,9 +15,11 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    get_keywords,
     get_last_name,
     is_text,
     list_decorators,
+    list_items,
 )
 
 PROMPTS = ("prompt", "system_prompt", "state_modifier", "messages_modifier", "instructions", "supervisor_prompt")
@@ -80,27 +82,26 @@ class MakerReader:
             return self.agents[key]
         if not any(isinstance(value.node, Outside) for value in self.program.trace(call.func, found.at)):
             return None
-        maker, named = get_last_name(call.func), {keyword.arg: keyword.value for keyword in call.keywords}
+        maker, named = get_last_name(call.func), get_keywords(call)
         code = Code([], found.at, call)
         self.reader.add_code(code, found.at)
         name = self._find_agent_name(call, named, found.at)
         draft = self.agents[key] = AgentDraft(name, maker, found, code)
         self._read_agent_parts(draft, call, named)
-        for key in PROMPTS:
-            if key in named:
-                self._read_prompt(named[key], found.at, code)
+        for prompt in PROMPTS:
+            if prompt in named:
+                self._read_prompt(named[prompt], found.at, code)
         if maker.endswith("deep_agent") and len(call.args) > 1:
             self._read_prompt(call.args[1], found.at, code)
-        for key in ("middleware", "pre_model_hook", "post_model_hook", "response_format"):
-            if key in named:
-                self._read_extra(key, named[key], found.at, code)
+        for extra in ("middleware", "pre_model_hook", "post_model_hook", "response_format"):
+            if extra in named:
+                self._read_extra(extra, named[extra], found.at, code)
         self._read_subagents(named.get("subagents"), draft)
         return draft
 
-    def _find_agent_name(self, call: ast.Call, named: dict[Any, ast.expr], at: Surroundings) -> str:
-        for key in ("name", "supervisor_name"):
-            if key in named and (values := find_strings(self.program, named[key], at).values):
-                return values[0]
+    def _find_agent_name(self, call: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> str:
+        if name := self.find_first(named.get("name", named.get("supervisor_name")), at):
+            return name
         if get_last_name(call.func) == "create_supervisor":
             return "supervisor"
         return self.name_by_target(call) or get_last_name(call.func)
@@ -119,7 +120,7 @@ class MakerReader:
             parent = self.program.parents.get(parent)
         return ""
 
-    def _read_agent_parts(self, draft: AgentDraft, call: ast.Call, named: dict[Any, ast.expr]) -> None:
+    def _read_agent_parts(self, draft: AgentDraft, call: ast.Call, named: dict[str, ast.expr]) -> None:
         at, positional = draft.at.at, list(call.args)
         teams = draft.maker in ("create_supervisor", "create_swarm")
         if teams:
@@ -127,7 +128,7 @@ class MakerReader:
             draft.agents = list(self.list_elements(agents, at)) if agents is not None else []
             model, tools = named.get("model"), named.get("tools")
             if "default_active_agent" in named:
-                draft.default = "".join(find_strings(self.program, named["default_active_agent"], at).values[:1])
+                draft.default = self.find_first(named["default_active_agent"], at)
         elif draft.maker.endswith("deep_agent"):
             model, tools = named.get("model"), named.get("tools") or (positional[0] if positional else None)
         else:
@@ -176,12 +177,8 @@ class MakerReader:
         for found in self.list_elements(node, draft.at.at) if node is not None else ():
             if not isinstance(found.node, ast.Dict):
                 continue
-            named = {
-                key.value: value for key, value in zip(found.node.keys, found.node.values, strict=True) if is_text(key)
-            }  # type: ignore[union-attr]
-            name = (
-                "".join(find_strings(self.program, named.get("name"), found.at).values[:1]) if "name" in named else ""
-            )
+            named = dict(list_items(found.node))
+            name = self.find_first(named.get("name"), found.at)
             code = Code([], found.at, found.node)
             self.reader.add_code(code, found.at)
             sub = AgentDraft(name or "subagent", "subagent", found, code)
@@ -198,32 +195,40 @@ class MakerReader:
             if "model" in named:
                 sub.models = self.read_model_argument(named["model"], found.at, sub)
 
+    def find_first(self, node: ast.expr | None, at: Surroundings) -> str:
+        """Find the first text that an expression may be; "" if there is none."""
+        return "".join(find_strings(self.program, node, at).values[:1]) if node is not None else ""
+
     def list_elements(self, node: Any, at: Surroundings) -> Iterator[Traced]:
         """Find the elements of a list, through names, sums, loops and what is appended."""
         for found in self.program.trace(node, at):
-            inner = found.node
-            if isinstance(inner, ast.List | ast.Tuple | ast.Set):
-                for part in inner.elts:
-                    if isinstance(part, ast.Starred):
-                        yield from self.list_elements(part.value, found.at)
-                    else:
-                        yield from self.program.trace(part, found.at)
-            elif isinstance(inner, ast.BinOp):
-                yield from self.list_elements(inner.left, found.at)
-                yield from self.list_elements(inner.right, found.at)
-            elif isinstance(inner, ast.ListComp):
-                yield from self.program.trace(inner.elt, found.at)
-            else:
-                parts = list(self.program.iterate(found))
-                for part in parts:
-                    yield from self.program.trace(part, found.at)
-                if not parts and inner is not node:
-                    yield found
+            parts = self._list_parts(found)
+            if parts is not None:
+                yield from parts
+            elif found.node is not node:
+                yield found
         if isinstance(node, ast.Name):
             for added, where in self.reader.texts.list_added(node.id, at):
                 yield from self.list_elements(added, where)
                 if not isinstance(added, ast.List):
                     yield from self.program.trace(added, where)
+
+    def _list_parts(self, found: Traced) -> Iterator[Traced] | None:
+        """Iterate over the elements of one list; None if it is none."""
+        node = found.node
+        if isinstance(node, ast.BinOp):
+            return (part for side in (node.left, node.right) for part in self.list_elements(side, found.at))
+        if isinstance(node, ast.ListComp):
+            return self.program.trace(node.elt, found.at)
+        parts = list(self.program.iterate(found))
+        if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return None
+        return (element for part in parts for element in self._list_part(part, found.at))
+
+    def _list_part(self, part: Any, at: Surroundings) -> Iterator[Traced]:
+        if isinstance(part, ast.Starred):
+            return self.list_elements(part.value, at)
+        return self.program.trace(part, at)
 
     # models
 
@@ -273,7 +278,7 @@ class MakerReader:
 
     def read_bound(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the tools or the schema that a call binds to a model, or that a `ToolNode` runs."""
-        named = {keyword.arg: keyword.value for keyword in node.keywords}
+        named = get_keywords(node)
         given = [*node.args[:1], *(named[key] for key in ("tools", "schema") if key in named)]
         for part in given:
             if get_last_name(node.func) == "with_structured_output":
@@ -322,10 +327,8 @@ class MakerReader:
     def _read_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, at: Surroundings) -> ToolDraft:
         decorators = [part for part in node.decorator_list if get_last_name(getattr(part, "func", part)) == "tool"]
         call = next((part for part in decorators if isinstance(part, ast.Call)), None)
-        named: dict[Any, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords} if call else {}
-        name = node.name
-        if call and call.args and (values := find_strings(self.program, call.args[0], at).values):
-            name = values[0]
+        named = get_keywords(call) if call else {}
+        name = (self.find_first(call.args[0], at) if call and call.args else "") or node.name
         draft = self._add_tool(name, "decorated" if decorators else "function", node, at)
         draft.body = self.reader.get_code(node, at)
         self._describe(draft, named.get("description"), at, node)
@@ -356,25 +359,21 @@ class MakerReader:
             self._read_annotation(argument.annotation, at, draft.docs)
 
     def _read_annotation(self, annotation: Any, at: Surroundings, code: Code) -> None:
-        if annotation is None:
-            return
-        pending = [annotation]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, ast.Subscript):
-                parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-                if get_last_name(node.value) == "Annotated":
-                    pending.append(parts[0])
-                    for part in parts[1:]:
-                        self._read_metadata(part, at, code)
-                elif get_last_name(node.value) != "Literal":
-                    pending += parts
-            elif isinstance(node, ast.BinOp):
-                pending += [node.left, node.right]
-            elif isinstance(node, ast.Name | ast.Attribute):
-                for found in self.program.trace(node, at):
-                    if isinstance(found.node, ast.ClassDef):
-                        self.read_schema(found, code)
+        """Read the descriptions in an annotation, and the schemas that it names."""
+        if isinstance(annotation, ast.Subscript):
+            kind = get_last_name(annotation.value)
+            parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            for part in parts[1:] if kind == "Annotated" else ():
+                self._read_metadata(part, at, code)
+            for part in {"Annotated": parts[:1], "Literal": []}.get(kind, parts):
+                self._read_annotation(part, at, code)
+        elif isinstance(annotation, ast.BinOp):
+            self._read_annotation(annotation.left, at, code)
+            self._read_annotation(annotation.right, at, code)
+        elif isinstance(annotation, ast.Name | ast.Attribute):
+            for found in self.program.trace(annotation, at):
+                if isinstance(found.node, ast.ClassDef):
+                    self.read_schema(found, code)
 
     def _read_metadata(self, part: ast.expr, at: Surroundings, code: Code) -> None:
         if isinstance(part, ast.Call) and get_last_name(part.func) in ("Field", "Doc"):
@@ -423,48 +422,47 @@ class MakerReader:
         """Read `StructuredTool.from_function(...)`, `Tool(...)`, `tool(f)` and `create_handoff_tool(...)`."""
         if not any(kind == "tool" for kind, _ in tell_kind(self.program, Traced(node, at))):
             return None
-        maker, named = get_last_name(node.func), {keyword.arg: keyword.value for keyword in node.keywords}
-        function = named.get("func") or named.get("coroutine") or (node.args[0] if node.args else None)
-        found = (
-            next(
-                (
-                    value
-                    for value in self.program.trace(function, at)
-                    if isinstance(value.node, ast.FunctionDef | ast.AsyncFunctionDef)
-                ),
-                None,
-            )
-            if function is not None
-            else None
-        )
-        name = "".join(find_strings(self.program, named["name"], at).values[:1]) if "name" in named else ""
+        maker, named = get_last_name(node.func), get_keywords(node)
+        positional = [None, *node.args, None, None, None][1:4]
         if maker == "create_handoff_tool":
-            kind = "handoff"
-            agent = (
-                find_strings(self.program, named.get("agent_name") or node.args[0], at).values
-                if named or node.args
-                else ()
-            )
-            name = name or f"transfer_to_{'_'.join(agent[0].lower().split())}" if agent else name
-        else:
-            kind = "StructuredTool"
+            return self._read_handoff(node, named, at)
         if maker == "create_retriever_tool":
-            kind = "retriever"
-            name = (
-                name or "".join(find_strings(self.program, node.args[1], at).values[:1]) if len(node.args) > 1 else name
-            )
-        name = name or (found.node.name if found else "") or self.name_by_target(node)
-        draft = self._add_tool(name, kind, node, at)
-        description = named.get("description")
-        if description is None and maker in ("Tool", "create_retriever_tool") and len(node.args) > 2:
-            description = node.args[2]
+            return self._read_retriever(node, named, at)
+        function = named.get("func") or named.get("coroutine") or positional[1 if maker == "Tool" else 0]
+        found = self._find_function(function, at)
+        name = self.find_first(named.get("name") or (positional[0] if maker == "Tool" else None), at)
+        draft = self._add_tool(
+            name or (found.node.name if found else "") or self.name_by_target(node), "StructuredTool", node, at
+        )
+        description = named.get("description") or (positional[2] if maker == "Tool" else None)
         self._describe(draft, description, at, found.node if found else None)
         if "args_schema" in named:
             self._read_args_schema(named["args_schema"], at, draft)
-        if found:
+        if found is not None:
             draft.body = self.reader.get_code(found.node, found.at)
             self._read_argument_texts(found.node, found.at, draft)
             self._read_results(found.node, found.at, draft)
+        return draft
+
+    def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:
+        for found in self.program.trace(node, at) if node is not None else ():
+            function = found.node.function if isinstance(found.node, Bound) else found.node
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                return Traced(function, found.at)
+        return None
+
+    def _read_handoff(self, node: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> ToolDraft:
+        agent = self.find_first(named.get("agent_name") or (node.args[0] if node.args else None), at)
+        name = self.find_first(named.get("name"), at) or f"transfer_to_{'_'.join(agent.lower().split())}"
+        draft = self._add_tool(name, "handoff", node, at)
+        self._describe(draft, named.get("description"), at, None)
+        return draft
+
+    def _read_retriever(self, node: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> ToolDraft:
+        given = [*node.args, None, None, None]
+        name = self.find_first(named.get("name") or given[1], at) or self.name_by_target(node)
+        draft = self._add_tool(name, "retriever", node, at)
+        self._describe(draft, named.get("description") or given[2], at, None)
         return draft
 
     # schemas
@@ -497,5 +495,5 @@ def get_docstring(owner: Any) -> ast.Constant | None:
     """The constant that is the docstring of a function or class."""
     first = owner.body[0] if owner.body else None
     if isinstance(first, ast.Expr) and is_text(first.value):
-        return first.value  # type: ignore[return-value]
+        return first.value
     return None

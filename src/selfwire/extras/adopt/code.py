@@ -132,6 +132,7 @@ class CodeReader:
     def follow_texts(self) -> None:
         """Follow what models are asked to the texts in the source."""
         self.program.live = {code.owner for code in self.codes.values() if isinstance(code.owner, Function)}
+        self.program.traced.clear()  # arguments of calls that nothing reaches are left out from now on
         for node, at, reach in self.asked:
             self.texts.follow(node, at, reach)
 

@@ -1,12 +1,13 @@
 """Agents, models, tools and schemas of a program, with the texts that they hand to a model."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from selfwire.extras.adopt.code import Code, CodeReader
-from selfwire.extras.adopt.kinds import find_kinds, find_strings, has_base, is_tool_class, tell_kind
+from selfwire.extras.adopt.kinds import MODEL, find_kinds, find_strings, has_base, is_tool_class, tell_kind
 from selfwire.extras.adopt.source import (
     Bound,
     Function,
@@ -25,7 +26,8 @@ from selfwire.extras.adopt.source import (
 PROMPTS = ("prompt", "system_prompt", "state_modifier", "messages_modifier", "instructions", "supervisor_prompt")
 """Keywords of an agent's prompt."""
 MODELS = ("model", "model_name", "model_id", "deployment_name", "azure_deployment", "repo_id", "default_model")
-BUILT_IN_SCHEMAS = ("BaseModel", "TypedDict", "object", "Enum", "Generic")
+INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
+"""Types of arguments that no model sees."""
 
 
 @dataclass(eq=False)
@@ -243,7 +245,7 @@ class MakerReader:
             values = call.args[:1]
         names = [name for value in values for name in find_strings(self.program, value, found.at).values]
         unique = tuple(dict.fromkeys(names))
-        if maker not in ("completion",) and isinstance(call.func, ast.Attribute) and "create" in maker:
+        if isinstance(call.func, ast.Attribute) and not MODEL.fullmatch(maker):
             maker = ast.unparse(call.func)
         called = [value.node for value in self.program.trace(call.func, found.at)]
         if any(isinstance(value, ast.FunctionDef) for value in called):
@@ -356,7 +358,8 @@ class MakerReader:
     def _read_argument_texts(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
         """Read the texts of `Annotated[str, "..."]` in a tool's signature, and its schemas."""
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
-            self._read_annotation(argument.annotation, at, draft.docs)
+            if argument.annotation is not None and not INJECTED.search(ast.unparse(argument.annotation)):
+                self._read_annotation(argument.annotation, at, draft.docs)
 
     def _read_annotation(self, annotation: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in an annotation, and the schemas that it names."""

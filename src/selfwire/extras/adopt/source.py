@@ -23,6 +23,10 @@ MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
 """Files that lie in the topmost folder of a project."""
 LISTS = ("sorted", "list", "tuple", "set")
 """Functions that make a collection of another."""
+MOST = 200
+"""Most values that one expression is followed to."""
+NESTED = 4
+"""Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
 DEEPEST = 60
 """Steps after which tracing gives up."""
 
@@ -249,12 +253,14 @@ class SourceFile:
     Attributes:
         name: of the module, with dots; the stem alone for a file outside packages.
         tree: the parsed source.
+        keys: numbers of surroundings, shared by all files of a program.
     """
 
     path: Path
     name: str
     text: str
     tree: ast.Module
+    keys: dict[Any, int]
     names: dict[Any, Names] = field(default_factory=dict)
 
     @cached_property
@@ -293,10 +299,17 @@ class Surroundings:
         return self.file.read_names(self.owner)
 
     @cached_property
-    def key(self) -> tuple[Any, ...]:
-        """The owner and the arguments given here and around, by which equal surroundings are told."""
-        given = tuple((name, tuple(value.node for value in values)) for name, values in self.given.items())
-        return (self.owner, given, self.outer.key if self.outer else ())
+    def key(self) -> int:
+        """A number for the owner and the arguments given here and around; equal surroundings have the same."""
+        given = tuple((name, *((value.node, value.at.key) for value in values)) for name, values in self.given.items())
+        whole = (self.owner, given, self.outer.key if self.outer else -1)
+        return self.file.keys.setdefault(whole, len(self.file.keys))
+
+    @cached_property
+    def depth(self) -> int:
+        """How many calls inside calls the given arguments come from."""
+        inside = [value.at.depth for values in self.given.values() for value in values]
+        return max([self.outer.depth if self.outer else 0, *(depth + 1 for depth in inside)])
 
 
 class Program:
@@ -305,6 +318,14 @@ class Program:
     Args:
         roots: folders in which modules are looked for.
         project: the topmost folder; files outside it belong to others.
+
+    Attributes:
+        parents: the node around each node.
+        live: functions that the graph can reach; None until they are known.
+        traced: what expressions stand for, as far as it is known.
+        active: expressions that are being traced, by their depth.
+        cut: the depth of the outermost expression that was met again inside itself.
+        steps: the number of expressions that were traced.
     """
 
     def __init__(self, roots: Sequence[Path], project: Path) -> None:
@@ -315,7 +336,11 @@ class Program:
         self.parents: dict[Any, Any] = {}
         self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.live: set[Any] | None = None
-        """Functions that the graph can reach; None until they are known."""
+        self.traced: dict[Any, list[Traced]] = {}
+        self.active: dict[Any, int] = {}
+        self.cut = sys.maxsize
+        self.steps = 0
+        self.keys: dict[Any, int] = {}
 
     # files
 
@@ -337,11 +362,11 @@ class Program:
             reason = getattr(error, "msg", None) or str(error)
             raise ConfigError(
                 f"{show_path(path)}:{line} is no valid Python {sys.version_info[0]}.{sys.version_info[1]}: {reason}; "
-                "mend that line, so that the program can be read"
+                "mend that line, or run selfwire with the Python that the program needs"
             ) from None
         except OSError as error:
             raise ConfigError(f"{show_path(path)} cannot be read: {error.strerror}; check the path") from None
-        file = self.files[path] = SourceFile(path, name, text, tree)
+        file = self.files[path] = SourceFile(path, name, text, tree, self.keys)
         self._index(file)
         for statement in ast.walk(tree):
             if isinstance(statement, ast.Import):
@@ -473,40 +498,58 @@ class Program:
 
     # tracing
 
-    def trace(self, node: Any, at: Surroundings, seen: tuple[Any, ...] = (), call: Any = None) -> Iterator[Traced]:
-        """Find the expressions that an expression may stand for."""
+    def trace(self, node: Any, at: Surroundings, call: Any = None) -> list[Traced]:
+        """Find the expressions that an expression may stand for.
+
+        What is found is kept, unless a circle of names has cut it short.
+        """
         opener = OPENERS.get(type(node))
         if opener is None:
-            yield Traced(node, at, call)
-            return
+            return [Traced(node, at, call)]
         key = (node, at.key)
-        if key in seen or len(seen) > DEEPEST:
-            return
-        seen = (*seen, key)
-        for found in opener(self, node, at, seen):
-            yield found if found.call is not None or call is None else found._replace(call=call)
+        if key not in self.traced:
+            if key in self.active or len(self.active) > DEEPEST:
+                self.cut = min(self.cut, self.active.get(key, -1))
+                return []
+            found, is_whole = self._trace_anew(opener, node, at, key)
+            if not is_whole:
+                return [value if value.call is not None else value._replace(call=call) for value in found]
+            self.traced[key] = found
+        kept = self.traced[key]
+        return kept if call is None else [v if v.call is not None else v._replace(call=call) for v in kept]
 
-    def _trace_all(self, found: Iterator[Traced], seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _trace_anew(self, opener: Any, node: Any, at: Surroundings, key: Any) -> tuple[list[Traced], bool]:
+        """Trace an expression; also whether no circle that began before it has cut it short."""
+        depth, before = len(self.active), self.cut
+        self.active[key], self.cut = depth, depth
+        self.steps += 1
+        different = {(value.node, value.at.key, value.call): value for value in opener(self, node, at)}
+        del self.active[key]
+        is_whole = self.cut >= depth
+        self.cut = before if is_whole else min(before, self.cut)
+        return list(different.values())[:MOST], is_whole
+
+    def _trace_all(self, found: Iterator[Traced]) -> Iterator[Traced]:
         for value in found:
-            yield from self.trace(value.node, value.at, seen, value.call)
+            yield from self.trace(value.node, value.at, value.call)
 
-    def _trace_name(self, node: ast.Name, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
-        yield from self._trace_all(self.look_up(node.id, at), seen)
+    def _trace_name(self, node: ast.Name, at: Surroundings) -> Iterator[Traced]:
+        yield from self._trace_all(self.look_up(node.id, at))
 
-    def _trace_parts(self, node: Any, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _trace_parts(self, node: Any, at: Surroundings) -> Iterator[Traced]:
         if isinstance(node, ast.IfExp):
             parts = [node.body, node.orelse]
         else:
             parts = node.values if isinstance(node, ast.BoolOp) else [node.value]
         for part in parts:
-            yield from self.trace(part, at, seen)
+            yield from self.trace(part, at)
 
-    def _trace_element(self, node: Element, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _trace_element(self, node: Element, at: Surroundings) -> Iterator[Traced]:
         found = False
-        for value in self.trace(node.source, at, seen):
+        for value in self.trace(node.source, at):
             for part in self._take(value, node):
                 found = True
-                yield from self.trace(part.node, part.at, seen, value.call)
+                yield from self.trace(part.node, part.at, value.call)
         if not found:
             yield Traced(node, at)
 
@@ -540,12 +583,12 @@ class Program:
             for inner in self.trace(node.args[0], value.at):
                 yield from self.iterate(inner)
 
-    def _trace_argument(self, node: Argument, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _trace_argument(self, node: Argument, at: Surroundings) -> Iterator[Traced]:
         """Find the values that callers pass, and the default; the argument itself comes last."""
         for value, caller, call in self.list_passed(node, at):
-            yield from self.trace(value, caller, seen, call)
+            yield from self.trace(value, caller, call)
         if node.default is not None and at.outer is not None:
-            yield from self.trace(node.default, at.outer, seen)
+            yield from self.trace(node.default, at.outer)
         yield Traced(node, at)
 
     def list_passed(self, argument: Argument, at: Surroundings) -> Iterator[tuple[ast.expr, Surroundings, ast.Call]]:
@@ -578,58 +621,60 @@ class Program:
             positional = positional[1:]
         return pick_argument(argument.function, argument.name, positional, call.keywords, skip_first=is_method)
 
-    def _trace_attribute(self, node: ast.Attribute, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         found = False
-        for base in self.trace(node.value, at, seen):
-            for value in self.get_member(base, node.attr, seen):
+        for base in self.trace(node.value, at):
+            for value in self.get_member(base, node.attr):
                 found = True
-                yield from self.trace(value.node, value.at, seen, value.call or base.call)
+                yield from self.trace(value.node, value.at, value.call or base.call)
         if not found:
             yield Traced(node, at)
 
-    def get_member(self, base: Traced, name: str, seen: tuple[Any, ...] = ()) -> Iterator[Traced]:
+    def get_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what an attribute of a traced value is bound to."""
         read = MEMBERS.get(type(base.node))
         if read is not None:
-            yield from read(self, base, name, seen)
+            yield from read(self, base, name)
 
-    def _get_module_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
         if name in file.top.names.bound:
             yield from self.look_up(name, file.top)
         elif file.path.name == "__init__.py" and (below := self.find_module(name, file.path.parent)):
             yield Traced(Imported(below), below.top)
 
-    def _get_runtime_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find the context of `get_runtime(Context).context`."""
         if name in ("context", "configurable"):
             for part in [*base.node.args, *(keyword.value for keyword in base.node.keywords)]:
-                for given in self.trace(part, base.at, seen):
+                for given in self.trace(part, base.at):
                     if isinstance(given.node, ast.ClassDef):
                         yield Traced(Instance(given.node, None), given.at)
 
-    def _get_outside_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _get_outside_member(self, base: Traced, name: str) -> Iterator[Traced]:
         full = f"{base.node.name}.{name}"
         module = self.find_module(full)
         yield Traced(Imported(module), module.top) if module else Traced(Outside(full), base.at)
 
-    def list_bases(self, value: Traced, seen: tuple[Any, ...] = ()) -> Iterator[Traced]:
+    def list_bases(self, value: Traced) -> Iterator[Traced]:
         """Find a class's base classes, of the program and of others."""
         for base in value.node.bases:
-            yield from self.trace(base.value if isinstance(base, ast.Subscript) else base, value.at, seen)
+            yield from self.trace(base.value if isinstance(base, ast.Subscript) else base, value.at)
 
-    def _get_class_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
         inside = self.enter(base.node, base.at)
         found = inside.names.bound.get(name)
         for value in found or ():
             is_method = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef)
             yield Traced(Bound(value, base) if is_method else value, inside)
         if not found:
-            for parent in self.list_bases(base, seen):
+            for parent in self.list_bases(base):
                 if isinstance(parent.node, ast.ClassDef):
-                    yield from self._get_class_member(parent, name, seen)
+                    for value in self._get_class_member(parent, name):
+                        is_bound = isinstance(value.node, Bound)
+                        yield value._replace(node=Bound(value.node.function, base)) if is_bound else value
 
-    def _get_instance_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
         if instance.call is not None and instance.made_in is not None:
             passed = self._get_passed_field(instance, name)
@@ -637,7 +682,7 @@ class Program:
                 yield Traced(passed, instance.made_in, instance.call)
                 return
         owner = Traced(instance.of, base.at)
-        for value in self._get_class_member(owner, name, seen):
+        for value in self._get_class_member(owner, name):
             if isinstance(value.node, Bound):
                 if is_property(value.node.function):
                     yield from self.list_returned(value.node.function, value.at, {}, value.node.function, base)
@@ -673,7 +718,7 @@ class Program:
             return instance.call.args[fields.index(name)]
         return None
 
-    def _get_argument_member(self, base: Traced, name: str, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _get_argument_member(self, base: Traced, name: str) -> Iterator[Traced]:
         argument: Argument = base.node
         owner = base.at.outer.owner if base.at.outer else None
         if isinstance(owner, ast.ClassDef) and is_first_argument(argument) and base.at.outer is not None:
@@ -681,17 +726,15 @@ class Program:
             if not is_static(argument.function):
                 is_class = is_classmethod(argument.function)
                 value = of if is_class else Traced(Instance(owner, None), of.at)
-                yield from self.get_member(value, name, seen)
+                yield from self.get_member(value, name)
                 return
-        for annotated in self.list_annotated(argument.annotation, base.at, seen):
+        for annotated in self.list_annotated(argument.annotation, base.at):
             if name == "context" and annotated.call is not None:
                 yield Traced(annotated.node, annotated.at)
             elif name != "context":
-                yield from self.get_member(annotated._replace(call=None), name, seen)
+                yield from self.get_member(annotated._replace(call=None), name)
 
-    def list_annotated(
-        self, annotation: ast.expr | None, at: Surroundings, seen: tuple[Any, ...] = ()
-    ) -> Iterator[Traced]:
+    def list_annotated(self, annotation: ast.expr | None, at: Surroundings) -> Iterator[Traced]:
         """Find the objects that an annotation allows; those of a generic's arguments have `call` set."""
         where = at.outer or at
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
@@ -699,65 +742,65 @@ class Program:
         if isinstance(annotation, ast.Subscript):
             parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
             for part in parts:
-                for found in self.list_annotated(part, at, seen):
+                for found in self.list_annotated(part, at):
                     yield found._replace(call=annotation)
         elif isinstance(annotation, ast.BinOp):
-            yield from self.list_annotated(annotation.left, at, seen)
-            yield from self.list_annotated(annotation.right, at, seen)
+            yield from self.list_annotated(annotation.left, at)
+            yield from self.list_annotated(annotation.right, at)
         elif annotation is not None:
-            for found in self.trace(annotation, where, seen):
+            for found in self.trace(annotation, where):
                 if isinstance(found.node, ast.ClassDef):
                     yield Traced(Instance(found.node, None), found.at)
 
-    def _trace_subscript(self, node: ast.Subscript, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if key is None:
-            keys = [value.node.value for value in self.trace(node.slice, at, seen) if is_text(value.node)]
+            keys = [value.node.value for value in self.trace(node.slice, at) if is_text(value.node)]
             key = keys[0] if len(keys) == 1 else None
-        for base in self.trace(node.value, at, seen):
+        for base in self.trace(node.value, at):
             for part in get_items(base.node, key):
                 found = True
-                yield from self.trace(part, base.at, seen, base.call)
+                yield from self.trace(part, base.at, base.call)
         if not found:
             yield Traced(node, at)
 
-    def _trace_call(self, node: ast.Call, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _trace_call(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         found = False
         default = get_default(node) if get_last_name(node.func) in ("field", "Field") else None
         if default is not None:
-            yield from self._trace_default(default, at, seen)
+            yield from self._trace_default(default, at)
             return
-        for called in self.trace(node.func, at, seen):
+        for called in self.trace(node.func, at):
             for value in self._call(called, node, at):
                 found = True
-                yield from self.trace(value.node, value.at, seen, value.call)
+                yield from self.trace(value.node, value.at, value.call)
         found_default = False
         if not found and get_last_name(node.func) == "get" and isinstance(node.func, ast.Attribute) and node.args:
-            for value in self._get_from_dict(node, at, seen):
+            for value in self._get_from_dict(node, at):
                 found_default = True
                 yield value
         if not found and not found_default:
             yield Traced(node, at)
 
-    def _trace_default(self, value: ast.expr, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
-        for found in self.trace(value, at, seen):
+    def _trace_default(self, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        for found in self.trace(value, at):
             if isinstance(found.node, Function):
                 for returned in self.list_returned(found.node, found.at, {}, None, None):
-                    yield from self.trace(returned.node, returned.at, seen)
+                    yield from self.trace(returned.node, returned.at)
             else:
                 yield found
 
-    def _get_from_dict(self, node: ast.Call, at: Surroundings, seen: tuple[Any, ...]) -> Iterator[Traced]:
+    def _get_from_dict(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         assert isinstance(node.func, ast.Attribute)
         key = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
         known = False
-        for base in self.trace(node.func.value, at, seen):
+        for base in self.trace(node.func.value, at):
             for part in get_items(base.node, key):
                 known = True
-                yield from self.trace(part, base.at, seen, base.call)
+                yield from self.trace(part, base.at, base.call)
         if len(node.args) > 1:
-            yield from self.trace(node.args[1], at, seen)
+            yield from self.trace(node.args[1], at)
         elif not known:
             yield Traced(node, at)
 
@@ -807,6 +850,8 @@ class Program:
         if owner is not None and function.args.args and not is_static(function):
             given = {function.args.args[0].arg: [owner], **given}
         inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
+        if inside.depth > NESTED:
+            inside = self.enter(function, at)
         for value in names.returned:
             yield Traced(value, inside)
 

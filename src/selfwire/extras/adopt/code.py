@@ -222,6 +222,10 @@ class CodeReader:
     def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         self.ask(node, at, code)
 
+    def _read_config(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        if isinstance(node.func, ast.Attribute):
+            self.makers.read_model_config(node, at)
+
     def _read_bound(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         self.makers.read_bound(node, at, code)
 
@@ -316,6 +320,7 @@ CALLS: dict[str, Any] = {
     "Command": CodeReader._read_update,
     "Send": CodeReader._read_update,
     "partial": CodeReader._read_partial,
+    "with_config": CodeReader._read_config,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
     **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),

@@ -78,6 +78,7 @@ class GraphReader:
         self.interrupts: list[ProgramInterrupt] = []
         self.subgraphs: list[Subgraph] = []
         self.signals: dict[str, str] = {}
+        self.mapping_keys: dict[str, str] = {}
         self.read: dict[Any, str] = {}
         self.routers: list[tuple[str, Code]] = []
 
@@ -415,7 +416,7 @@ class GraphReader:
         for found in self.program.trace(mapping, at):
             if isinstance(found.node, ast.Dict):
                 for key, _ in list_items(found.node):
-                    self.signals.setdefault(key, "a key of a router's mapping")
+                    self.mapping_keys.setdefault(key, "a key of a router's mapping")
 
     def _list_router_values(self, router: Traced) -> Iterator[Traced]:
         """Find what a router returns: the elements of lists too."""
@@ -427,9 +428,6 @@ class GraphReader:
                     yield from self.makers.list_elements(found.node, found.at)
                 else:
                     yield found
-            if isinstance(returned.node, ast.Name):
-                for added, where in self.reader.texts.list_added(returned.node.id, returned.at):
-                    yield from self.program.trace(added, where)
 
     @staticmethod
     def _is_send(found: Traced) -> bool:

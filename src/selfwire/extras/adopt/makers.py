@@ -2,12 +2,12 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from selfwire.extras.adopt.code import Code, CodeReader
-from selfwire.extras.adopt.kinds import MODEL, find_kinds, find_strings, has_base, is_tool_class, tell_kind
+from selfwire.extras.adopt.kinds import MODEL, find_kinds, find_literals, find_strings, has_base, is_tool_class, tell_kind
 from selfwire.extras.adopt.source import (
     Bound,
     Function,
@@ -64,7 +64,11 @@ class ToolDraft:
 
 
 class MakerReader:
-    """Reads what `create_agent`, model classes, `@tool` and schemas of a program make."""
+    """Reads what `create_agent`, model classes, `@tool` and schemas of a program make.
+
+    Attributes:
+        literals: values of `Literal[...]` in schemas, which a model has to write as they are.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -73,6 +77,7 @@ class MakerReader:
         self.tools: dict[Any, ToolDraft] = {}
         self.models: dict[Any, tuple[Traced, str, tuple[str, ...]]] = {}
         self.schemas: dict[Any, Code] = {}
+        self.literals: set[str] = set()
 
     # agents
 
@@ -209,13 +214,8 @@ class MakerReader:
                 yield from parts
             elif found.node is not node:
                 yield found
-        if isinstance(node, ast.Name):
-            for added, where in self.reader.texts.list_added(node.id, at):
-                yield from self.list_elements(added, where)
-                if not isinstance(added, ast.List):
-                    yield from self.program.trace(added, where)
 
-    def _list_parts(self, found: Traced) -> Iterator[Traced] | None:
+    def _list_parts(self, found: Traced) -> Iterable[Traced] | None:
         """Iterate over the elements of one list; None if it is none."""
         node = found.node
         if isinstance(node, ast.BinOp):
@@ -227,7 +227,7 @@ class MakerReader:
             return None
         return (element for part in parts for element in self._list_part(part, found.at))
 
-    def _list_part(self, part: Any, at: Surroundings) -> Iterator[Traced]:
+    def _list_part(self, part: Any, at: Surroundings) -> Iterable[Traced]:
         if isinstance(part, ast.Starred):
             return self.list_elements(part.value, at)
         return self.program.trace(part, at)
@@ -254,6 +254,19 @@ class MakerReader:
             return unique  # a client, whose calls name the model
         self.models[call] = (found, maker, unique)
         return unique
+
+    def read_model_config(self, node: ast.Call, at: Surroundings) -> None:
+        """Read the model's name in `model.with_config({"model": name})`."""
+        if not any(kind == "model" for kind, _ in find_kinds(self.program, node.func.value, at)):  # type: ignore[attr-defined]
+            return
+        for given in [*node.args[:1], *get_keywords(node).values()]:
+            for found in self.program.trace(given, at):
+                named = dict(list_items(found.node)) if isinstance(found.node, ast.Dict) else {}
+                inner = named.get("configurable")
+                if isinstance(inner, ast.Dict):
+                    named = dict(list_items(inner))
+                if "model" in named and (names := find_strings(self.program, named["model"], found.at).values):
+                    self.models[node] = (Traced(node, at), "with_config", names)
 
     def read_model_argument(self, node: ast.expr, at: Surroundings, draft: AgentDraft) -> list[str]:
         """Read the model that is passed to an agent, an object or a name."""
@@ -288,6 +301,18 @@ class MakerReader:
                     self.read_schema(found, code)
             else:
                 self.read_tools(part, at, code)
+            for found in self.list_elements(part, at):
+                self._read_json_schema(found.node, found.at, code)
+            for found in self.program.trace(part, at):
+                self._read_json_schema(found.node, found.at, code)
+
+    def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
+        """Read the descriptions in a JSON schema that the source holds as a dict."""
+        for key, value in list_items(node) if isinstance(node, ast.Dict) else ():
+            if key == "description":
+                self.reader.ask(value, at, code, role="schema", kind="field description")
+            for found in self.program.trace(value, at):
+                self._read_json_schema(found.node, found.at, code)
 
     def _list_schemas(self, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
         for found in self.program.trace(node, at):
@@ -366,6 +391,8 @@ class MakerReader:
         if isinstance(annotation, ast.Subscript):
             kind = get_last_name(annotation.value)
             parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            if kind == "Literal":
+                self.literals |= set(find_literals(self.program, annotation, at))
             for part in parts[1:] if kind == "Annotated" else ():
                 self._read_metadata(part, at, code)
             for part in {"Annotated": parts[:1], "Literal": []}.get(kind, parts):

@@ -1,6 +1,7 @@
 """Reading of a program by the name of its graph."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ from selfwire.extras.adopt.source import (
 )
 from selfwire.extras.adopt.texts import TextDraft
 
+SETTINGS = re.compile(r"\b(environ|getenv)\b")
+"""Names in a comparison with settings, which no model writes."""
 SHORTEST = 3
 """Letters of a compared text from which on its place inside other texts is noted."""
 
@@ -130,8 +133,10 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
 def _make_inventory(name: str, graphs: GraphReader) -> Inventory:
     makers, texts = graphs.makers, graphs.reader.texts
     users, order = _list_users(graphs)
-    signals = {**_list_compared(graphs.program), **graphs.signals}
-    found = [_make_text(draft, users, order, signals) for draft in texts.drafts.values()]
+    compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
+    said = sorted({*compared, *makers.literals})
+    signals = {**compared, **graphs.signals}
+    found = [_make_text(draft, users, order, signals, said) for draft in texts.drafts.values()]
     return Inventory(
         program=name,
         files=tuple(sorted(show_path(path) for path in graphs.program.files)),
@@ -208,13 +213,13 @@ def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
 
 
 def _make_text(
-    draft: TextDraft, users: dict[Code, list[str]], order: list[str], signals: dict[str, str]
+    draft: TextDraft, users: dict[Code, list[str]], order: list[str], signals: dict[str, str], said: list[str]
 ) -> ProgramText:
     used = sorted((label for unit in draft.units for label in users.get(unit, ())), key=order.index)
     line, end_line, column, end_column = draft.place
     whole = "".join(draft.pieces)
     signal = "" if draft.holes else signals.get(whole.strip(), "")
-    keeps = [] if signal else [text for text in signals if len(text) >= SHORTEST and _has_word(whole, text)]
+    keeps = [] if signal else [text for text in said if len(text) >= SHORTEST and _has_word(whole, text)]
     return ProgramText(
         kind=draft.kind,
         name=draft.name,
@@ -223,7 +228,7 @@ def _make_text(
         holes=draft.holes,
         used_by=tuple(dict.fromkeys(used)),
         signal=signal,
-        keeps=tuple(sorted(keeps)),
+        keeps=tuple(keeps),
         file=show_path(draft.path),
         line=line,
         end_line=end_line,
@@ -257,7 +262,7 @@ def _list_compared(program: Program) -> dict[str, str]:
 
 def _list_compared_texts(program: Program, node: ast.AST, at: Surroundings) -> Iterator[str]:
     parts: list[Any] = []
-    if isinstance(node, ast.Compare):
+    if isinstance(node, ast.Compare) and not SETTINGS.search(ast.unparse(node)):
         for operator, side in zip(node.ops, node.comparators, strict=True):
             if isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
                 parts += [node.left, side]

@@ -111,7 +111,14 @@ class Traced(NamedTuple):
 
 
 class Names(ast.NodeVisitor):
-    """The names that a module, class or function binds, its return values and what is added to its lists."""
+    """The names that a module, class or function binds, its return values and what is added to its lists.
+
+    Attributes:
+        bound: what each name is bound to.
+        added: lists, dicts and texts that are added to what a name is bound to.
+        returned: the return values.
+        annotated: types by name.
+    """
 
     def __init__(self, owner: Any) -> None:
         self.bound: dict[str, list[Any]] = {}
@@ -147,7 +154,10 @@ class Names(ast.NodeVisitor):
             for index, part in enumerate(target.elts):
                 self._bind_target(part, value, (*path, index), loop)
         elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            self.added.setdefault(target.value.id, []).append(value)
+            self._add(target.value.id, ast.Dict([target.slice], [value]))
+
+    def _add(self, name: str, value: ast.expr) -> None:
+        self.added.setdefault(name, []).append(value)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Bind a function; its body has names of its own."""
@@ -197,7 +207,7 @@ class Names(ast.NodeVisitor):
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """Add what `+=` appends."""
         if isinstance(node.target, ast.Name):
-            self.added.setdefault(node.target.id, []).append(node.value)
+            self._add(node.target.id, node.value)
         self.visit(node.value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
@@ -233,10 +243,12 @@ class Names(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Note what `append`, `extend` and `insert` add to a list."""
+        """Note what `append`, `insert`, `extend` and `update` add to a list or a dict."""
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.args:
-            if node.func.attr in ("append", "extend", "insert", "update"):
-                self.added.setdefault(node.func.value.id, []).append(node.args[-1])
+            if node.func.attr in ("append", "insert"):
+                self._add(node.func.value.id, ast.List([node.args[-1]], ast.Load()))
+            elif node.func.attr in ("extend", "update"):
+                self._add(node.func.value.id, node.args[-1])
         self.generic_visit(node)
 
 
@@ -471,6 +483,7 @@ class Program:
             if found:
                 for value in found:
                     yield from self._open_binding(value, here)
+                yield from (Traced(value, here) for value in here.names.added.get(name, ()))
                 return
             here = here.outer
         yield from self._look_up_star(name, at)
@@ -667,7 +680,9 @@ class Program:
         for value in found or ():
             is_method = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef)
             yield Traced(Bound(value, base) if is_method else value, inside)
-        if not found:
+        if not found and name in inside.names.annotated:
+            yield from self.list_annotated(inside.names.annotated[name], inside)
+        elif not found:
             for parent in self.list_bases(base):
                 if isinstance(parent.node, ast.ClassDef):
                     for value in self._get_class_member(parent, name):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from selfwire.extras.adopt import prompt_files
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import (
+    DEEPEST,
     OPENERS,
     Argument,
     Element,
@@ -145,20 +146,8 @@ class TextFinder:
             elif not isinstance(found.node, Argument):
                 unit = self.unit_of(found.call) if found.call is not None else None
                 self.follow(found.node, found.at, reach._replace(unit=unit or reach.unit))
-        if isinstance(node, ast.Name):
-            for added, where in self.list_added(node.id, at):
-                self.follow(added, where, reach)
         if isinstance(node, ast.Attribute):
             self._follow_field(node.value, node.attr, at, reach)
-
-    def list_added(self, name: str, at: Surroundings) -> Iterator[tuple[ast.expr, Surroundings]]:
-        """Find what is appended to a list or a text where its name is bound."""
-        here: Surroundings | None = at
-        while here is not None:
-            if name in here.names.bound or name in here.given:
-                yield from ((value, here) for value in here.names.added.get(name, ()))
-                return
-            here = here.outer
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
@@ -484,7 +473,9 @@ class TextFinder:
         keys: list[Any] = []
         inner: Any = node
         where = at
-        while not isinstance(inner, ast.Call):
+        for _ in range(DEEPEST):
+            if isinstance(inner, ast.Call):
+                return self._follow_loaded(inner, where, tuple(keys), reach)
             if isinstance(inner, ast.Subscript):
                 keys.insert(0, inner.slice.value if isinstance(inner.slice, ast.Constant) else None)
                 inner = inner.value
@@ -494,7 +485,7 @@ class TextFinder:
             if not found:
                 return False
             inner, where = found[0].node, found[0].at
-        return self._follow_loaded(inner, where, tuple(keys), reach)
+        return False
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
         if not prompt_files.is_prompt_loader(get_last_name(call.func)) or not call.args:

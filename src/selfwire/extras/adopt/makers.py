@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from selfwire.extras.adopt.code import Code, CodeReader
-from selfwire.extras.adopt.kinds import MODEL, find_kinds, find_literals, find_strings, has_base, is_tool_class, tell_kind
+from selfwire.extras.adopt.kinds import (
+    MODEL,
+    find_kinds,
+    find_literals,
+    find_strings,
+    has_base,
+    is_tool_class,
+    tell_kind,
+)
 from selfwire.extras.adopt.source import (
     Bound,
     Function,

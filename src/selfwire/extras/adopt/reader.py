@@ -219,7 +219,7 @@ def _make_text(
     line, end_line, column, end_column = draft.place
     whole = "".join(draft.pieces)
     signal = "" if draft.holes else signals.get(whole.strip(), "")
-    keeps = [] if signal else [text for text in said if len(text) >= SHORTEST and _has_word(whole, text)]
+    keeps = [] if signal else [word for word in said if _must_keep(whole, word)]
     return ProgramText(
         kind=draft.kind,
         name=draft.name,
@@ -237,15 +237,17 @@ def _make_text(
     )
 
 
-def _has_word(text: str, word: str) -> bool:
-    """Whether a text has another one between characters that are no letters."""
-    start = text.find(word)
-    while start >= 0:
-        before, after = text[start - 1 : start], text[start + len(word) : start + len(word) + 1]
-        if not (before.isalnum() and word[0].isalnum()) and not (after.isalnum() and word[-1].isalnum()):
-            return True
-        start = text.find(word, start + 1)
-    return False
+def _must_keep(text: str, word: str) -> bool:
+    """Whether a text asks for a word that the program compares with.
+
+    A word of small letters, or with a capital at its start, is asked for where it stands in quotes: as `yes` in
+    "answer 'yes' or 'no'".
+    """
+    if len(word) < SHORTEST or word not in text:
+        return False
+    if word.isalpha() and word[1:] == word[1:].lower():
+        return re.search(rf"['\"`<*]{re.escape(word)}['\"`>*]", text) is not None
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text) is not None
 
 
 def _list_compared(program: Program) -> dict[str, str]:

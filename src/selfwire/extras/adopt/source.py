@@ -334,6 +334,7 @@ class Program:
     Attributes:
         parents: the node around each node.
         live: functions that the graph can reach; None until they are known.
+        unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
@@ -343,6 +344,7 @@ class Program:
     def __init__(self, roots: Sequence[Path], project: Path) -> None:
         self.roots, self.project = tuple(dict.fromkeys(roots)), project
         self.files: dict[Path, SourceFile] = {}
+        self.unread: list[SourceFile] = []
         self.calls: dict[str, list[Traced]] = {}
         self.inner: dict[tuple[Any, Any], Surroundings] = {}
         self.parents: dict[Any, Any] = {}
@@ -357,7 +359,7 @@ class Program:
     # files
 
     def read_file(self, path: Path, name: str) -> SourceFile:
-        """Read a file, and all files of the program that it imports.
+        """Read a file; `read_imported` reads what it imports.
 
         Raises:
             ConfigError: it cannot be read or is no valid Python.
@@ -380,13 +382,23 @@ class Program:
             raise ConfigError(f"{show_path(path)} cannot be read: {error.strerror}; check the path") from None
         file = self.files[path] = SourceFile(path, name, text, tree, self.keys)
         self._index(file)
-        for statement in ast.walk(tree):
-            if isinstance(statement, ast.Import):
-                for alias in statement.names:
-                    self.find_module(alias.name)
-            elif isinstance(statement, ast.ImportFrom):
-                self._read_imported(file, statement)
+        self.unread.append(file)
         return file
+
+    def read_imported(self) -> None:
+        """Read all files of the program that those which were read import, directly or not.
+
+        Raises:
+            ConfigError: one is missing, cannot be read or is no valid Python.
+        """
+        while self.unread:
+            file = self.unread.pop(0)
+            for statement in ast.walk(file.tree):
+                if isinstance(statement, ast.Import):
+                    for alias in statement.names:
+                        self.find_module(alias.name)
+                elif isinstance(statement, ast.ImportFrom):
+                    self._read_imported(file, statement)
 
     def _read_imported(self, file: SourceFile, statement: ast.ImportFrom) -> None:
         for alias in statement.names:
@@ -1069,7 +1081,9 @@ def open_program(module: str) -> tuple[Program, SourceFile]:
     parts = path.relative_to(top).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     program = Program([top, path.parent, *between, project / "src"], project)
-    return program, program.read_file(path, name)
+    file = program.read_file(path, name)
+    program.read_imported()
+    return program, file
 
 
 def _find_named(module: str) -> Path | None:

@@ -1,11 +1,16 @@
-"""Graphs of the user's own as measured systems, with the calls of their models metered."""
+"""Graphs of the user's own as systems: their models' calls are metered, and HiVA's gradients rewrite their prompts.
+
+The texts that a graph sends to models are found in its source (`extras.adopt`). Each is an agent of the graph's team,
+with the text as its prompt; the last agent stands for what the graph returns. A team with other prompts runs the same
+graph, under a layer that replaces the texts in what is sent (`models.text_layer`).
+"""
 
 import asyncio
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from operator import attrgetter
 from pathlib import Path
 from types import UnionType
@@ -20,24 +25,37 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
+from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError, format_error
-from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_file, import_user_module
+from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_file, import_user_module, is_graph, load_plugin
+from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.topology import make_chain
-from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.topology import Edge, make_chain
+from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import FrozenJson, FrozenModel, fingerprint, to_plain_json
+from selfwire.evolvers.hiva.gradients import Backward, Gradient, compute_loss, propagate_gradients
+from selfwire.evolvers.hiva.semantics import propose_rewrites
+from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
+from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
+from selfwire.graphs.method import CallEstimate, EvolveResult, Method
+from selfwire.graphs.methods import make_method
 from selfwire.models.call_meter import CallMeter
 from selfwire.models.metered_chat import MeteredModel
+from selfwire.models.text_layer import LayerText, TextLayer
 
 QUESTION = "{question}"
 """Stands for the question in a template of the input."""
 ASKING = ("question", "query", "input", "task", "request", "prompt", "topic")
 ANSWERING = ("answer", "final_answer", "response", "output", "result", "report")
 """Usual names of the field that takes the question, and of the one that holds the answer."""
+ASKED = "asked"
+"""Entry of a team's memory: the config by which its graph is asked."""
 AGENT = "graph"
+"""The agent that stands for the graph itself."""
 
 
 class OwnGraphConfig(FrozenModel):
@@ -195,6 +213,21 @@ def _choose(name: str, side: str, texts: Sequence[str], usual: Sequence[str], wa
     raise ConfigError(f"graph {name!r} does not show where the {what}: {listed}; say it with {way_out}")
 
 
+def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
+    """Read the texts that a graph sends to models from its source, by name; and why there are none."""
+    if target in GRAPHS:
+        return {}, f"{target!r} was given as an object; name it as module:attribute or file.py:attribute"
+    try:
+        texts: Iterable[LayerText] = load_plugin("selfwire.programs", "texts")(target)
+    except ConfigError as error:
+        return {}, str(error)
+    found = {text.name: text for text in texts}
+    return (
+        found,
+        "" if found else f"no prompt of {target!r} was found in its source; `selfwire adopt {target}` shows it",
+    )
+
+
 class OwnGraph(Method[OwnGraphConfig]):
     """A graph of the user's own, which answers every question in a thread of its own.
 
@@ -203,16 +236,66 @@ class OwnGraph(Method[OwnGraphConfig]):
     """
 
     config_type = OwnGraphConfig
-    evolves = False
 
     def __init__(self, target: str, config: Mapping[str, Any]) -> None:
         super().__init__(**config)
+        self.name = target  # type: ignore[misc]
         self.target, self.graph = target, load_graph(target)
-        self.mapped = map_graph(target, self.graph, self.config)
+        self.texts, self.unread = read_texts(target)
+        self._mapped = dict[OwnGraphConfig, Mapped]()
+
+    @staticmethod
+    def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
+        """A call of each text for a question; to learn, a gradient of each in every run, and its rewriting."""
+        texts = max(1, len(team.agents) - 1)
+        learning = {"meta": float((batch + 1) * texts), "judge": float(batch)}
+        return CallEstimate(question={"agent": float(texts)}, learning=learning, tokens=1000)
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
-        """The graph as a team of one; its agents and edges are its own."""
-        return Team(method=self.target, agents=(Agent(id=AGENT, prompt=self.target),), topology=make_chain(AGENT))
+        """The graph's texts as agents in a chain, and the graph itself as the last; its real edges are its own.
+
+        Raises:
+            ConfigError: the graph does not show where the question goes, or where the answer is.
+        """
+        self._map(self.config)
+        names = (*self.texts, AGENT)
+        edges = dict.fromkeys([*pairwise(names), *((name, AGENT) for name in self.texts)])
+        agents = [Agent(id=name, role=text.place, prompt=text.shown) for name, text in self.texts.items()]
+        return Team(
+            method=self.target,
+            agents=(*agents, Agent(id=AGENT, role="Returns the answer.", prompt=self.target)),
+            topology=make_chain(*names).replace(edges=tuple(Edge(source=a, target=b) for a, b in edges)),
+            memory={ASKED: self.config.model_dump(mode="json")},
+        )
+
+    def check_texts(self) -> None:
+        """Check that there is something to evolve.
+
+        Raises:
+            ConfigError: no prompt of the graph is known.
+        """
+        if not self.texts:
+            raise ConfigError(f"graph {self.target!r} cannot be evolved: {self.unread}")
+
+    def _choose_config(self, team: Team) -> OwnGraphConfig:
+        """The config that was given, else the one that the team was evolved with."""
+        asked = OwnGraphConfig.model_validate(team.memory.get(ASKED, {}))
+        return self.config if self.config != OwnGraphConfig() else asked
+
+    def _map(self, config: OwnGraphConfig) -> Mapped:
+        if config not in self._mapped:
+            self._mapped[config] = map_graph(self.target, self.graph, config)
+        return self._mapped[config]
+
+    def adapt(self, team: Team) -> Team:
+        """A saved team of this graph, whose texts must still be those that it was made of.
+
+        Raises:
+            ConfigError: the source has other texts by now.
+        """
+        if gone := sorted({agent.id for agent in team.agents} - {*self.texts, AGENT}):
+            raise ConfigError(f"the source of {self.target!r} has no text {gone[0]!r} any more; evolve the graph anew")
+        return team
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:
         """Ask the graph; a step for each call of its models.
@@ -222,21 +305,66 @@ class OwnGraph(Method[OwnGraphConfig]):
         """
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         at, done = ctx.at.at(task=question.id), Trajectory(question=question, workflow=team.fingerprint)
-        meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, asyncio.get_running_loop())
+        layer, loop = self._make_layer(team), asyncio.get_running_loop()
+        meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.find)
         try:
-            done = done.replace(answer=self._read(await self._invoke(question.input, meter)))
+            with layer.active():
+                mapped = self._map(self._choose_config(team))
+                done = done.replace(answer=_read(mapped, await self._invoke(mapped, question.input, meter)))
         except Exception as error:  # noqa: BLE001 - a user's graph may raise anything
             done = done.as_failed(format_error(error))
         finally:
             await meter.close()
         if meter.refusal is not None:
             raise meter.refusal
-        steps = [Step(node=call.node, agent=AGENT, output=call.reply, usage=call.usage) for call in meter.calls]
+        steps = [
+            Step(node=call.node, agent=name, output=call.reply, usage=ZERO_USAGE if number else call.usage)
+            for call in meter.calls
+            for number, name in enumerate(call.texts or (AGENT,))
+        ]
         return done.replace(steps=tuple(steps))
 
-    async def _invoke(self, question: str, meter: CallMeter) -> Any:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]) -> EvolveResult:
+        """Rewrite texts by HiVA's textual gradients; a rewriting that drops what the program fills is declined."""
+        hiva = Hiva(topology_evolution=False, tool_evolution=False)
+        critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at))
+        gradients, spent = list[Gradient](), list[Usage]()
+        for found in await gather_all(compute_gradients(_line_up(run), team, critic, ctx.at) for run in runs):
+            gradients += [gradient for gradient in found.gradients if gradient.agent != AGENT]
+            spent.append(found.usage)
+        fills = {name: text.placeholders for name, text in self.texts.items()}
+        made = await propose_rewrites(
+            team, gradients, critic, hiva.config, toolbox={}, scope=ctx.at, placeholders=fills
+        )
+        objections = {rewiring: self._find_objection(rewiring) for rewiring in made.rewirings}
+        declined = [
+            *made.declined,
+            *(DeclinedProposal(by=r.by, operation=r.operation, reason=why) for r, why in objections.items() if why),
+        ]
+        return EvolveResult.of(
+            team,
+            [rewiring for rewiring, why in objections.items() if not why],
+            notes={"declined": [note.model_dump(mode="json") for note in declined]},
+            cost=sum_usages([*spent, made.usage]),
+        )
+
+    def _find_objection(self, rewiring: Rewiring) -> str:
+        [edit] = rewiring.edits
+        assert isinstance(edit, RewritePrompt), "f_P rewrites prompts"
+        try:
+            self.texts[edit.agent].parse(edit.prompt)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    def _make_layer(self, team: Team) -> TextLayer:
+        now = {agent.id: agent.prompt for agent in team.agents if agent.id in self.texts}
+        changed = {name: text for name, text in now.items() if text != self.texts[name].shown}
+        return TextLayer(self.texts.values(), changed)
+
+    async def _invoke(self, mapped: Mapped, question: str, meter: CallMeter) -> Any:
         config: RunnableConfig = {"callbacks": [meter], "configurable": {"thread_id": fingerprint(meter.scope.key)}}
-        given = _fill(self.mapped.template, question)
+        given = _fill(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
         try:
@@ -248,31 +376,63 @@ class OwnGraph(Method[OwnGraphConfig]):
         except GraphBubbleUp as error:
             raise ConfigError(f"the graph waits for a person ({format_error(error)}), which nobody is here") from error
 
-    def _read(self, output: Any) -> str:
-        """Read the answer.
 
-        Raises:
-            ConfigError: there is none.
-        """
-        if isinstance(output, Mapping) and "__interrupt__" in output:
-            raise ConfigError("the graph waits for a person (interrupt), and nobody is here to answer")
-        if self.mapped.messages:
-            said = [message for message in output["messages"] if isinstance(message, AIMessage) and message.text]
-            if not said:
-                raise ConfigError("the graph has ended without an AI message")
-            return str(said[-1].text)
-        for part in self.mapped.answer:
-            if not isinstance(output, Mapping):
-                output = {name: getattr(output, name) for name in (part,) if hasattr(output, name)}
-            if part not in output:
-                there = ", ".join(map(str, output)) or "nothing"
-                raise ConfigError(f"the output has no field {part!r}, only {there}; name another with --set answer=")
-            output = output[part]
-        if isinstance(output, list) and output and isinstance(output[-1], BaseMessage):
-            output = output[-1]
-        if isinstance(output, BaseMessage):
-            return str(output.text)
-        return output if isinstance(output, str) else json.dumps(output, default=str)
+def _read(mapped: Mapped, output: Any) -> str:
+    """Read the answer.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if isinstance(output, Mapping) and "__interrupt__" in output:
+        raise ConfigError("the graph waits for a person (interrupt), and nobody is here to answer")
+    if mapped.messages:
+        said = [message for message in output["messages"] if isinstance(message, AIMessage) and message.text]
+        if not said:
+            raise ConfigError("the graph has ended without an AI message")
+        return str(said[-1].text)
+    for part in mapped.answer:
+        if not isinstance(output, Mapping):
+            output = {name: getattr(output, name) for name in (part,) if hasattr(output, name)}
+        if part not in output:
+            there = ", ".join(map(str, output)) or "nothing"
+            raise ConfigError(f"the output has no field {part!r}, only {there}; name another with --set answer=")
+        output = output[part]
+    if isinstance(output, list) and output and isinstance(output[-1], BaseMessage):
+        output = output[-1]
+    if isinstance(output, BaseMessage):
+        return str(output.text)
+    return output if isinstance(output, str) else json.dumps(output, default=str)
+
+
+def make_any_method(name: str, config: Mapping[str, Any]) -> Method[Any]:
+    """Make a method by its name, or the one that asks a graph of the user's own and rewrites its prompts.
+
+    Raises:
+        ConfigError: there is none of this name, a config field cannot be used, or the graph cannot be imported.
+    """
+    return OwnGraph(name, config) if is_graph(name) else make_method(name, config)
+
+
+async def compute_gradients(run: Trajectory, team: Team, critic: PromptedModel, scope: Scope) -> Backward:
+    """Compute the textual gradients of a graded run; none where it is solved or teaches nothing."""
+    loss = await compute_loss(run, team, critic, environment=True, scope=scope)
+    if loss.gradient is None:
+        return Backward(usage=loss.usage)
+    found = await propagate_gradients(run, team, loss.gradient, critic, toolbox={}, scope=scope)
+    return found.replace(usage=loss.usage + found.usage)
+
+
+def _line_up(run: Trajectory) -> Trajectory:
+    """A run as one of the chain of texts: each hands its last reply on to the next, and the last to the graph."""
+    last = {step.agent: step for step in run.steps if step.agent != AGENT}
+    names = [*last, AGENT]
+    steps = list[Step]()
+    for name, after in zip(names, [*names[1:], ""], strict=True):
+        output = last[name].output if name in last else run.answer or ""
+        sent = (Message(source=name, target=after, text=output),) if after else ()
+        inbox = steps[-1].sent if steps else ()
+        steps.append(Step(node=name, agent=name, output=output, inbox=inbox, sent=sent))
+    return run.replace(steps=tuple(steps))
 
 
 def _fill(template: Any, question: str) -> Any:

@@ -1,6 +1,6 @@
 """Semantic evolution f_P: agents' prompts are rewritten from their gradients (Sec. 3.6, App. B.3, Fig. 9)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
@@ -10,7 +10,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenMap, FrozenModel, Id
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient, describe_tools, number_tasks
 from selfwire.evolvers.hiva.schemas import PromptRewrite
@@ -37,6 +37,7 @@ async def propose_rewrites(
     *,
     toolbox: Toolbox,
     scope: Scope,
+    placeholders: Mapping[Id, str] = FrozenMap(),
 ) -> RewriteResult:
     """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
 
@@ -46,6 +47,7 @@ async def propose_rewrites(
     Args:
         team: with the tools that were written and granted in this step.
         toolbox: the run's tools, the team's own included, whose descriptions are shown.
+        placeholders: of agents whose prompts are templates of a program, which must keep them.
     """
     if not config.semantic_evolution:
         return RewriteResult()
@@ -53,7 +55,15 @@ async def propose_rewrites(
     concerns = [g for g in critical if g.concerns in ("semantics", "both")]
     mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in team.agents]
     found = await gather_all(
-        _rewrite(agent, some, describe_tools(agent.tools, team, toolbox), meta_model, config, scope)
+        _rewrite(
+            agent,
+            some,
+            describe_tools(agent.tools, team, toolbox),
+            placeholders.get(agent.id, ""),
+            meta_model,
+            config,
+            scope,
+        )
         for agent, some in mine
         if some
     )
@@ -65,7 +75,13 @@ async def propose_rewrites(
 
 
 async def _rewrite(
-    agent: Agent, gradients: Sequence[Gradient], tools: str, meta_model: PromptedModel, config: HivaConfig, scope: Scope
+    agent: Agent,
+    gradients: Sequence[Gradient],
+    tools: str,
+    placeholders: str,
+    meta_model: PromptedModel,
+    config: HivaConfig,
+    scope: Scope,
 ) -> tuple[Rewiring | DeclinedProposal, Usage]:
     reply, usage = await meta_model.try_ask(
         PromptRewrite,
@@ -74,6 +90,7 @@ async def _rewrite(
         prompt=agent.prompt,
         gradients=render_gradients(gradients, _weigh),
         tools=tools,
+        placeholders=placeholders,
         length=str(config.prompt_length),
     )
     if isinstance(reply, ModelError):

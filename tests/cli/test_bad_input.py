@@ -16,7 +16,8 @@ from rich.table import Table
 
 from selfwire.cli import main
 from selfwire.cli.commands import INTERRUPTED, WRONG
-from selfwire.cli.output import format_in_one_line, make_console
+from selfwire.cli.json_output import format_in_one_line
+from selfwire.cli.output import make_console
 from selfwire.evals.baselines import make_single_team
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.methods import make_method

@@ -5,7 +5,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from selfwire.cli.options import expand_option_groups
+from selfwire.cli.commands import expand_option_groups
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from selfwire.cli.commands import COMMANDS, FILE, FOUND, load_command
+from selfwire.cli.commands import COMMANDS, FILE, FOUND, READING, load_command
 
 GIVEN = "selfwire.given"
 """Key of a context under which the words of the command line are kept."""
@@ -116,6 +116,8 @@ def _options(
 
         ctx.default_map = load_defaults(ctx, config or Path(FILE), found_here=config is None)
         typer.echo(f"options are read from {config or Path(FILE).resolve()}", err=True)
+    if ctx.invoked_subcommand in READING:
+        return
     from selfwire.models.tracing import silence_tracing
 
     if silence_tracing():
@@ -124,7 +126,7 @@ def _options(
 
 def version() -> None:
     """Print the version."""
-    from selfwire.cli.output import add_result
+    from selfwire.cli.json_output import add_result
     from selfwire.runs.record import get_version  # imports what runs need
 
     add_result(version=get_version())

@@ -6,7 +6,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.commands import FAILED
-from selfwire.cli.output import add_result
+from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD, method_names
 from selfwire.evals.table import ResultTable

@@ -1,6 +1,10 @@
 """The commands by name, imported when they are called, and their exit codes."""
 
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import typer
@@ -14,6 +18,7 @@ COMMANDS = {
     "run": ("run:run", "Put one question to a team and print its answer."),
     "eval": ("evaluate:evaluate", "Measure a method, a baseline or a saved team."),
     "compare": ("compare:compare", "Measure several systems on the same tasks."),
+    "adopt": ("", "Read a graph of your own: its nodes, edges, tools, models and texts."),
     "ablate": ("", "Compare a method with its ablations and controls."),
     "show": ("workflows:show", "Show a team, or the tasks of a run."),
     "diff": ("workflows:diff", "Show what changed from one team to another."),
@@ -36,6 +41,8 @@ COMMANDS = {
 Commands without a function here are entry points of the group `selfwire.commands`.
 """
 GROUPS = {"insights"}
+READING = {"adopt"}
+"""Commands that only read source; they import no framework, and trace nothing."""
 FILE = "selfwire.toml"
 """The config file that is read from the working directory, where it exists."""
 FOUND = "selfwire.found"
@@ -55,8 +62,7 @@ NO_READER = 141
 
 def load_command(name: str) -> Any:
     """Import a command."""
-    from selfwire.cli.options import expand_option_groups
-    from selfwire.cli.output import add_json_option
+    from selfwire.cli.json_output import add_json_option
     from selfwire.core.plugins import load_plugin
 
     module, _, function = COMMANDS[name][0].partition(":")
@@ -70,3 +76,20 @@ def load_command(name: str) -> Any:
     else:
         holder.command(name)(add_json_option(name, expand_option_groups(found)))
     return typer.main.get_group(holder).commands[name]
+
+
+def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command that typer can read: replace each parameter that is a dataclass by its fields."""
+    asked = signature(command).parameters.values()
+    groups: dict[str, Any] = {option.name: option.annotation for option in asked if is_dataclass(option.annotation)}
+    parts = {name: signature(group).parameters for name, group in groups.items()}
+    flat = [option for given in asked for option in parts.get(given.name, {given.name: given}).values()]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        made = {name: group(**{option: given.pop(option) for option in parts[name]}) for name, group in groups.items()}
+        command(**given, **made)
+
+    keyword_only = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in flat]
+    called.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]  # inspect heeds it, and so typer
+    return called

@@ -17,8 +17,8 @@ import typer
 
 from selfwire.cli import output
 from selfwire.cli.commands import COMMANDS, FILE, FOUND, load_command
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import ask_on_terminal
-from selfwire.cli.output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.store.trust import is_agreed
 from selfwire.tools.ready import find_foreign_tools

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from selfwire.cli.commands import COMMANDS, INTERRUPTED, NO_READER, STOPPED, WRONG
-from selfwire.cli.output import add_result, format_in_one_line, print_error
+from selfwire.cli.json_output import add_result, format_in_one_line, print_error
 from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, UnansweredError, WorkerError
 from selfwire.core.text import mask_secrets
 from selfwire.core.values import mask_controls

@@ -11,6 +11,7 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.commands import FAILED
 from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import (
     BudgetOptions,
     ConfigFields,
@@ -26,7 +27,7 @@ from selfwire.cli.options import (
     select_group,
     to_local_folder,
 )
-from selfwire.cli.output import add_result, refuse_unwritable, show_estimate, show_standings, write_markdown
+from selfwire.cli.output import refuse_unwritable, show_estimate, show_standings, write_markdown
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, is_id

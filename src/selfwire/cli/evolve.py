@@ -9,6 +9,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.json_output import add_result
 from selfwire.cli.memory import TRAIN
 from selfwire.cli.options import (
     BudgetOptions,
@@ -19,12 +20,12 @@ from selfwire.cli.options import (
     refuse_without_resume,
     to_local_folder,
 )
-from selfwire.cli.output import add_result, show_estimate
+from selfwire.cli.output import show_estimate
 from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
-from selfwire.core.plugins import method_names
+from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.text import MASK
 from selfwire.core.trajectory import sum_decisions
 from selfwire.evals.table import format_difference
@@ -51,7 +52,12 @@ from selfwire.runs.results import Evolution
 from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
 from selfwire.runs.systems import switch_off
 
-Method = Annotated[str | None, typer.Argument(help=f"{', '.join(method_names())}; not needed with --resume.")]
+Method = Annotated[
+    str | None,
+    typer.Argument(
+        help=f"{', '.join(method_names())}, or a graph of your own (my_app.graph:graph); not with --resume."
+    ),
+]
 
 
 def evolve(
@@ -114,7 +120,7 @@ def evolve(
     refuse_without_resume(ctx)
     if gate in ("off", "mean"):
         refuse_unused(ctx, ["error", "price", "anyway"], f"--gate {gate} proves nothing")
-    if gate == "off" and not (method and find_method(method).fits_held_out):
+    if gate == "off" and not (method and not is_graph(method) and find_method(method).fits_held_out):
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = parse_request(ctx.params, models, grading, limits)
     if dry_run:
@@ -155,6 +161,8 @@ def prune(
     if benchmark is None:
         raise ConfigError("prune needs --benchmark, with tasks of the kind that the team works on")
     team, version = options.with_library(home, lambda library: load_saved(name, library))
+    if is_graph(team.method):
+        raise ConfigError(f"{name} is a graph of your own, {team.method}, whose parts are its own; take them out there")
     usual = Sizes(train=max(20, batch), gate=240)
     request = EvolveSpec(
         method=team.method,
@@ -215,15 +223,22 @@ def parse_request(
         benchmark=load_from_anywhere(benchmark),
         models=models.names,
         evolution=EvolutionConfig.model_validate(
-            {"name": given["name"] or f"{method}-{shorten_name(benchmark)}", **{name: given[name] for name in names}}
+            {
+                "name": given["name"] or f"{shorten_name(method)}-{shorten_name(benchmark)}",
+                **{name: given[name] for name in names},
+            }
         ),
         config=switch_off(method, given["without"] or [], config),
         budget=limits.budget,
         seed_team=given["team"],
-        baselines=given["baselines"],
+        baselines=given["baselines"] and not is_graph(method),
         **grading.fields,
     )
     return options.tell(fit_evolution(request, options.list_sizes(given)))
+
+
+def _make_name(method: str, benchmark: str) -> str:
+    return f"{shorten_name(method.rpartition(':')[0] or method)}-{shorten_name(benchmark)}"
 
 
 def _run_and_report(run: OpenEvolution, home: str | None, details: bool) -> None:
@@ -242,7 +257,7 @@ def _run_and_report(run: OpenEvolution, home: str | None, details: bool) -> None
             final = run_sync(run.execute(progress))
         if run.config.prunes:
             out.print(f"pruning ended: {_explain_end(run, final)}")
-        if run.splits.test and (run.request.baselines or run.config.prunes):
+        if run.splits.test and (run.request.baselines or run.config.prunes or is_graph(run.request.method)):
             result = run_sync(read_result(run, final, baselines=run.request.baselines))
             _add_result(result)
             show_result(result, run)

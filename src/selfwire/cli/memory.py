@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from selfwire.cli import options, output
+from selfwire.cli.json_output import add_json_option, add_result
 from selfwire.cli.options import (
     ConfigFields,
     Home,
@@ -23,7 +24,7 @@ from selfwire.cli.options import (
     to_local_folder,
     with_library,
 )
-from selfwire.cli.output import add_json_option, add_result, write_text
+from selfwire.cli.output import write_text
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core.errors import ConfigError, TaskError, format_first_fault
 from selfwire.core.protocols import Embedder

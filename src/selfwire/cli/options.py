@@ -4,9 +4,8 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, is_dataclass
-from functools import wraps
-from inspect import Parameter, Signature, signature
+from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -395,23 +394,6 @@ Group = TypeVar("Group")
 def select_group(group: type[Group], given: Mapping[str, Any]) -> Group:
     """Make a group of the parameters of a command."""
     return group(**{name: given[name] for name in signature(group).parameters})
-
-
-def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command that typer can read: replace each parameter that is a dataclass by its fields."""
-    asked = signature(command).parameters.values()
-    groups: dict[str, Any] = {option.name: option.annotation for option in asked if is_dataclass(option.annotation)}
-    parts = {name: signature(group).parameters for name, group in groups.items()}
-    flat = [option for given in asked for option in parts.get(given.name, {given.name: given}).values()]
-
-    @wraps(command)
-    def called(**given: Any) -> None:
-        made = {name: group(**{option: given.pop(option) for option in parts[name]}) for name, group in groups.items()}
-        command(**given, **made)
-
-    keyword_only = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in flat]
-    called.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]  # inspect heeds it, and so typer
-    return called
 
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}

@@ -10,8 +10,9 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.commands import STOPPED
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, parse_config_fields, to_local_folder
-from selfwire.cli.output import add_result, format_spend, print_answer
+from selfwire.cli.output import format_spend, print_answer
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.plugins import load_plugin, method_names

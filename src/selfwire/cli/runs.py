@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from selfwire.cli import output
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
-from selfwire.cli.output import add_result
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.values import format_count, format_value
 from selfwire.runs.record import (

@@ -9,6 +9,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import (
     BudgetOptions,
     ConfigFields,
@@ -24,7 +25,7 @@ from selfwire.cli.options import (
     to_local_folder,
     to_option,
 )
-from selfwire.cli.output import add_result, show_estimate
+from selfwire.cli.output import show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, to_plain_json
 from selfwire.evals.table import ERRORS, MEAN_SCORE, SOLVED, Column, SystemSummary, build_table

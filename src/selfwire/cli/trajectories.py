@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from selfwire.cli import output
-from selfwire.cli.output import add_result
+from selfwire.cli.json_output import add_result
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
-from selfwire.cli.output import add_result
 from selfwire.cli.trajectories import is_run, show_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
 from selfwire.core import topology

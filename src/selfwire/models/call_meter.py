@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -39,11 +39,13 @@ class MeteredCall:
 
     Attributes:
         node: of the graph, in which it was made; the model's name outside a graph.
+        texts: names of the texts that it carried.
     """
 
     node: str
     reply: str
     usage: Usage
+    texts: tuple[str, ...] = ()
 
 
 class CallUnderWay(NamedTuple):
@@ -53,6 +55,7 @@ class CallUnderWay(NamedTuple):
     model: str
     sent: int
     reservation: Reservation
+    texts: tuple[str, ...]
 
 
 @dataclass(eq=False)
@@ -62,6 +65,7 @@ class CallMeter(BaseCallbackHandler):
     Attributes:
         scope: place of the run, for the ledger's task and the journal's rows.
         loop: on which the journal is written.
+        find_texts: names the texts that a call carries.
         calls: in the order in which they ended.
         refusal: the first refusal, which the code that made the call may have caught.
     """
@@ -71,6 +75,7 @@ class CallMeter(BaseCallbackHandler):
     prices: Prices
     scope: Scope
     loop: asyncio.AbstractEventLoop
+    find_texts: Callable[[Sequence[BaseMessage]], tuple[str, ...]] = lambda messages: ()
     calls: list[MeteredCall] = field(default_factory=list)
     refusal: BudgetError | None = None
     raise_error = True
@@ -84,11 +89,11 @@ class CallMeter(BaseCallbackHandler):
         self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **given: Any
     ) -> None:
         """Reserve the most that a call may cost; raises BudgetError if it does not fit, so that it is not sent."""
-        self._begin([describe_message(message) for message in messages[0]], **given)
+        self._begin([describe_message(message) for message in messages[0]], self.find_texts(messages[0]), **given)
 
     def on_llm_start(self, serialized: dict[str, Any] | None, prompts: list[str], **given: Any) -> None:
         """Reserve as `on_chat_model_start` does."""
-        self._begin(prompts, **given)
+        self._begin(prompts, (), **given)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         """Settle a call at its cost, and record it."""
@@ -101,7 +106,7 @@ class CallMeter(BaseCallbackHandler):
         answer = message if isinstance(message, AIMessage) else AIMessage(text)
         usage = self._price(call.model, *count_tokens(answer, lambda: call.sent))
         call.reservation.settle(usage)
-        self.calls.append(MeteredCall(call.node, text, usage))
+        self.calls.append(MeteredCall(call.node, text, usage, call.texts))
         reply = Reply(content=text, usage=usage).model_dump_json()
 
         async def give() -> CallResult:
@@ -123,7 +128,13 @@ class CallMeter(BaseCallbackHandler):
         await asyncio.gather(*map(asyncio.wrap_future, self._recorded))
 
     def _begin(
-        self, texts: Sequence[str], *, run_id: UUID, metadata: Mapping[str, Any] | None = None, **_: Any
+        self,
+        texts: Sequence[str],
+        found: tuple[str, ...],
+        *,
+        run_id: UUID,
+        metadata: Mapping[str, Any] | None = None,
+        **_: Any,
     ) -> None:
         known = metadata or {}
         name, provider = str(known.get("ls_model_name") or "model"), str(known.get("ls_provider") or "")
@@ -135,7 +146,8 @@ class CallMeter(BaseCallbackHandler):
         except BudgetError as error:
             self.refusal = self.refusal or error
             raise
-        self._under_way[run_id] = CallUnderWay(str(known.get("langgraph_node") or name), model, sent, reservation)
+        node = str(known.get("langgraph_node") or name)
+        self._under_way[run_id] = CallUnderWay(node, model, sent, reservation, found)
 
     def _price(self, model: str, sent: int, received: int) -> Usage:
         dollars = self.prices.cost(model, sent, received)

@@ -16,6 +16,7 @@ from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.graphs.method import LOOP, CallEstimate, Calls, parse_config, scale_calls, sum_calls
 from selfwire.graphs.methods import find_method
+from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation
@@ -238,7 +239,7 @@ def _cap(calls: Calls, cap: int | None) -> Calls:
 def _estimate_method(
     name: str, config: Mapping[str, Any], team: Team, batch: int = 0, added_agents: float = 0.0
 ) -> CallEstimate:
-    method = find_method(name)
+    method = OwnGraph if is_graph(name) else find_method(name)
     parsed = parse_config(name, method.config_type, config)
     try:
         return method.estimate_calls(parsed, team, batch, added_agents)

@@ -550,7 +550,8 @@ def _count_calls(path: Path) -> int:
 
 def make_run_name(*parts: str, benchmark: str) -> str:
     """Make a new name for a run on a benchmark."""
-    return "-".join([*parts, shorten_name(benchmark), secrets.token_hex(3)])
+    names = [shorten_name(part.rpartition(":")[0]) if is_graph(part) else part for part in parts]
+    return "-".join([*names, shorten_name(benchmark), secrets.token_hex(3)])
 
 
 async def note_status(run: OpenRun, status: str, **more: Any) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.output import add_result, show_estimate
+from selfwire.cli.json_output import add_result
+from selfwire.cli.output import show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names
 from selfwire.evals.readers import PREFIX, pin_commit

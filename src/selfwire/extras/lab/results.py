@@ -7,7 +7,7 @@ import typer
 
 from selfwire.cli import output
 from selfwire.cli.commands import FAILED
-from selfwire.cli.output import add_result
+from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import keep_scores
 from selfwire.extras.lab.result_pages import check_pages, fill_page

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
-from selfwire.cli.output import add_result
 from selfwire.cli.trajectories import is_run
 from selfwire.extras.pages.page import write_report, write_study_page
 from selfwire.extras.pages.reading import find_run

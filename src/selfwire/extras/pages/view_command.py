@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
-from selfwire.cli.output import add_result
 from selfwire.extras.pages.view.server import PORT, ViewServer
 
 

@@ -1,0 +1,346 @@
+"""Pieces of code that a graph reaches: what each of them refers to, asks models for, and where it may lead."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, tell_kind
+from selfwire.extras.adopt.source import (
+    Argument,
+    Bound,
+    Element,
+    Function,
+    Imported,
+    Instance,
+    Program,
+    Surroundings,
+    Traced,
+    get_last_name,
+    is_main_guard,
+    is_text,
+)
+from selfwire.extras.adopt.texts import HUBS, MESSAGES, PROMPTS, Reach, TextFinder
+
+ASKING = ("invoke", "ainvoke", "stream", "astream", "batch", "abatch", "generate", "agenerate", "predict", "apredict")
+"""Methods that ask a model, an agent or a graph."""
+DIRECT = ("completions", "responses", "messages", "models", "litellm", "ollama")
+"""Owners of methods of clients that ask a model without LangChain."""
+DIRECT_ASKING = ("create", "parse", "completion", "acompletion", "chat", "generate_content", "responses", "stream")
+ASKED = ("messages", "input", "prompt", "system", "instructions", "contents")
+NO_MODELS = ("graph", "agent", "tool", "tools", "retriever", "outside")
+UNLIKELY = ("retriev", "search", "store", "db", "client", "memory", "cache", "session", "http", "tool", "graph", "app")
+"""Parts of names of what is no model, where nothing else tells it."""
+PROMPT_KEYWORDS = (
+    "prompt",
+    "system_prompt",
+    "summary_prompt",
+    "state_modifier",
+    "messages_modifier",
+    "system_message",
+    "instructions",
+    "tool_description",
+    "initial_summary_prompt",
+    "existing_summary_prompt",
+    "final_prompt",
+)
+"""Keywords of other packages' functions whose values are texts for a model."""
+
+
+@dataclass(eq=False)
+class Code:
+    """A piece of code: a function, or an expression outside functions.
+
+    Attributes:
+        roots: its statements or expression.
+        at: where its names are looked up.
+        refers: pieces of code that it refers to.
+        graphs: graphs and agents that it asks, each with the call.
+        jumps: its calls of `Command`, `Send` and `interrupt`.
+    """
+
+    roots: list[Any]
+    at: Surroundings
+    owner: Any = None
+    refers: list["Code"] = field(default_factory=list)
+    graphs: list[tuple[Traced, Traced]] = field(default_factory=list)
+    jumps: list[Traced] = field(default_factory=list)
+    tasks: list[Traced] = field(default_factory=list)
+
+    def list_reached(self) -> list["Code"]:
+        """List this piece of code and all that it refers to, directly or not."""
+        found: dict[Code, None] = {}
+        pending = [self]
+        while pending:
+            code = pending.pop()
+            if code not in found:
+                found[code] = None
+                pending += code.refers
+        return list(found)
+
+
+class CodeReader:
+    """Reads the pieces of code that a graph reaches.
+
+    Args:
+        program: whose code is read.
+        makers: reads agents, models, tools and schemas where a piece of code makes or names them.
+    """
+
+    def __init__(self, program: Program, makers: Any) -> None:
+        self.program, self.makers = program, makers
+        self.codes: dict[Any, Code] = {}
+        self.by_owner: dict[Any, Code] = {}
+        self.pending: list[Code] = []
+        self.asked: list[tuple[Any, Surroundings, Reach]] = []
+        self.texts = TextFinder(program, self.find_code, self.is_reply)
+
+    # pieces
+
+    def get_code(self, owner: Any, at: Surroundings) -> Code:
+        """The piece of code of a function or an expression; it is read later."""
+        key = (owner, at.key)
+        if key not in self.codes:
+            if isinstance(owner, ast.Lambda):
+                code = Code([owner.body], self.program.enter(owner, at), owner)
+            elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
+                code = Code([*owner.body], self.program.enter(owner, at), owner)
+            else:
+                code = Code([owner], at, owner)
+            self.add_code(code, at)
+            self.pending.append(code)
+        return self.codes[key]
+
+    def add_code(self, code: Code, at: Surroundings) -> None:
+        """Make a piece of code known."""
+        self.codes[code.owner, at.key] = code
+        self.by_owner.setdefault(code.owner, code)
+
+    def find_code(self, node: Any) -> Code | None:
+        """Find the piece of code in which a node stands."""
+        while node is not None:
+            if node in self.by_owner:
+                return self.by_owner[node]
+            node = self.program.parents.get(node)
+        return None
+
+    def read_pending(self) -> None:
+        """Read all pieces of code that are known, and those that they refer to."""
+        while self.pending:
+            self._read(self.pending.pop())
+
+    def follow_texts(self) -> None:
+        """Follow what models are asked to the texts in the source."""
+        self.program.live = {code.owner for code in self.codes.values() if isinstance(code.owner, Function)}
+        self.program.traced.clear()  # arguments of calls that nothing reaches are left out from now on
+        for node, at, reach in self.asked:
+            self.texts.follow(node, at, reach)
+
+    def ask(self, node: Any, at: Surroundings, unit: Any, **more: Any) -> None:
+        """Note an expression that reaches a model."""
+        self.asked.append((node, at, Reach(unit, **more)))
+
+    def _read(self, code: Code) -> None:
+        for node, at in walk_code(code, self.program):
+            if isinstance(node, ast.Call):
+                self._read_call(node, at, code)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                for found in self.program.look_up(node.id, at):
+                    self.refer(found, code)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                for base in self.program.trace(node.value, at):
+                    for found in self.program.get_member(base, node.attr):
+                        self.refer(found, code)
+            elif isinstance(node, ast.Dict):
+                self._read_dict(node, at, code)
+            elif isinstance(node, ast.Return):
+                self._read_return(node, at, code)
+
+    def refer(self, found: Traced, code: Code) -> None:
+        """Note that a piece of code refers to a definition or to an expression elsewhere."""
+        node, at = found.node, found.at
+        if isinstance(node, Bound):
+            node = node.function
+        if isinstance(node, Instance | Imported | Argument) or not isinstance(node, ast.AST | Element):
+            return
+        if isinstance(node, ast.ClassDef):
+            self._refer_class(found, code)
+            return
+        if isinstance(node, Element):
+            node = node.source
+        if not isinstance(node, Function) and self._is_inside(node, code):
+            return
+        kinds = list(tell_kind(self.program, Traced(node, at))) if not isinstance(node, Function) else []
+        if isinstance(node, Function):
+            if self.makers.note_function(Traced(node, at), code):
+                return
+        elif any(kind == "graph" for kind, _ in find_kinds(self.program, node, at)) or any(
+            kind == "graph" for kind, _ in kinds
+        ):
+            return
+        code.refers.append(self.get_code(node, at))
+
+    def _is_inside(self, node: Any, code: Code) -> bool:
+        while node is not None:
+            if node is code.owner:
+                return True
+            node = self.program.parents.get(node)
+        return False
+
+    def _refer_class(self, found: Traced, code: Code) -> None:
+        inside = self.program.enter(found.node, found.at)
+        for name in ("__init__", "__call__", "__post_init__"):
+            for method in inside.names.bound.get(name, ()):
+                if isinstance(method, Function):
+                    code.refers.append(self.get_code(method, inside))
+
+    # what a piece of code does
+
+    def _read_call(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        name = get_last_name(node.func)
+        if name in ("Command", "Send", "interrupt"):
+            code.jumps.append(Traced(node, at))
+        if name in CALLS:
+            CALLS[name](self, node, at, code)
+        elif MODEL.fullmatch(name) and not NO_MODEL.fullmatch(name):
+            self.makers.read_model(Traced(node, at))
+        elif isinstance(node.func, ast.Attribute) and self._is_direct(node.func):
+            self._read_direct(node, at, code)
+        elif name in ASKING and isinstance(node.func, ast.Attribute):
+            self._read_asking(node, at, code)
+        if name not in AGENT_MAKERS:
+            self._read_keywords(node, at, code)
+
+    def _read_hub(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read a prompt that is pulled from a hub, which the source does not show."""
+        self.texts.follow(node, at, Reach(code, role="system"))
+
+    def _read_agent(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        if agent := self.makers.read_agent(Traced(node, at)):
+            code.refers.append(agent.code)
+
+    def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        self.ask(node, at, code)
+
+    def _read_config(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        if isinstance(node.func, ast.Attribute):
+            self.makers.read_model_config(node, at)
+
+    def _read_bound(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        self.makers.read_bound(node, at, code)
+
+    def _read_partial(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read the values of `prompt.partial(hole=value)`."""
+        assert isinstance(node.func, ast.Attribute)
+        if any(kind == "prompt" for kind, _ in find_kinds(self.program, node.func.value, at)):
+            for keyword in node.keywords:
+                self.ask(keyword.value, at, code, whole=False)
+
+    def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read keywords such as `prompt=` of functions that are not the program's own."""
+        named = [keyword for keyword in node.keywords if keyword.arg in PROMPT_KEYWORDS]
+        called = [found.node for found in self.program.trace(node.func, at)] if named else []
+        if not any(isinstance(node, Function | Bound | ast.ClassDef) for node in called):
+            for keyword in named:
+                mode = "format" if str(keyword.arg).endswith("summary_prompt") else ""
+                self.ask(keyword.value, at, code, role="system", mode=mode)
+
+    @staticmethod
+    def _is_direct(func: ast.Attribute) -> bool:
+        """Whether a call is that of a client, such as `client.chat.completions.create(...)`."""
+        return func.attr in DIRECT_ASKING and get_last_name(func.value) in DIRECT
+
+    def _read_direct(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        self.makers.read_model(Traced(node, at))
+        for keyword in node.keywords:
+            if keyword.arg in ASKED:
+                role = "system" if keyword.arg in ("system", "instructions") else ""
+                self.ask(keyword.value, at, code, role=role)
+
+    def _read_asking(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        assert isinstance(node.func, ast.Attribute)
+        given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg in ("input", "messages"))]
+        found = list(find_kinds(self.program, node.func.value, at))
+        kinds = {kind for kind, _ in found}
+        if kinds & {"graph", "agent"}:
+            code.graphs += [(value, Traced(node, at)) for kind, value in found if kind in ("graph", "agent")]
+            for part in given:
+                self._read_input(part, at, code)
+        elif kinds and kinds <= set(NO_MODELS):
+            return
+        elif kinds & {"model", "chain", "prompt"} or not self._is_unlikely(node.func.value):
+            for part in given:
+                self.ask(part, at, code, role="" if kinds & {"chain", "prompt"} else "user", whole="model" in kinds)
+
+    @staticmethod
+    def _is_unlikely(receiver: ast.expr) -> bool:
+        name = get_last_name(receiver).lower()
+        return not name or any(part in name for part in UNLIKELY)
+
+    def _read_input(self, part: ast.expr, at: Surroundings, code: Code) -> None:
+        """Read what a graph or an agent is given: messages reach a model, other fields are written into its state."""
+        for found in self.program.trace(part, at):
+            if isinstance(found.node, ast.Dict):
+                self._read_fields(found.node, found.at, code)
+
+    def _read_update(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        parts = [keyword.value for keyword in node.keywords if keyword.arg in ("update", "arg")]
+        for part in [*parts, *(node.args[1:2] if get_last_name(node.func) == "Send" else [])]:
+            self._read_input(part, at, code)
+
+    def _read_return(self, node: ast.Return, at: Surroundings, code: Code) -> None:
+        if node.value is not None:
+            self._read_input(node.value, at, code)
+
+    def _read_fields(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
+        for key, value in zip(node.keys, node.values, strict=True):
+            if is_text(key) and key.value == "messages":
+                self.ask(value, at, code, role="user", whole=False)
+            elif is_text(key):
+                self.texts.writes.setdefault(key.value, []).append(Traced(value, at))
+
+    def _read_dict(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
+        names = {key.value for key in node.keys if is_text(key)}
+        if {"role", "content"} <= names:
+            self.ask(node, at, code)
+
+    def is_reply(self, node: ast.Call, at: Surroundings) -> bool:
+        """Whether a call asks a model, so that its result is no text of the program."""
+        name = get_last_name(node.func)
+        if not isinstance(node.func, ast.Attribute):
+            return name in ("completion", "acompletion", "interrupt")
+        if self._is_direct(node.func):
+            return True
+        if name not in ASKING:
+            return False
+        return not any(kind == "prompt" for kind, _ in find_kinds(self.program, node.func.value, at))
+
+
+CALLS: dict[str, Any] = {
+    "Command": CodeReader._read_update,
+    "Send": CodeReader._read_update,
+    "partial": CodeReader._read_partial,
+    "with_config": CodeReader._read_config,
+    **dict.fromkeys(HUBS, CodeReader._read_hub),
+    **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
+    **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),
+    **dict.fromkeys((*PROMPTS, "from_messages", "from_template", "from_file"), CodeReader._read_message),
+    **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
+}
+"""How a call is read, by the name of what it calls."""
+
+
+def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundings]]:
+    """Iterate over the nodes of a piece of code with their surroundings; functions inside are pieces of their own."""
+    pending: list[tuple[Any, Surroundings]] = [(root, code.at) for root in reversed(code.roots)]
+    while pending:
+        node, at = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if isinstance(node, ast.If) and is_main_guard(node):
+            continue
+        yield node, at
+        inner = program.enter(node, at) if isinstance(node, ast.Lambda) else at
+        skipped = {id(getattr(node, "annotation", None))}
+        children = [child for child in ast.iter_child_nodes(node) if id(child) not in skipped]
+        pending += [(child, inner) for child in reversed(children)]

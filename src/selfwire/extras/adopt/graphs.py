@@ -1,0 +1,735 @@
+"""Graphs of a program: nodes and edges, as calls of builders, decorators and makers of agents show them."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from selfwire.extras.adopt.code import Code
+from selfwire.extras.adopt.inventory import ProgramEdge, ProgramInterrupt, ProgramNode, Subgraph
+from selfwire.extras.adopt.kinds import (
+    BUILDERS,
+    Strings,
+    find_kinds,
+    find_literals,
+    find_strings,
+    tell_kind,
+)
+from selfwire.extras.adopt.makers import AgentDraft, MakerReader, ToolDraft
+from selfwire.extras.adopt.source import (
+    Bound,
+    Function,
+    Instance,
+    Program,
+    Surroundings,
+    Traced,
+    get_keywords,
+    get_last_name,
+    is_text,
+    list_items,
+    show_path,
+)
+
+START, END = "__start__", "__end__"
+DEEPEST = 12
+"""Subgraphs inside subgraphs after which reading gives up."""
+
+
+@dataclass(eq=False)
+class NodeDraft:
+    """A node while the program is read.
+
+    Attributes:
+        code: what it runs; None if that is not known.
+        where: the call that adds it.
+    """
+
+    name: str
+    kind: str
+    target: str
+    place: tuple[str, int, int]
+    graph: str
+    code: Code | None = None
+    action: Code | None = None
+    agent: AgentDraft | None = None
+    tools: list[ToolDraft] = field(default_factory=list)
+    function: Any = None
+
+
+class Action(NamedTuple):
+    """What a node runs."""
+
+    kind: str
+    target: str
+    found: Traced
+    code: Code | None = None
+
+
+class GraphReader:
+    """Reads the graphs that a program's graph is made of."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.makers = MakerReader(program)
+        self.reader = self.makers.reader
+        self.nodes: list[NodeDraft] = []
+        self.edges: list[ProgramEdge] = []
+        self.interrupts: list[ProgramInterrupt] = []
+        self.subgraphs: list[Subgraph] = []
+        self.signals: dict[str, str] = {}
+        self.mapping_keys: dict[str, str] = {}
+        self.read: dict[Any, str] = {}
+        self.routers: list[tuple[str, Code]] = []
+
+    def note(self, node: Any, at: Surroundings, reason: str, way_out: str) -> None:
+        """Note a thing that cannot be read."""
+        self.reader.texts.note(node, at, reason, way_out)
+
+    def read_graph(self, found: Traced, name: str) -> None:
+        """Read a graph or an agent, with all its subgraphs; `name` is "" for the program's own."""
+        node = found.node
+        if node in self.read or name.count("/") > DEEPEST:
+            return
+        self.read[node] = name
+        if isinstance(node, Function):
+            self._read_entrypoint(found, name)
+        elif get_last_name(node.func) in BUILDERS:
+            self._read_builder(found, name)
+        else:
+            self._read_agent_graph(found, name)
+
+    # builders
+
+    def _read_builder(self, builder: Traced, graph: str) -> None:
+        first = len(self.nodes)
+        self._read_settings(builder)
+        for method, read in READERS.items():
+            for call, at in self._list_calls(builder, method):
+                for where in self.unroll(call, at):
+                    read(self, call, where, graph)
+        for call, at in self._list_calls(builder, "compile"):
+            self._read_pauses(call, at, graph)
+        for draft in self.nodes[first:]:
+            self._read_node_code(draft)
+
+    def _read_settings(self, builder: Traced) -> None:
+        """Read the fields of the class of settings that are marked as prompts."""
+        for keyword in builder.node.keywords:
+            if keyword.arg not in ("context_schema", "config_schema"):
+                continue
+            for found in self.program.trace(keyword.value, builder.at):
+                if isinstance(found.node, ast.ClassDef):
+                    inside = self.program.enter(found.node, found.at)
+                    for statement in found.node.body:
+                        if isinstance(statement, ast.AnnAssign) and is_marked_prompt(statement):
+                            self.reader.ask(statement.value, inside, None, role="system")
+
+    def _list_calls(self, builder: Traced, method: str) -> Iterator[tuple[ast.Call, Surroundings]]:
+        """Find the calls of a builder's method, in the order of the source."""
+        found = []
+        for call in self.program.calls.get(method, ()):
+            owner = call.node.func
+            if isinstance(owner, ast.Attribute) and self._is_builder(owner.value, call.at, builder):
+                found.append((call.node, call.at))
+        yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
+
+    def _is_builder(self, node: ast.expr, at: Surroundings, builder: Traced) -> bool:
+        return any(value.node is builder.node for _, value in find_kinds(self.program, node, at))
+
+    def unroll(self, call: ast.AST, at: Surroundings) -> list[Surroundings]:
+        """Find the surroundings of a call for each round of the loops around it, where the source shows them."""
+        loops: list[ast.For] = []
+        node: Any = call
+        while (node := self.program.parents.get(node)) is not None and node is not at.owner:
+            if isinstance(node, ast.For):
+                loops.insert(0, node)
+        rounds = [at]
+        for loop in loops:
+            rounds = [inner for outer in rounds for inner in self._list_rounds(loop, outer)]
+        return rounds
+
+    def _list_rounds(self, loop: ast.For, at: Surroundings) -> list[Surroundings]:
+        rounds = []
+        for found in self.program.trace(loop.iter, at):
+            for part in self.program.iterate(found):
+                value: Any = ast.Tuple(list(part), ast.Load()) if isinstance(part, tuple) else part
+                given = dict(list_targets(loop.target, value, found.at))
+                rounds.append(Surroundings(at.file, at.owner, at.outer, {**at.given, **given}))
+        return rounds or [at]
+
+    def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
+        named = get_keywords(call)
+        given = [*call.args, *(named[key] for key in ("node", "action") if key in named)]
+        if not given:
+            return
+        names = Strings((), False)
+        if len(given) > 1:
+            names, action = find_strings(self.program, given[0], at), given[1]
+            if not names.values:
+                self.note(
+                    call,
+                    at,
+                    f"the name of a node is computed: {ast.unparse(given[0])}",
+                    "give the node a constant name",
+                )
+        else:
+            action = given[0]
+        self._add_action(call, action, at, graph, names.values)
+        for draft in self.nodes[-1:]:
+            if "destinations" in named:
+                ends = self._list_names(named["destinations"], at)
+                self._add_edge(draft.name, ends, "code", "destinations", call, at, graph, router=draft.target)
+
+    def _add_action(
+        self, call: ast.Call, action: ast.expr, at: Surroundings, graph: str, names: tuple[str, ...]
+    ) -> list[str]:
+        """Add the nodes that run an action; returns their names."""
+        actions = list(self._list_actions(action, at)) or [Action("unknown", ast.unparse(action), Traced(action, at))]
+        known = [found for found in actions if found.kind != "unknown"] or actions[:1]
+        chosen = known[0]
+        if chosen.kind == "unknown":
+            self.note(
+                call,
+                at,
+                f"the source does not show what node {', '.join(names)} runs: {ast.unparse(action)}",
+                "add a function of the program as the node",
+            )
+        own = names or (self._name_action(chosen, action) if len(call.args) < 2 else ast.unparse(call.args[0]),)
+        code = Code([], at, action)
+        if not isinstance(action, ast.Name | ast.Attribute):
+            code = self.reader.get_code(action, at)
+        for name in own:
+            draft = NodeDraft(name, chosen.kind, chosen.target, self._place(chosen.found, call, at), graph)
+            draft.action, draft.function = code, chosen.found
+            draft.code = chosen.code
+            for extra in known[1:]:
+                if extra.code is not None:
+                    code.refers.append(extra.code)
+            self.nodes.append(draft)
+            self._read_inside(draft, chosen, call, at, graph)
+        return list(own)
+
+    @staticmethod
+    def _name_action(action: Action, node: ast.expr) -> str:
+        return action.target or ast.unparse(node)
+
+    def _read_inside(self, draft: NodeDraft, action: Action, call: ast.Call, at: Surroundings, graph: str) -> None:
+        """Read the agent, the tools or the graph inside a node."""
+        if action.kind == "agent":
+            draft.agent = self.makers.read_agent(action.found)
+            if draft.agent and draft.agent.maker in ("create_supervisor", "create_swarm"):
+                self._read_subgraph(draft.name, "node", action.found, call, at, graph)
+        elif action.kind == "subgraph":
+            self._read_subgraph(draft.name, "node", action.found, call, at, graph)
+        elif action.kind == "tools" and action.found.node.args:
+            code = draft.action or Code([], at)
+            draft.tools = self.makers.read_tools(action.found.node.args[0], action.found.at, code)
+
+    def _read_subgraph(self, node: str, kind: str, found: Traced, call: Any, at: Surroundings, graph: str) -> None:
+        name = self.read.get(found.node)
+        is_new = name is None
+        if name is None:
+            own = node if kind == "node" else self.makers.name_by_target(found.node) or node
+            name = f"{graph}/{own}" if graph else own
+        place = place_of(call, at)
+        self.subgraphs.append(Subgraph(name=name, node=node, kind=kind, graph=graph, **place))
+        if is_new:
+            self.read_graph(found, name)
+
+    def _place(self, found: Traced, call: ast.Call, at: Surroundings) -> tuple[str, int, int]:
+        node = found.node.function if isinstance(found.node, Bound) else found.node
+        node = node.of if isinstance(node, Instance) else node
+        if isinstance(node, ast.expr | ast.stmt):
+            return show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno
+        return show_path(at.file.path), call.lineno, call.end_lineno or call.lineno
+
+    def _list_actions(self, action: ast.expr, at: Surroundings) -> Iterator[Action]:
+        for kind, found in find_kinds(self.program, action, at):
+            node = found.node
+            if kind in ("function", "partial", "tool", "graph") and isinstance(node, Bound | Function):
+                function = node.function if isinstance(node, Bound) else node
+                name = getattr(function, "name", "lambda")
+                own = "lambda" if isinstance(function, ast.Lambda) else "subgraph" if kind == "graph" else kind
+                yield Action(own, name, found, self.reader.get_code(function, found.at))
+            elif kind in ("object", "tool") and isinstance(node, Instance):
+                yield self._read_object(found)
+            elif kind == "graph":
+                yield Action("subgraph", self.makers.name_by_target(node), found)
+            elif kind == "agent":
+                draft = self.makers.read_agent(found)
+                yield Action("agent", draft.name if draft else "", found, draft.code if draft else None)
+            elif kind == "tools":
+                yield Action("tools", "ToolNode", found)
+            elif kind in ("chain", "model", "prompt"):
+                yield Action(kind, self.makers.name_by_target(node), found, self.reader.get_code(node, found.at))
+
+    def _read_object(self, found: Traced) -> Action:
+        for name in ("__call__", "invoke", "ainvoke"):
+            for member in self.program.get_member(found, name):
+                if isinstance(member.node, Bound):
+                    code = self.reader.get_code(member.node.function, member.at)
+                    return Action("object", found.node.of.name, found, code)
+        return Action("object", found.node.of.name, found)
+
+    def _list_names(self, node: ast.expr, at: Surroundings) -> Strings:
+        """Find the names in a list or a dict of names, or a name alone."""
+        values: list[str] = []
+        complete = True
+        is_list = False
+        for found in self.program.trace(node, at):
+            parts: list[Any] = []
+            if isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict):
+                is_list = True
+                parts = found.node.values if isinstance(found.node, ast.Dict) else found.node.elts
+            elif isinstance(found.node, ast.Call):
+                parts = list(self.program.iterate(found))
+                is_list = is_list or bool(parts)
+            for part in parts:
+                strings = find_strings(self.program, part, found.at)
+                values += strings.values
+                complete = complete and strings.complete
+        return Strings(tuple(dict.fromkeys(values)), complete) if is_list else find_strings(self.program, node, at)
+
+    def _add_edge(
+        self,
+        source: str,
+        ends: Strings,
+        kind: str,
+        shown_by: str,
+        node: Any,
+        at: Surroundings,
+        graph: str,
+        router: str = "",
+    ) -> None:
+        edge = ProgramEdge(
+            source=source,
+            ends=ends.values,
+            kind=kind,
+            shown_by=shown_by,
+            router=router,
+            complete=ends.complete,
+            graph=graph,
+            **place_of(node, at),
+        )
+        if edge not in self.edges:
+            self.edges.append(edge)
+
+    def _read_edge(self, call: ast.Call, at: Surroundings, graph: str) -> None:
+        named = get_keywords(call)
+        given = [*call.args, *(named[key] for key in ("start_key", "end_key") if key in named)]
+        if len(given) < 2:
+            return
+        sources, ends = self._list_names(given[0], at), find_strings(self.program, given[1], at)
+        if not sources.values or not ends.values:
+            self.note(call, at, f"the ends of an edge are computed: {ast.unparse(call)}", "name the nodes by constants")
+        for source in sources.values:
+            self._add_edge(source, ends, "data", "edge", call, at, graph)
+
+    def _read_entry(self, call: ast.Call, at: Surroundings, graph: str) -> None:
+        for part in [*call.args[:1], *(keyword.value for keyword in call.keywords)]:
+            self._add_edge(START, self._name_key(part, at), "data", "entry", call, at, graph)
+
+    def _read_finish(self, call: ast.Call, at: Surroundings, graph: str) -> None:
+        for part in [*call.args[:1], *(keyword.value for keyword in call.keywords)]:
+            for source in self._name_key(part, at).values:
+                self._add_edge(source, Strings((END,), True), "data", "finish", call, at, graph)
+
+    def _name_key(self, node: ast.expr, at: Surroundings) -> Strings:
+        return find_strings(self.program, node, at)
+
+    def _read_sequence(self, call: ast.Call, at: Surroundings, graph: str) -> None:
+        names: list[str] = []
+        for found in self.program.trace(call.args[0], at) if call.args else ():
+            for part in self.program.iterate(found):
+                if isinstance(part, ast.Tuple) and len(part.elts) == 2:
+                    given = find_strings(self.program, part.elts[0], found.at).values
+                    names += self._add_action(call, part.elts[1], found.at, graph, given)
+                else:
+                    names += self._add_action(call, part, found.at, graph, ())
+        for before, after in pairwise(names):
+            self._add_edge(before, Strings((after,), True), "data", "sequence", call, at, graph)
+
+    # routers
+
+    def _read_conditional(self, call: ast.Call, at: Surroundings, graph: str) -> None:
+        named = get_keywords(call)
+        is_entry = get_last_name(call.func) == "set_conditional_entry_point"
+        given = list(call.args)
+        source = None if is_entry else named.get("source") or (given.pop(0) if given else None)
+        path = named.get("path") or (given.pop(0) if given else None)
+        mapping = named.get("path_map") or (given.pop(0) if given else None)
+        sources = (START,) if source is None else self._list_names(source, at).values
+        if path is None:
+            return
+        routers = [value for value in self.program.trace(path, at)]
+        router = next((value for value in routers if isinstance(value.node, Bound | Function)), None)
+        ends, kind, shown_by = self._find_ends(call, path, mapping, router, at)
+        name = self._name_router(path, router)
+        where: tuple[Any, Surroundings] = (call, at)
+        if router is not None:
+            function = router.node.function if isinstance(router.node, Bound) else router.node
+            self.routers.append((name, self.reader.get_code(function, router.at)))
+            where = (function, router.at)
+        for start in sources:
+            self._add_edge(start, ends, kind, shown_by, *where, graph, router=name)
+
+    @staticmethod
+    def _name_router(path: ast.expr, router: Traced | None) -> str:
+        if router is None:
+            return ast.unparse(path)
+        function = router.node.function if isinstance(router.node, Bound) else router.node
+        return getattr(function, "name", "lambda")
+
+    def _find_ends(
+        self, call: ast.Call, path: ast.expr, mapping: ast.expr | None, router: Traced | None, at: Surroundings
+    ) -> tuple[Strings, str, str]:
+        """Find the ends of a conditional edge, their kind and what shows them."""
+        returned = self.find_returned(router) if router is not None else Strings((), False)
+        annotated: tuple[str, ...] = ()
+        if get_last_name(path) == "tools_condition":
+            annotated = ("tools", END)
+        if router is not None:
+            function = router.node.function if isinstance(router.node, Bound) else router.node
+            annotated = find_literals(self.program, getattr(function, "returns", None), router.at)
+            name = getattr(function, "name", "lambda")
+            for text in (*returned.values, *annotated):
+                self.signals.setdefault(text, f"an end of router {name}")
+        if mapping is not None:
+            self._note_mapping_keys(mapping, at)
+            mapped = self._list_names(mapping, at)
+            if mapped.values:
+                return mapped, "data", "mapping"
+        if annotated:
+            return Strings(annotated, True), "data", "annotation"
+        if not returned.values or not returned.complete:
+            self.note(
+                call,
+                at,
+                f"the source does not show all ends of router {ast.unparse(path)}",
+                "annotate its return type with Literal[...] or give add_conditional_edges a mapping",
+            )
+        is_send = router is not None and any(self._is_send(value) for value in self._list_router_values(router))
+        return returned, "code", "send" if is_send else "returns"
+
+    def _note_mapping_keys(self, mapping: ast.expr, at: Surroundings) -> None:
+        for found in self.program.trace(mapping, at):
+            if isinstance(found.node, ast.Dict):
+                for key, _ in list_items(found.node):
+                    self.mapping_keys.setdefault(key, "a key of a router's mapping")
+
+    def _list_router_values(self, router: Traced) -> Iterator[Traced]:
+        """Find what a router returns: the elements of lists too."""
+        owner = router.node.owner if isinstance(router.node, Bound) else None
+        function = router.node.function if isinstance(router.node, Bound) else router.node
+        for returned in self.program.list_returned(function, router.at, {}, None, owner):
+            for found in self.program.trace(returned.node, returned.at):
+                if isinstance(found.node, ast.List | ast.Tuple | ast.ListComp | ast.BinOp):
+                    yield from self.makers.list_elements(found.node, found.at)
+                else:
+                    yield found
+
+    @staticmethod
+    def _is_send(found: Traced) -> bool:
+        return isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "Send"
+
+    def find_returned(self, router: Traced) -> Strings:
+        """Find the ends that a router returns."""
+        values: list[str] = []
+        complete = True
+        for found in self._list_router_values(router):
+            if self._is_send(found):
+                read = self._read_send(found)
+            else:
+                read = find_strings(self.program, found.node, found.at)
+                if isinstance(found.node, ast.Constant) and found.node.value is None:
+                    read = Strings((), True)
+            values += read.values
+            complete = complete and (read.complete or isinstance(found.node, ast.Constant))
+        return Strings(tuple(dict.fromkeys(values)), complete and bool(values))
+
+    def _read_send(self, found: Traced) -> Strings:
+        call: ast.Call = found.node
+        named = get_keywords(call)
+        target = named.get("node") or (call.args[0] if call.args else None)
+        return find_strings(self.program, target, found.at) if target is not None else Strings((), False)
+
+    # code of nodes
+
+    def _read_node_code(self, draft: NodeDraft) -> None:
+        """Read where the code of a node may lead, which graphs it asks and where it waits."""
+        self.reader.read_pending()
+        if draft.code is None:
+            return
+        for code in draft.code.list_reached():
+            for jump in list(code.jumps):
+                self._read_jump(draft, jump, code)
+            for found, call in list(code.graphs):
+                if get_last_name(getattr(found.node, "func", None)) not in ("create_agent", "create_react_agent"):
+                    self._read_subgraph(draft.name, "call", found, call.node, call.at, draft.graph)
+            for task in code.tasks:
+                self._add_task(draft, task, code)
+        self._read_handoffs(draft)
+
+    def _read_jump(self, draft: NodeDraft, jump: Traced, code: Code) -> None:
+        name = get_last_name(jump.node.func)
+        if name == "interrupt":
+            found = ProgramInterrupt(
+                node=draft.name, kind="interrupt", graph=draft.graph, **place_of(jump.node, jump.at)
+            )
+            if found not in self.interrupts:
+                self.interrupts.append(found)
+        elif name == "Command":
+            self._read_command(draft, jump, code, draft.name)
+
+    def _read_command(self, draft: NodeDraft, jump: Traced, code: Code, source: str, shown_by: str = "command") -> None:
+        named = get_keywords(jump.node)
+        if "goto" not in named:
+            return
+        ends = self._find_goto(named["goto"], jump.at)
+        function = code.owner
+        annotated = find_literals(self.program, getattr(function, "returns", None), code.at.outer or code.at)
+        if annotated:
+            ends = Strings(annotated, True)
+        elif not ends.values or not ends.complete:
+            self.note(
+                jump.node,
+                jump.at,
+                f"the source does not show where node {source} goes: {ast.unparse(named['goto'])}",
+                "annotate its function's return type with Command[Literal[...]]",
+            )
+        for text in ends.values:
+            self.signals.setdefault(text, f"an end of node {source}")
+        router = getattr(function, "name", draft.target)
+        is_parent = "graph" in named and get_last_name(named["graph"]) == "PARENT"
+        graph, start = (draft.graph, source)
+        if is_parent and draft.graph:
+            start = draft.graph.rpartition("/")[2]
+            graph = draft.graph.rpartition("/")[0]
+        self._add_command_edge(start, ends, shown_by, (function, code.at), graph, router, annotated=bool(annotated))
+
+    def _add_command_edge(
+        self,
+        source: str,
+        ends: Strings,
+        shown_by: str,
+        where: tuple[Any, Surroundings],
+        graph: str,
+        router: str,
+        *,
+        annotated: bool,
+    ) -> None:
+        """Add the ends of a command to those of the same node's others."""
+        same = next(
+            (e for e in self.edges if (e.source, e.graph, e.router, e.shown_by) == (source, graph, router, shown_by)),
+            None,
+        )
+        if same is None:
+            self._add_edge(source, ends, "code", shown_by, *where, graph, router=router)
+        elif not annotated:
+            both = tuple(dict.fromkeys((*same.ends, *ends.values)))
+            merged = same.replace(ends=both, complete=same.complete and ends.complete)
+            self.edges[self.edges.index(same)] = merged
+
+    def _find_goto(self, node: ast.expr, at: Surroundings) -> Strings:
+        values: list[str] = []
+        complete = True
+        for found in [*self.makers.list_elements(node, at), *self.program.trace(node, at)]:
+            if isinstance(found.node, ast.List | ast.Tuple | ast.ListComp):
+                continue
+            read = self._read_send(found) if self._is_send(found) else find_strings(self.program, found.node, found.at)
+            values += read.values
+            complete = complete and read.complete
+        return Strings(tuple(dict.fromkeys(values)), complete and bool(values))
+
+    def _read_handoffs(self, draft: NodeDraft) -> None:
+        """Read the ways that tools of an agent's node open by `Command(goto=..., graph=Command.PARENT)`."""
+        tools = [*draft.tools, *(draft.agent.tool_drafts if draft.agent else [])]
+        for tool in tools:
+            if tool.kind == "handoff":
+                self._read_handoff_tool(draft, tool)
+            elif tool.body is not None:
+                for code in tool.body.list_reached():
+                    for jump in code.jumps:
+                        self._read_tool_jump(draft, tool, jump, code)
+
+    def _read_tool_jump(self, draft: NodeDraft, tool: ToolDraft, jump: Traced, code: Code) -> None:
+        if get_last_name(jump.node.func) == "interrupt":
+            found = ProgramInterrupt(
+                node=draft.name, kind="interrupt", graph=draft.graph, **place_of(jump.node, jump.at)
+            )
+            if found not in self.interrupts:
+                self.interrupts.append(found)
+        elif get_last_name(jump.node.func) == "Command":
+            self._read_command(draft, jump, code, draft.name, "handoff")
+
+    def _read_handoff_tool(self, draft: NodeDraft, tool: ToolDraft) -> None:
+        call = tool.at.node
+        named = get_keywords(call)
+        target = named.get("agent_name") or (call.args[0] if call.args else None)
+        if target is not None:
+            ends = find_strings(self.program, target, tool.at.at)
+            self._add_edge(draft.name, ends, "code", "handoff", call, tool.at.at, draft.graph, router=tool.name)
+
+    # agents as graphs
+
+    def _read_agent_graph(self, found: Traced, graph: str) -> None:
+        """Read a graph that a maker of agents makes."""
+        draft = self.makers.read_agent(found)
+        if draft is None:
+            self.note(
+                found.node, found.at, "the source does not show what makes the graph", "name a graph that it shows"
+            )
+            return
+        first = len(self.nodes)
+        if draft.maker != "create_swarm":
+            self._add_agent_node(draft, graph)
+            self._add_edge(START, Strings((draft.name,), True), "data", "entry", found.node, found.at, graph)
+        inner = [*self._list_team(draft, graph), *(self._add_agent_node(sub, graph) for sub in draft.subagents)]
+        if draft.maker == "create_supervisor" and inner:
+            names = tuple(inner)
+            self._add_edge(
+                draft.name, Strings(names, True), "code", "handoff", found.node, found.at, graph, "supervisor"
+            )
+            for name in inner:
+                self._add_edge(name, Strings((draft.name,), True), "data", "handoff", found.node, found.at, graph)
+        elif draft.subagents:
+            ends = Strings(tuple(sub.name for sub in draft.subagents), True)
+            self._add_edge(draft.name, ends, "code", "handoff", found.node, found.at, graph, "task")
+        elif draft.default:
+            self._add_edge(START, Strings((draft.default,), True), "data", "entry", found.node, found.at, graph)
+        self._read_agent_pauses(found, draft, graph)
+        for node in self.nodes[first:]:
+            self._read_node_code(node)
+
+    def _read_agent_pauses(self, found: Traced, draft: AgentDraft, graph: str) -> None:
+        for keyword in found.node.keywords:
+            if keyword.arg in ("interrupt_before", "interrupt_after", "interrupt_on"):
+                self.interrupts.append(
+                    ProgramInterrupt(
+                        node=draft.name, kind=keyword.arg, graph=graph, **place_of(keyword.value, found.at)
+                    )
+                )
+
+    def _add_agent_node(self, draft: AgentDraft, graph: str) -> str:
+        place = (show_path(draft.at.at.file.path), draft.at.node.lineno, draft.at.node.end_lineno)
+        self.nodes.append(NodeDraft(draft.name, "agent", draft.maker, place, graph, draft.code, agent=draft))
+        return draft.name
+
+    def _list_team(self, draft: AgentDraft, graph: str) -> Iterator[str]:
+        """Add the agents and graphs of a supervisor or a swarm as nodes."""
+        for member in draft.agents:
+            for kind, found in tell_kind(self.program, member):
+                if kind == "agent":
+                    inner = self.makers.read_agent(found)
+                    if inner is None:
+                        continue
+                    yield self._add_agent_node(inner, graph)
+                    if inner.maker in ("create_supervisor", "create_swarm"):
+                        self._read_subgraph(inner.name, "node", found, found.node, found.at, graph)
+                elif kind == "graph":
+                    name = self._name_graph(member) or self.makers.name_by_target(found.node)
+                    place = (show_path(found.at.file.path), found.node.lineno, found.node.end_lineno)
+                    self.nodes.append(NodeDraft(name, "subgraph", name, place, graph))
+                    self._read_subgraph(name, "node", found, found.node, found.at, graph)
+                    yield name
+
+    def _name_graph(self, member: Traced) -> str:
+        """Find the name in `compile(name=...)`."""
+        for keyword in getattr(member.node, "keywords", ()):
+            if keyword.arg == "name":
+                return "".join(find_strings(self.program, keyword.value, member.at).values[:1])
+        return ""
+
+    def add_runnable(self, name: str, kind: str, found: Traced) -> None:
+        """Add what is no graph, such as a chain, as a single node."""
+        node = found.node.function if isinstance(found.node, Bound) else found.node
+        place = (show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno)
+        self.nodes.append(NodeDraft(name, kind, name, place, "", self.reader.get_code(node, found.at)))
+        self._read_node_code(self.nodes[-1])
+
+    # the functional API
+
+    def _read_entrypoint(self, found: Traced, graph: str) -> None:
+        function = found.node
+        code = self.reader.get_code(function, found.at)
+        place = (show_path(found.at.file.path), function.lineno, function.end_lineno)
+        draft = NodeDraft(function.name, "entrypoint", function.name, place, graph, code)
+        self.nodes.append(draft)
+        self._read_node_code(draft)
+
+    def _add_task(self, draft: NodeDraft, task: Traced, code: Code) -> None:
+        function = task.node
+        known = any(node.name == function.name and node.graph == draft.graph for node in self.nodes)
+        ends = Strings((function.name,), True)
+        same = next(
+            (e for e in self.edges if (e.source, e.shown_by, e.graph) == (draft.name, "call", draft.graph)), None
+        )
+        if same is None:
+            self._add_edge(draft.name, ends, "code", "call", code.owner, code.at, draft.graph, router=draft.target)
+        elif function.name not in same.ends:
+            self.edges[self.edges.index(same)] = same.replace(ends=(*same.ends, function.name))
+        if not known:
+            place = (show_path(task.at.file.path), function.lineno, function.end_lineno)
+            inner = self.reader.get_code(function, task.at)
+            self.nodes.append(NodeDraft(function.name, "task", function.name, place, draft.graph, inner))
+            self._read_node_code(self.nodes[-1])
+
+    # interrupts
+
+    def _read_pauses(self, call: ast.Call, at: Surroundings, graph: str) -> None:
+        for keyword in call.keywords:
+            if keyword.arg in ("interrupt_before", "interrupt_after"):
+                for name in self._list_names(keyword.value, at).values:
+                    self.interrupts.append(
+                        ProgramInterrupt(node=name, kind=keyword.arg, graph=graph, **place_of(keyword.value, at))
+                    )
+
+    def list_nodes(self) -> list[ProgramNode]:
+        """The nodes that were found."""
+        return [
+            ProgramNode(
+                name=draft.name,
+                kind=draft.kind,
+                target=draft.target,
+                graph=draft.graph,
+                file=draft.place[0],
+                line=draft.place[1],
+                end_line=draft.place[2],
+            )
+            for draft in self.nodes
+        ]
+
+
+READERS: dict[str, Any] = {
+    "add_node": GraphReader._add_node,
+    "add_sequence": GraphReader._read_sequence,
+    "set_entry_point": GraphReader._read_entry,
+    "set_conditional_entry_point": GraphReader._read_conditional,
+    "add_edge": GraphReader._read_edge,
+    "add_conditional_edges": GraphReader._read_conditional,
+    "set_finish_point": GraphReader._read_finish,
+}
+"""How the calls of a builder's methods are read; nodes come first."""
+
+
+def is_marked_prompt(statement: ast.AnnAssign) -> bool:
+    """Whether a field of settings has a default and the metadata `langgraph_type: prompt`."""
+    dicts = [node for node in ast.walk(statement) if isinstance(node, ast.Dict)]
+    marks = [value for node in dicts for key, value in list_items(node) if key == "langgraph_type"]
+    return statement.value is not None and any(is_text(mark) and mark.value == "prompt" for mark in marks)
+
+
+def list_targets(target: ast.expr, value: Any, at: Surroundings) -> Iterator[tuple[str, list[Traced]]]:
+    """Find the names that a loop's target binds for one element."""
+    if isinstance(target, ast.Name):
+        yield target.id, [Traced(value, at)]
+    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+        for part, inner in zip(target.elts, value.elts, strict=False):
+            yield from list_targets(part, inner, at)
+
+
+def place_of(node: Any, at: Surroundings) -> dict[str, Any]:
+    """The place of a node, as fields of `Placed`."""
+    line = getattr(node, "lineno", 1)
+    return {"file": show_path(at.file.path), "line": line, "end_line": getattr(node, "end_lineno", None) or line}

@@ -1,0 +1,165 @@
+"""Values of an inventory: the nodes, edges, tools, models and texts of a program, each with its file and line."""
+
+from selfwire.core.values import FrozenModel
+
+
+class Placed(FrozenModel):
+    """A thing of a program with its place.
+
+    Attributes:
+        file: path, relative to the working directory if it lies there.
+        line: of its first line, from 1.
+        end_line: of its last line.
+    """
+
+    file: str
+    line: int
+    end_line: int
+
+
+class ProgramNode(Placed):
+    """A node of a graph.
+
+    Attributes:
+        kind: function, lambda, partial, object, chain, tools, agent, subgraph, entrypoint, task or unknown.
+        target: name of the function or class that it runs; file and line are those of the target.
+        graph: the subgraph that has it; "" for the graph itself.
+    """
+
+    name: str
+    kind: str
+    target: str
+    graph: str = ""
+
+
+class ProgramEdge(Placed):
+    """A way from a node to others.
+
+    Attributes:
+        ends: the nodes where it may lead; more than one where something decides.
+        kind: data, if the builder holds its possible ends; code, if only a function's source shows them.
+        shown_by: edge, entry, finish, sequence, mapping, annotation, returns, destinations, command, send, call or
+            handoff.
+        router: the function that decides; "" if none does.
+        complete: whether all possible ends are known.
+    """
+
+    source: str
+    ends: tuple[str, ...]
+    kind: str
+    shown_by: str
+    router: str = ""
+    complete: bool = True
+    graph: str = ""
+
+
+class ProgramInterrupt(Placed):
+    """A place where the program waits for a person."""
+
+    node: str
+    kind: str
+    graph: str = ""
+
+
+class Subgraph(Placed):
+    """A graph inside a node.
+
+    Attributes:
+        node: the node that has it, or whose function calls it.
+        kind: node, if it was added as one; call, if a node's function invokes it.
+    """
+
+    name: str
+    node: str
+    kind: str
+    graph: str = ""
+
+
+class ProgramAgent(Placed):
+    """An agent made by a function of LangChain or LangGraph, such as `create_agent`."""
+
+    name: str
+    maker: str
+    tools: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+
+class ProgramTool(Placed):
+    """A tool that a model may call.
+
+    Attributes:
+        kind: decorated, class, StructuredTool, function, schema or handoff.
+        description: the text that a model reads; "" if the source does not show it.
+    """
+
+    name: str
+    kind: str
+    description: str
+
+
+class ProgramModel(Placed):
+    """A chat model.
+
+    Attributes:
+        maker: the class or function that makes it, such as `ChatOpenAI`.
+        names: the names of models that it may have; () if the source does not show them.
+    """
+
+    maker: str
+    names: tuple[str, ...] = ()
+
+
+class ProgramText(Placed):
+    """A text that can reach a model, where it stands in the source.
+
+    Attributes:
+        kind: constant, template, f-string, file, docstring, default, tool description or field description.
+        name: of the constant, field or key that holds it; "" if none does.
+        role: system, user, assistant, tool result, schema or ""; how it reaches a model, where that is known.
+        pieces: its static pieces in order; between two of them is a hole.
+        holes: the expressions or names between the pieces.
+        used_by: nodes, agents and tools, as `node plan`.
+        signal: why it must not be changed, as the program compares with it; "" if nothing does.
+        keeps: words of it that the program compares with.
+        column: of its first character, from 0.
+        end_column: after its last character.
+    """
+
+    kind: str
+    name: str
+    role: str
+    pieces: tuple[str, ...]
+    holes: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
+    signal: str = ""
+    keeps: tuple[str, ...] = ()
+    column: int = 0
+    end_column: int = 0
+
+
+class Opaque(Placed):
+    """A thing that cannot be read from the source.
+
+    Attributes:
+        reason: why it cannot.
+        way_out: what would open it.
+    """
+
+    reason: str
+    way_out: str
+
+
+class Inventory(FrozenModel):
+    """The static inventory of a program."""
+
+    program: str
+    files: tuple[str, ...]
+    nodes: tuple[ProgramNode, ...] = ()
+    edges: tuple[ProgramEdge, ...] = ()
+    interrupts: tuple[ProgramInterrupt, ...] = ()
+    subgraphs: tuple[Subgraph, ...] = ()
+    agents: tuple[ProgramAgent, ...] = ()
+    tools: tuple[ProgramTool, ...] = ()
+    models: tuple[ProgramModel, ...] = ()
+    texts: tuple[ProgramText, ...] = ()
+    opaque: tuple[Opaque, ...] = ()

@@ -1,0 +1,233 @@
+"""Kinds of values in a program: graphs, agents, models, prompts and tools, told by the calls that make them."""
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+from selfwire.extras.adopt.source import (
+    Argument,
+    Bound,
+    Element,
+    Function,
+    Instance,
+    Outside,
+    Program,
+    Surroundings,
+    Traced,
+    get_keywords,
+    get_last_name,
+    is_text,
+    list_decorators,
+)
+
+BUILDERS = ("StateGraph", "MessageGraph", "Graph")
+BUILDING = (
+    "add_node",
+    "add_edge",
+    "add_conditional_edges",
+    "add_sequence",
+    "set_entry_point",
+    "set_finish_point",
+    "set_conditional_entry_point",
+)
+"""Methods of a builder; each returns the builder."""
+AGENT_MAKERS = (
+    "create_agent",
+    "create_react_agent",
+    "create_supervisor",
+    "create_swarm",
+    "create_deep_agent",
+    "async_create_deep_agent",
+)
+SAME_GRAPH = ("compile", "with_config", "with_retry", "with_types", *BUILDING)
+SAME_MODEL = ("bind_tools", "with_structured_output", "bind", "with_retry", "with_fallbacks", "with_config", "partial")
+MODEL = re.compile(r"\w*Chat\w*|init_chat_model|OpenAI|AzureOpenAI|OllamaLLM|HuggingFaceEndpoint|BedrockLLM|VertexAI")
+NO_MODEL = re.compile(r"\w*(Template|Message|History|Memory|Prompt|Generation|Result|Chunk|Session|Request|Loader)")
+PROMPT = re.compile(r"\w*PromptTemplate|from_messages|from_template|from_file|MessagesPlaceholder")
+ENDS = {"START": "__start__", "END": "__end__"}
+MOST = 64
+"""Most values of a computed name."""
+
+
+class Strings(NamedTuple):
+    """The texts that an expression may be, and whether these are all."""
+
+    values: tuple[str, ...]
+    complete: bool
+
+
+def find_kinds(program: Program, node: Any, at: Surroundings) -> Iterator[tuple[str, Traced]]:
+    """Find the kinds of the values that an expression may stand for."""
+    for found in program.trace(node, at):
+        yield from tell_kind(program, found)
+
+
+def tell_kind(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
+    """Tell the kind of a traced value: graph, agent, model, prompt, chain, tool, tools, function, object, ..."""
+    node = found.node
+    if isinstance(node, ast.Call):
+        yield from _tell_call(program, found)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        yield "chain", found
+    elif isinstance(node, Function | Bound):
+        yield _tell_function(node.function if isinstance(node, Bound) else node), found
+    elif isinstance(node, Instance):
+        yield "tool" if is_tool_class(program, Traced(node.of, found.at)) else "object", found
+    elif isinstance(node, ast.ClassDef):
+        yield "class", found
+    elif isinstance(node, ast.Dict | ast.List | ast.Tuple):
+        yield "collection", found
+    else:
+        yield {Outside: "outside", Argument: "argument"}.get(type(node), "unknown"), found
+
+
+def _tell_function(function: Any) -> str:
+    decorated = list_decorators(function)
+    if "tool" in decorated:
+        return "tool"
+    return "graph" if "entrypoint" in decorated else "function"
+
+
+def _tell_call(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
+    call, name = found.node, get_last_name(found.node.func)
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if name in ("RunnableLambda", "partial") and call.args:
+        yield from _tell_wrapped(program, found, name)
+    elif owner is not None and name in (*SAME_GRAPH, *SAME_MODEL):
+        yield from find_kinds(program, owner, found.at)
+    elif name == "from_function" and owner is not None:
+        yield "tool", found
+    elif MODEL.fullmatch(name) and not NO_MODEL.fullmatch(name):
+        yield "model", found
+    elif PROMPT.fullmatch(name):
+        yield "prompt", found
+    else:
+        yield MADE.get(name, "retriever" if "retriever" in name.lower() else "unknown"), found
+
+
+MADE = {
+    **dict.fromkeys(BUILDERS, "graph"),
+    **dict.fromkeys(AGENT_MAKERS, "agent"),
+    **dict.fromkeys(("pipe", "RunnableSequence", "assign", "RunnableParallel"), "chain"),
+    **dict.fromkeys(("StructuredTool", "Tool", "tool", "create_retriever_tool", "create_handoff_tool"), "tool"),
+    "ToolNode": "tools",
+}
+"""The kind of what a function or class makes, by its name."""
+
+
+def _tell_wrapped(program: Program, found: Traced, name: str) -> Iterator[tuple[str, Traced]]:
+    owner = found.node.func
+    if name == "partial" and isinstance(owner, ast.Attribute) and get_last_name(owner.value) != "functools":
+        yield from find_kinds(program, owner.value, found.at)
+        return
+    for kind, inner in find_kinds(program, found.node.args[0], found.at):
+        yield "partial" if kind == "function" and name == "partial" else kind, inner
+
+
+def is_tool_class(program: Program, found: Traced) -> bool:
+    """Whether a class of the program is a tool."""
+    return has_base(program, found, ("BaseTool", "StructuredTool"))
+
+
+def has_base(program: Program, found: Traced, names: tuple[str, ...]) -> bool:
+    """Whether a class has, directly or not, a base class of one of some names."""
+    for base in program.list_bases(found):
+        if isinstance(base.node, Outside) and base.node.name.rpartition(".")[2] in names:
+            return True
+        if isinstance(base.node, ast.ClassDef) and has_base(program, base, names):
+            return True
+    return False
+
+
+def find_strings(program: Program, node: Any, at: Surroundings) -> Strings:
+    """Find the texts that an expression may be: names of nodes, of models, ends of edges."""
+    values: list[str] = []
+    complete, open_argument = True, False
+    for found in program.trace(node, at):
+        if isinstance(found.node, Argument):
+            open_argument = True
+            continue
+        read = _read_string(program, found)
+        values += read.values
+        complete = complete and read.complete
+    unique = tuple(dict.fromkeys(values))
+    return Strings(unique, bool(unique) and complete and not (open_argument and not unique))
+
+
+def _read_string(program: Program, found: Traced) -> Strings:
+    node = found.node
+    if is_text(node):
+        return Strings((node.value,), True)
+    if isinstance(node, ast.Constant):
+        return Strings((), True)
+    if isinstance(node, Outside):
+        end = ENDS.get(node.name.rpartition(".")[2])
+        return Strings((end,) if end else (), end is not None)
+    if isinstance(node, ast.Attribute):
+        return _read_attribute(program, node, found.at)
+    if isinstance(node, Element) and not node.loop and isinstance(node.source, ast.Call):
+        return find_strings(program, node.source, found.at)
+    if isinstance(node, ast.JoinedStr):
+        return _read_f_string(program, node, found.at)
+    if isinstance(node, ast.Call) and node.args and get_last_name(node.func) in ("str", "cast"):
+        return find_strings(program, node.args[-1], found.at)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("split", "strip"):
+        return find_strings(program, node.func.value, found.at)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _combine([find_strings(program, node.left, found.at), find_strings(program, node.right, found.at)])
+    return Strings((), False)
+
+
+def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> Strings:
+    """Read the value of an Enum's member, or the name of a function or an agent."""
+    if node.attr == "value":
+        return find_strings(program, node.value, at)
+    names: list[str] = []
+    for found in program.trace(node.value, at) if node.attr in ("__name__", "name") else ():
+        function = found.node.function if isinstance(found.node, Bound) else found.node
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(function.name)
+        elif isinstance(found.node, ast.Call) and "name" in (named := get_keywords(found.node)):
+            names += find_strings(program, named["name"], found.at).values
+    return Strings(tuple(names), bool(names))
+
+
+def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> Strings:
+    parts = []
+    for part in node.values:
+        value = part.value if isinstance(part, ast.FormattedValue) else part
+        parts.append(find_strings(program, value, at))
+    return _combine(parts)
+
+
+def _combine(parts: list[Strings]) -> Strings:
+    if not all(part.complete for part in parts):
+        return Strings((), False)
+    combined = [
+        "".join(chosen) for chosen, _ in zip(product(*(part.values for part in parts)), range(MOST), strict=False)
+    ]
+    return Strings(tuple(combined), True)
+
+
+def find_literals(program: Program, annotation: ast.expr | None, at: Surroundings) -> tuple[str, ...]:
+    """Find the values of `Literal[...]` in an annotation, through aliases and `Command[Literal[...]]`."""
+    if annotation is None:
+        return ()
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except SyntaxError:
+            return ()
+    if isinstance(annotation, ast.Name | ast.Attribute):
+        found = [value for value in program.trace(annotation, at) if isinstance(value.node, ast.Subscript | ast.BinOp)]
+        return tuple(text for value in found for text in find_literals(program, value.node, value.at))
+    if isinstance(annotation, ast.BinOp):
+        return (*find_literals(program, annotation.left, at), *find_literals(program, annotation.right, at))
+    if isinstance(annotation, ast.Subscript):
+        parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+        if get_last_name(annotation.value) == "Literal":
+            return tuple(text for part in parts for text in find_strings(program, part, at).values)
+        return tuple(text for part in parts for text in find_literals(program, part, at))
+    return ()

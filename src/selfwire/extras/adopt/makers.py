@@ -1,0 +1,537 @@
+"""Agents, models, tools and schemas of a program, with the texts that they hand to a model."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from selfwire.extras.adopt.code import Code, CodeReader
+from selfwire.extras.adopt.kinds import (
+    MODEL,
+    find_kinds,
+    find_literals,
+    find_strings,
+    has_base,
+    is_tool_class,
+    tell_kind,
+)
+from selfwire.extras.adopt.source import (
+    Bound,
+    Function,
+    Instance,
+    Outside,
+    Program,
+    Surroundings,
+    Traced,
+    get_keywords,
+    get_last_name,
+    is_text,
+    list_decorators,
+    list_items,
+)
+
+PROMPTS = ("prompt", "system_prompt", "state_modifier", "messages_modifier", "instructions", "supervisor_prompt")
+"""Keywords of an agent's prompt."""
+MODELS = ("model", "model_name", "model_id", "deployment_name", "azure_deployment", "repo_id", "default_model")
+INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
+"""Types of arguments that no model sees."""
+
+
+@dataclass(eq=False)
+class AgentDraft:
+    """An agent while the program is read."""
+
+    name: str
+    maker: str
+    at: Traced
+    code: Code
+    tools: list[str] = field(default_factory=list)
+    models: list[str] = field(default_factory=list)
+    agents: list[Traced] = field(default_factory=list)
+    subagents: list["AgentDraft"] = field(default_factory=list)
+    tool_drafts: list["ToolDraft"] = field(default_factory=list)
+    default: str = ""
+
+
+@dataclass(eq=False)
+class ToolDraft:
+    """A tool while the program is read.
+
+    Attributes:
+        docs: a piece of code without source, which uses the description.
+        body: the code of the tool itself.
+    """
+
+    name: str
+    kind: str
+    description: str
+    at: Traced
+    docs: Code
+    body: Code | None = None
+
+
+class MakerReader:
+    """Reads what `create_agent`, model classes, `@tool` and schemas of a program make.
+
+    Attributes:
+        literals: values of `Literal[...]` in schemas, which a model has to write as they are.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.reader = CodeReader(program, self)
+        self.agents: dict[Any, AgentDraft] = {}
+        self.tools: dict[Any, ToolDraft] = {}
+        self.models: dict[Any, tuple[Traced, str, tuple[str, ...]]] = {}
+        self.schemas: dict[Any, Code] = {}
+        self.literals: set[str] = set()
+
+    # agents
+
+    def read_agent(self, found: Traced) -> AgentDraft | None:
+        """Read a call such as `create_agent(...)`; None if it calls a function of the program."""
+        call = found.node
+        key = (call, found.at.key)
+        if key in self.agents:
+            return self.agents[key]
+        if not any(isinstance(value.node, Outside) for value in self.program.trace(call.func, found.at)):
+            return None
+        maker, named = get_last_name(call.func), get_keywords(call)
+        code = Code([], found.at, call)
+        self.reader.add_code(code, found.at)
+        name = self._find_agent_name(call, named, found.at)
+        draft = self.agents[key] = AgentDraft(name, maker, found, code)
+        self._read_agent_parts(draft, call, named)
+        for prompt in PROMPTS:
+            if prompt in named:
+                self._read_prompt(named[prompt], found.at, code)
+        if maker.endswith("deep_agent") and len(call.args) > 1:
+            self._read_prompt(call.args[1], found.at, code)
+        for extra in ("middleware", "pre_model_hook", "post_model_hook", "response_format"):
+            if extra in named:
+                self._read_extra(extra, named[extra], found.at, code)
+        self._read_subagents(named.get("subagents"), draft)
+        return draft
+
+    def _find_agent_name(self, call: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> str:
+        if name := self.find_first(named.get("name", named.get("supervisor_name")), at):
+            return name
+        if get_last_name(call.func) == "create_supervisor":
+            return "supervisor"
+        return self.name_by_target(call) or get_last_name(call.func)
+
+    def name_by_target(self, node: Any) -> str:
+        """Find the name of the variable, key or function that holds a value; "" if there is none."""
+        parent = self.program.parents.get(node)
+        while parent is not None:
+            if isinstance(parent, ast.Assign | ast.AnnAssign):
+                target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
+                return get_last_name(target)
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+                return parent.name
+            if isinstance(parent, ast.stmt) and not isinstance(parent, ast.Return):
+                return ""
+            parent = self.program.parents.get(parent)
+        return ""
+
+    def _read_agent_parts(self, draft: AgentDraft, call: ast.Call, named: dict[str, ast.expr]) -> None:
+        at, positional = draft.at.at, list(call.args)
+        teams = draft.maker in ("create_supervisor", "create_swarm")
+        if teams:
+            agents = named.get("agents") or (positional[0] if positional else None)
+            draft.agents = list(self.list_elements(agents, at)) if agents is not None else []
+            model, tools = named.get("model"), named.get("tools")
+            if "default_active_agent" in named:
+                draft.default = self.find_first(named["default_active_agent"], at)
+        elif draft.maker.endswith("deep_agent"):
+            model, tools = named.get("model"), named.get("tools") or (positional[0] if positional else None)
+        else:
+            model = named.get("model") or (positional[0] if positional else None)
+            tools = named.get("tools") or (positional[1] if len(positional) > 1 else None)
+        if model is not None:
+            draft.models = self.read_model_argument(model, at, draft)
+        if tools is not None:
+            draft.tool_drafts = self.read_tools(tools, at, draft.code)
+            draft.tools = [tool.name for tool in draft.tool_drafts]
+
+    def _read_prompt(self, node: ast.expr, at: Surroundings, code: Code) -> None:
+        self.reader.ask(node, at, code, role="system")
+        for found in self.program.trace(node, at):
+            if isinstance(found.node, Function | Bound):
+                self.reader.refer(found, code)
+            elif isinstance(found.node, ast.AST) and not isinstance(found.node, ast.Constant):
+                code.refers.append(self.reader.get_code(found.node, found.at))
+
+    def _read_extra(self, key: str, node: ast.expr, at: Surroundings, code: Code) -> None:
+        """Read middleware, hooks and the response's format."""
+        if key == "response_format":
+            for found in self._list_schemas(node, at):
+                self.read_schema(found, code)
+            return
+        for found in self.list_elements(node, at) if key == "middleware" else self.program.trace(node, at):
+            function = found.node.function if isinstance(found.node, Bound) else found.node
+            if isinstance(function, Function):
+                self.reader.refer(found, code)
+                if "dynamic_prompt" in list_decorators(function):
+                    self.reader.ask(function, found.at, code, role="system")
+            elif isinstance(found.node, Instance):
+                self._read_middleware_class(found, code)
+            elif isinstance(found.node, ast.AST):
+                code.refers.append(self.reader.get_code(found.node, found.at))
+
+    def _read_middleware_class(self, found: Traced, code: Code) -> None:
+        inside = self.program.enter(found.node.of, found.at)
+        for values in inside.names.bound.values():
+            for value in values:
+                if isinstance(value, Function):
+                    code.refers.append(self.reader.get_code(value, inside))
+
+    def _read_subagents(self, node: ast.expr | None, draft: AgentDraft) -> None:
+        """Read the dicts of `subagents=` of a deep agent."""
+        for found in self.list_elements(node, draft.at.at) if node is not None else ():
+            if not isinstance(found.node, ast.Dict):
+                continue
+            named = dict(list_items(found.node))
+            name = self.find_first(named.get("name"), found.at)
+            code = Code([], found.at, found.node)
+            self.reader.add_code(code, found.at)
+            sub = AgentDraft(name or "subagent", "subagent", found, code)
+            self.agents[found.node, found.at.key] = sub
+            draft.subagents.append(sub)
+            if "description" in named:
+                self.reader.ask(named["description"], found.at, code, kind="tool description", role="schema")
+            for key in ("prompt", "system_prompt"):
+                if key in named:
+                    self._read_prompt(named[key], found.at, code)
+            if "tools" in named:
+                sub.tool_drafts = self.read_tools(named["tools"], found.at, code)
+                sub.tools = [tool.name for tool in sub.tool_drafts]
+            if "model" in named:
+                sub.models = self.read_model_argument(named["model"], found.at, sub)
+
+    def find_first(self, node: ast.expr | None, at: Surroundings) -> str:
+        """Find the first text that an expression may be; "" if there is none."""
+        return "".join(find_strings(self.program, node, at).values[:1]) if node is not None else ""
+
+    def list_elements(self, node: Any, at: Surroundings) -> Iterator[Traced]:
+        """Find the elements of a list, through names, sums, loops and what is appended."""
+        for found in self.program.trace(node, at):
+            parts = self._list_parts(found)
+            if parts is not None:
+                yield from parts
+            elif found.node is not node:
+                yield found
+
+    def _list_parts(self, found: Traced) -> Iterable[Traced] | None:
+        """Iterate over the elements of one list; None if it is none."""
+        node = found.node
+        if isinstance(node, ast.BinOp):
+            return (part for side in (node.left, node.right) for part in self.list_elements(side, found.at))
+        if isinstance(node, ast.ListComp):
+            return self.program.trace(node.elt, found.at)
+        parts = list(self.program.iterate(found))
+        if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return None
+        return (element for part in parts for element in self._list_part(part, found.at))
+
+    def _list_part(self, part: Any, at: Surroundings) -> Iterable[Traced]:
+        if isinstance(part, ast.Starred):
+            return self.list_elements(part.value, at)
+        return self.program.trace(part, at)
+
+    # models
+
+    def read_model(self, found: Traced) -> tuple[str, ...]:
+        """Read a call that makes a model or asks one directly; returns the names it may have."""
+        call = found.node
+        if call in self.models:
+            return self.models[call][2]
+        maker = get_last_name(call.func)
+        values = [keyword.value for keyword in call.keywords if keyword.arg in MODELS]
+        if not values and (maker == "init_chat_model" or maker.startswith("Chat")):
+            values = call.args[:1]
+        names = [name for value in values for name in find_strings(self.program, value, found.at).values]
+        unique = tuple(dict.fromkeys(names))
+        if isinstance(call.func, ast.Attribute) and not MODEL.fullmatch(maker):
+            maker = ast.unparse(call.func)
+        called = [value.node for value in self.program.trace(call.func, found.at)]
+        if any(isinstance(value, ast.FunctionDef) for value in called):
+            return unique  # a function of the program; what it calls is read by itself
+        if any(isinstance(value, Outside) and value.name.startswith("openai.") for value in called):
+            return unique  # a client, whose calls name the model
+        self.models[call] = (found, maker, unique)
+        return unique
+
+    def read_model_config(self, node: ast.Call, at: Surroundings) -> None:
+        """Read the model's name in `model.with_config({"model": name})`."""
+        if not any(kind == "model" for kind, _ in find_kinds(self.program, node.func.value, at)):  # type: ignore[attr-defined]
+            return
+        for given in [*node.args[:1], *get_keywords(node).values()]:
+            for found in self.program.trace(given, at):
+                named = dict(list_items(found.node)) if isinstance(found.node, ast.Dict) else {}
+                inner = named.get("configurable")
+                if isinstance(inner, ast.Dict):
+                    named = dict(list_items(inner))
+                if "model" in named and (names := find_strings(self.program, named["model"], found.at).values):
+                    self.models[node] = (Traced(node, at), "with_config", names)
+
+    def read_model_argument(self, node: ast.expr, at: Surroundings, draft: AgentDraft) -> list[str]:
+        """Read the model that is passed to an agent, an object or a name."""
+        names: list[str] = []
+        for kind, found in find_kinds(self.program, node, at):
+            if kind == "model":
+                names += self.read_model(found)
+            elif is_text(found.node):
+                names.append(found.node.value)
+                self.models.setdefault(found.node, (found, draft.maker, (found.node.value,)))
+        return list(dict.fromkeys(names))
+
+    # tools
+
+    def note_function(self, found: Traced, code: Code) -> bool:
+        """Note a function that code refers to; returns whether it is a tool or a task, which is read by itself."""
+        decorated = list_decorators(found.node)
+        if "tool" in decorated:
+            self.read_tool(found)
+            return True
+        if "task" in decorated:
+            code.tasks.append(found)
+        return bool({"entrypoint", "task"} & set(decorated))
+
+    def read_bound(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read the tools or the schema that a call binds to a model, or that a `ToolNode` runs."""
+        named = get_keywords(node)
+        given = [*node.args[:1], *(named[key] for key in ("tools", "schema") if key in named)]
+        for part in given:
+            if get_last_name(node.func) == "with_structured_output":
+                for found in self._list_schemas(part, at):
+                    self.read_schema(found, code)
+            else:
+                self.read_tools(part, at, code)
+            for found in self.list_elements(part, at):
+                self._read_json_schema(found.node, found.at, code)
+            for found in self.program.trace(part, at):
+                self._read_json_schema(found.node, found.at, code)
+
+    def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
+        """Read the descriptions in a JSON schema that the source holds as a dict."""
+        for key, value in list_items(node) if isinstance(node, ast.Dict) else ():
+            if key == "description":
+                self.reader.ask(value, at, code, role="schema", kind="field description")
+            for found in self.program.trace(value, at):
+                self._read_json_schema(found.node, found.at, code)
+
+    def _list_schemas(self, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        for found in self.program.trace(node, at):
+            if isinstance(found.node, ast.ClassDef):
+                yield found
+            elif isinstance(found.node, ast.Call) and found.node.args:  # ToolStrategy(Schema)
+                yield from self._list_schemas(found.node.args[0], found.at)
+            elif isinstance(found.node, ast.Subscript):  # list[Schema], Union[A, B]
+                yield from self._list_schemas(found.node.slice, found.at)
+
+    def read_tools(self, node: ast.expr, at: Surroundings, code: Code) -> list[ToolDraft]:
+        """Read a list of tools that a piece of code hands to a model."""
+        drafts: dict[ToolDraft, None] = {}
+        for found in self.list_elements(node, at):
+            draft = self.read_tool(found)
+            if draft is not None:
+                drafts[draft] = None
+                code.refers.append(draft.docs)
+        return list(drafts)
+
+    def read_tool(self, found: Traced) -> ToolDraft | None:
+        """Read a tool: a function, a class, an object or a call that makes one."""
+        node = found.node.function if isinstance(found.node, Bound) else found.node
+        if isinstance(node, Instance):
+            node = node.of
+        if (node, found.at.key) in self.tools:
+            return self.tools[node, found.at.key]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return self._read_function(node, found.at)
+        if isinstance(node, ast.ClassDef):
+            return self._read_class(node, found.at)
+        return self._read_made_tool(node, found.at) if isinstance(node, ast.Call) else None
+
+    def _add_tool(self, name: str, kind: str, node: Any, at: Surroundings) -> ToolDraft:
+        draft = ToolDraft(name, kind, "", Traced(node, at), Code([], at, None))
+        self.tools[node, at.key] = draft
+        return draft
+
+    def _read_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, at: Surroundings) -> ToolDraft:
+        decorators = [part for part in node.decorator_list if get_last_name(getattr(part, "func", part)) == "tool"]
+        call = next((part for part in decorators if isinstance(part, ast.Call)), None)
+        named = get_keywords(call) if call else {}
+        name = (self.find_first(call.args[0], at) if call and call.args else "") or node.name
+        draft = self._add_tool(name, "decorated" if decorators else "function", node, at)
+        draft.body = self.reader.get_code(node, at)
+        self._describe(draft, named.get("description"), at, node)
+        if "args_schema" in named:
+            self._read_args_schema(named["args_schema"], at, draft)
+        self._read_argument_texts(node, at, draft)
+        self._read_results(node, at, draft)
+        return draft
+
+    def _describe(self, draft: ToolDraft, description: ast.expr | None, at: Surroundings, owner: Any) -> None:
+        """Read a description, or the docstring in its place."""
+        if description is not None:
+            texts = find_strings(self.program, description, at).values
+            draft.description = texts[0] if texts else ""
+            self.reader.ask(description, at, draft.docs, role="schema", kind="tool description")
+        elif owner is not None and (doc := get_docstring(owner)) is not None:
+            draft.description = ast.get_docstring(owner) or ""
+            self.reader.ask(doc, at, draft.docs, role="schema", kind="docstring", changes=("cleandoc",))
+
+    def _read_args_schema(self, node: ast.expr, at: Surroundings, draft: ToolDraft) -> None:
+        for found in self.program.trace(node, at):
+            if isinstance(found.node, ast.ClassDef):
+                self.read_schema(found, draft.docs, docstring=False)
+
+    def _read_argument_texts(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
+        """Read the texts of `Annotated[str, "..."]` in a tool's signature, and its schemas."""
+        for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+            if argument.annotation is not None and not INJECTED.search(ast.unparse(argument.annotation)):
+                self._read_annotation(argument.annotation, at, draft.docs)
+
+    def _read_annotation(self, annotation: Any, at: Surroundings, code: Code) -> None:
+        """Read the descriptions in an annotation, and the schemas that it names."""
+        if isinstance(annotation, ast.Subscript):
+            kind = get_last_name(annotation.value)
+            parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            if kind == "Literal":
+                self.literals |= set(find_literals(self.program, annotation, at))
+            for part in parts[1:] if kind == "Annotated" else ():
+                self._read_metadata(part, at, code)
+            for part in {"Annotated": parts[:1], "Literal": []}.get(kind, parts):
+                self._read_annotation(part, at, code)
+        elif isinstance(annotation, ast.BinOp):
+            self._read_annotation(annotation.left, at, code)
+            self._read_annotation(annotation.right, at, code)
+        elif isinstance(annotation, ast.Name | ast.Attribute):
+            for found in self.program.trace(annotation, at):
+                if isinstance(found.node, ast.ClassDef):
+                    self.read_schema(found, code)
+
+    def _read_metadata(self, part: ast.expr, at: Surroundings, code: Code) -> None:
+        if isinstance(part, ast.Call) and get_last_name(part.func) in ("Field", "Doc"):
+            for value in [*(key.value for key in part.keywords if key.arg == "description")]:
+                self.reader.ask(value, at, code, role="schema", kind="field description")
+        elif is_text(part) or isinstance(part, ast.Name):
+            self.reader.ask(part, at, code, role="schema", kind="field description")
+
+    def _read_results(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
+        """Read the texts that a tool returns, which the model reads."""
+        for returned in self.program.list_returned(node, at, {}, None, None):
+            for found in self.program.trace(returned.node, returned.at):
+                if isinstance(found.node, ast.Constant | ast.JoinedStr | ast.BinOp) and self._is_inside(
+                    found.node, node
+                ):
+                    self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
+
+    def _is_inside(self, node: Any, owner: Any) -> bool:
+        """Whether a text stands in a function itself; those of a table outside are results, not texts."""
+        while node is not None and node is not owner:
+            node = self.program.parents.get(node)
+        return node is owner
+
+    def _read_class(self, node: ast.ClassDef, at: Surroundings) -> ToolDraft | None:
+        found = Traced(node, at)
+        if not is_tool_class(self.program, found):
+            draft = self._add_tool(node.name, "schema", node, at)
+            draft.description = ast.get_docstring(node) or ""
+            draft.docs.refers.append(self.read_schema(found, draft.docs))
+            return draft
+        inside = self.program.enter(node, at)
+        names = inside.names.bound
+        values = find_strings(self.program, names["name"][0], inside).values if "name" in names else ()
+        draft = self._add_tool(values[0] if values else node.name, "class", node, at)
+        if "description" in names:
+            self._describe(draft, names["description"][0], inside, None)
+        if "args_schema" in names:
+            self._read_args_schema(names["args_schema"][0], inside, draft)
+        for method in ("_run", "_arun"):
+            for function in names.get(method, ()):
+                draft.body = self.reader.get_code(function, inside)
+                self._read_results(function, inside, draft)
+        return draft
+
+    def _read_made_tool(self, node: ast.Call, at: Surroundings) -> ToolDraft | None:
+        """Read `StructuredTool.from_function(...)`, `Tool(...)`, `tool(f)` and `create_handoff_tool(...)`."""
+        if not any(kind == "tool" for kind, _ in tell_kind(self.program, Traced(node, at))):
+            return None
+        maker, named = get_last_name(node.func), get_keywords(node)
+        positional = [None, *node.args, None, None, None][1:4]
+        if maker == "create_handoff_tool":
+            return self._read_handoff(node, named, at)
+        if maker == "create_retriever_tool":
+            return self._read_retriever(node, named, at)
+        function = named.get("func") or named.get("coroutine") or positional[1 if maker == "Tool" else 0]
+        found = self._find_function(function, at)
+        name = self.find_first(named.get("name") or (positional[0] if maker == "Tool" else None), at)
+        draft = self._add_tool(
+            name or (found.node.name if found else "") or self.name_by_target(node), "StructuredTool", node, at
+        )
+        description = named.get("description") or (positional[2] if maker == "Tool" else None)
+        self._describe(draft, description, at, found.node if found else None)
+        if "args_schema" in named:
+            self._read_args_schema(named["args_schema"], at, draft)
+        if found is not None:
+            draft.body = self.reader.get_code(found.node, found.at)
+            self._read_argument_texts(found.node, found.at, draft)
+            self._read_results(found.node, found.at, draft)
+        return draft
+
+    def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:
+        for found in self.program.trace(node, at) if node is not None else ():
+            function = found.node.function if isinstance(found.node, Bound) else found.node
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                return Traced(function, found.at)
+        return None
+
+    def _read_handoff(self, node: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> ToolDraft:
+        agent = self.find_first(named.get("agent_name") or (node.args[0] if node.args else None), at)
+        name = self.find_first(named.get("name"), at) or f"transfer_to_{'_'.join(agent.lower().split())}"
+        draft = self._add_tool(name, "handoff", node, at)
+        self._describe(draft, named.get("description"), at, None)
+        return draft
+
+    def _read_retriever(self, node: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> ToolDraft:
+        given = [*node.args, None, None, None]
+        name = self.find_first(named.get("name") or given[1], at) or self.name_by_target(node)
+        draft = self._add_tool(name, "retriever", node, at)
+        self._describe(draft, named.get("description") or given[2], at, None)
+        return draft
+
+    # schemas
+
+    def read_schema(self, found: Traced, code: Code, *, docstring: bool = True) -> Code:
+        """Read the texts of a pydantic model, dataclass or TypedDict that a model has to fill."""
+        node = found.node
+        if node in self.schemas:
+            code.refers.append(self.schemas[node])
+            return self.schemas[node]
+        inside = self.program.enter(node, found.at)
+        own = self.schemas[node] = Code([], inside, None)
+        code.refers.append(own)
+        if has_base(self.program, found, ("Enum", "StrEnum", "IntEnum")):
+            return own
+        if docstring and (doc := get_docstring(node)) is not None:
+            self.reader.ask(doc, inside, own, role="schema", kind="docstring", changes=("cleandoc",))
+        for base in self.program.list_bases(found):
+            if isinstance(base.node, ast.ClassDef):
+                self.read_schema(base, own, docstring=False)
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign):
+                self._read_annotation(statement.annotation, inside, own)
+                if isinstance(statement.value, ast.Call):
+                    self._read_metadata(statement.value, inside, own)
+        return own
+
+
+def get_docstring(owner: Any) -> ast.Constant | None:
+    """The constant that is the docstring of a function or class."""
+    first = owner.body[0] if owner.body else None
+    if isinstance(first, ast.Expr) and is_text(first.value):
+        return first.value
+    return None

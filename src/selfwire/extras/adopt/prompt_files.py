@@ -1,0 +1,242 @@
+"""Files from which a program reads its prompts: their paths, as its source computes them, and their texts."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from selfwire.extras.adopt.source import Outside, Program, Surroundings, Traced, get_last_name, is_text
+
+LARGEST = 1_000_000
+"""Bytes of a file from which on it is no prompt."""
+READS = ("read_text", "read", "readlines", "read_bytes")
+LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
+STRUCTURED = (".yaml", ".yml", ".json")
+ANY = "*"
+
+
+class FileText(NamedTuple):
+    """A text in a file.
+
+    Attributes:
+        key: keys that lead to it in a YAML or JSON file, with dots; "" for a whole file.
+    """
+
+    path: Path
+    key: str
+    text: str
+    line: int
+    end_line: int
+    column: int = 0
+    end_column: int = 0
+
+
+def find_read(program: Program, node: ast.Call, at: Surroundings) -> tuple[ast.expr, Surroundings] | None:
+    """Find the path of the file that a call reads, such as `Path(p).read_text()` or `open(p).read()`.
+
+    Returns:
+        The path's expression, or None if the call reads no file.
+    """
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in (*READS, "decode"):
+        return _find_resource(node, at)
+    for found in program.trace(node.func.value, at):
+        opened = find_opened(program, found)
+        if opened is not None:
+            return opened
+    return (node.func.value, at) if node.func.attr in ("read_text", "read_bytes") else None
+
+
+def find_opened(program: Program, found: Traced) -> tuple[ast.expr, Surroundings] | None:
+    """Find the path that `open(p)`, `p.open()` or `codecs.open(p)` opens."""
+    call = found.node
+    if not isinstance(call, ast.Call):
+        return None
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "open":
+        owners = [owner.node for owner in program.trace(call.func.value, found.at)]
+        if not any(isinstance(owner, Outside) for owner in owners):
+            return call.func.value, found.at
+    if get_last_name(call.func) == "open" and call.args:
+        return call.args[0], found.at
+    return find_read(program, call, found.at) if get_last_name(call.func) in READS else None
+
+
+def _find_resource(node: ast.Call, at: Surroundings) -> tuple[ast.expr, Surroundings] | None:
+    """Find the file of `importlib.resources.read_text(package, name)` or `pkgutil.get_data(package, name)`."""
+    if get_last_name(node.func) in ("read_text", "get_data") and len(node.args) > 1:
+        return node, at
+    return None
+
+
+def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:
+    """Find the files of the program that an expression names; several where a part of the name is computed."""
+    found: list[Path] = []
+    for pattern in find_patterns(program, node, at):
+        places = [Path(pattern)] if Path(pattern).is_absolute() else _place_relative(program, pattern, at)
+        for place in places:
+            matched = _match(place)
+            if matched:
+                found += [path for path in matched if path.is_relative_to(program.project) and path not in found]
+                break
+    return found
+
+
+def _place_relative(program: Program, pattern: str, at: Surroundings) -> list[Path]:
+    folders = [Path.cwd(), at.file.path.parent, *program.roots, program.project]
+    return [folder / pattern for folder in folders]
+
+
+def _match(place: Path) -> list[Path]:
+    parts = place.parts
+    wild = next((index for index, part in enumerate(parts) if ANY in part), None)
+    if wild is None:
+        return [place.resolve()] if place.is_file() else []
+    folder, pattern = Path(*parts[:wild]), "/".join(parts[wild:])
+    if not folder.is_dir() or not pattern.strip("*/."):
+        return []
+    return sorted(path.resolve() for path in folder.glob(pattern) if path.is_file())
+
+
+def find_patterns(program: Program, node: Any, at: Surroundings) -> list[str]:
+    """Find the paths that an expression may be, with `*` for parts that are not known."""
+    found: list[str] = []
+    for value in program.trace(node, at):
+        read = PATHS.get(type(value.node))
+        found += read(program, value.node, value.at) if read else [ANY]
+    return list(dict.fromkeys(found)) or [ANY]
+
+
+def _read_constant(program: Program, node: ast.Constant, at: Surroundings) -> list[str]:
+    return [node.value if is_text(node) else ANY]
+
+
+def _read_outside(program: Program, node: Outside, at: Surroundings) -> list[str]:
+    return [str(at.file.path)] if node.name == "__file__" else [ANY]
+
+
+def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> list[str]:
+    found = [""]
+    for part in node.values:
+        value = part.value if isinstance(part, ast.FormattedValue) else part
+        found = [before + text for before in found for text in find_patterns(program, value, at)]
+    return found
+
+
+def _read_sum(program: Program, node: ast.BinOp, at: Surroundings) -> list[str]:
+    between = "/" if isinstance(node.op, ast.Div) else ""
+    lefts, rights = find_patterns(program, node.left, at), find_patterns(program, node.right, at)
+    return [f"{left.rstrip('/') if between else left}{between}{right}" for left in lefts for right in rights]
+
+
+def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> list[str]:
+    bases = find_patterns(program, node.value, at)
+    return [str(Path(base).parent) if node.attr == "parent" else ANY for base in bases]
+
+
+def _read_subscript(program: Program, node: ast.Subscript, at: Surroundings) -> list[str]:
+    """Read `path.parents[n]`."""
+    if isinstance(node.value, ast.Attribute) and node.value.attr == "parents" and isinstance(node.slice, ast.Constant):
+        bases, up = [Path(base) for base in find_patterns(program, node.value.value, at)], node.slice.value
+        return [str(base.parents[up]) for base in bases if isinstance(up, int) and len(base.parents) > up]
+    return [ANY]
+
+
+def _read_call(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
+    name = get_last_name(node.func)
+    if name in ("join", "Path", "PurePath", "joinpath", "with_name"):
+        parts = list(node.args)
+        if name in ("joinpath", "with_name") and isinstance(node.func, ast.Attribute):
+            base: ast.expr = node.func.value
+            parts.insert(0, ast.Attribute(base, "parent", ast.Load()) if name == "with_name" else base)
+        found = [""]
+        for part in parts:
+            found = [str(Path(before, text)) for before in found for text in find_patterns(program, part, at)]
+        return found
+    if name == "dirname" and node.args:
+        return [str(Path(base).parent) for base in find_patterns(program, node.args[0], at)]
+    if name in ("abspath", "realpath", "normpath", "str", "fspath") and node.args:
+        return find_patterns(program, node.args[0], at)
+    if name in ("resolve", "absolute", "expanduser") and isinstance(node.func, ast.Attribute):
+        return find_patterns(program, node.func.value, at)
+    if name in ("files", "read_text", "get_data"):
+        return _read_resource(program, node, at)
+    return [str(Path.cwd())] if name in ("cwd", "getcwd") else [ANY]
+
+
+def _read_resource(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
+    """Read `importlib.resources.files("my_app.prompts")` and its older forms."""
+    packages = find_patterns(program, node.args[0], at) if node.args else [at.file.name.rpartition(".")[0]]
+    folders = [root / Path(*package.split(".")) for package in packages for root in program.roots]
+    folders = [folder for folder in folders if folder.is_dir()] or [at.file.path.parent]
+    if len(node.args) < 2:
+        return [str(folder) for folder in folders]
+    return [str(folder / name) for folder in folders for name in find_patterns(program, node.args[1], at)]
+
+
+PATHS: dict[type, Callable[..., list[str]]] = {
+    ast.Constant: _read_constant,
+    Outside: _read_outside,
+    ast.JoinedStr: _read_f_string,
+    ast.BinOp: _read_sum,
+    ast.Attribute: _read_attribute,
+    ast.Subscript: _read_subscript,
+    ast.Call: _read_call,
+}
+"""How a path is read from an expression, by its kind."""
+
+
+def read_text_file(path: Path) -> str | None:
+    """Read a file; None if it is no text."""
+    try:
+        if path.stat().st_size > LARGEST:
+            return None
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def read_whole(path: Path) -> FileText | None:
+    """Read a file as one text."""
+    text = read_text_file(path)
+    if text is None:
+        return None
+    lines = text.splitlines() or [""]
+    return FileText(path, "", text, 1, len(lines), 0, len(lines[-1]))
+
+
+def read_keys(path: Path, keys: tuple[Any, ...]) -> list[FileText] | None:
+    """Read the texts of a YAML or JSON file below some keys; None if it cannot be read.
+
+    Args:
+        keys: a key of None stands for all keys.
+    """
+    text = read_text_file(path)
+    if text is None or path.suffix not in STRUCTURED or find_spec("yaml") is None:
+        return None
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return None
+    return [] if root is None else list(_list_scalars(root, keys, path, ""))
+
+
+def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> Iterator[FileText]:
+    if isinstance(node.value, str):
+        if not keys and node.tag.endswith(":str"):
+            start, end = node.start_mark, node.end_mark
+            last = end.line if end.column else end.line - 1  # a block ends at the start of the next line
+            yield FileText(path, name, node.value, start.line + 1, max(last, start.line) + 1, start.column, end.column)
+        return
+    key, rest = (keys[0], keys[1:]) if keys else (None, ())
+    for index, item in enumerate(node.value):
+        at, value = (item[0].value, item[1]) if isinstance(item, tuple) else (index, item)
+        if key is None or key == at or str(key) == str(at):
+            yield from _list_scalars(value, rest, path, f"{name}.{at}".strip("."))
+
+
+def is_prompt_loader(name: str) -> bool:
+    """Whether a function reads a YAML or JSON file or text."""
+    return name in LOADS or re.fullmatch(r"load_(yaml|json)\w*", name) is not None

@@ -1,0 +1,299 @@
+"""Reading of a program by the name of its graph."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import GRAPH_NAME
+from selfwire.extras.adopt.code import Code
+from selfwire.extras.adopt.graphs import GraphReader, place_of
+from selfwire.extras.adopt.inventory import Inventory, Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
+from selfwire.extras.adopt.kinds import find_strings, tell_kind
+from selfwire.extras.adopt.source import (
+    Function,
+    Program,
+    SourceFile,
+    Surroundings,
+    Traced,
+    get_last_name,
+    is_text,
+    open_program,
+    show_path,
+)
+from selfwire.extras.adopt.texts import TextDraft
+
+SETTINGS = re.compile(r"\b(environ|getenv)\b")
+"""Names in a comparison with settings, which no model writes."""
+SHORTEST = 3
+"""Letters of a compared text from which on its place inside other texts is noted."""
+
+
+def read_program(name: str) -> Inventory:
+    """Read the inventory of a program from its source; nothing of it is imported or run.
+
+    Args:
+        name: the graph, as `my_app.graph:graph` or `my_app/graph.py:graph`.
+
+    Raises:
+        ConfigError: the name is none, the file or the attribute is missing, or a file is no valid Python.
+    """
+    matched = GRAPH_NAME.fullmatch(name)
+    if matched is None:
+        raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph")
+    program, file = open_program(matched["module"])
+    graphs = GraphReader(program)
+    _read_named(graphs, file, matched["name"])
+    graphs.reader.read_pending()
+    graphs.reader.follow_texts()
+    return _make_inventory(name, graphs)
+
+
+def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:
+    """Read the graph that an attribute of a file holds."""
+    first, _, rest = name.partition(".")
+    program = graphs.program
+    names = file.top.names
+    if first not in names.bound and "*" not in names.bound:
+        known = [other for other, values in names.bound.items() if _is_graph(program, values, file)]
+        listed = f"; it has {', '.join(known)}" if known else ""
+        raise ConfigError(
+            f"{show_path(file.path)}:1 has no {first!r}{listed}; name an attribute that holds a graph, as "
+            f"{show_path(file.path)}:{known[0] if known else 'graph'}"
+        )
+    node: ast.expr = ast.Name(first, ast.Load())
+    for part in filter(None, rest.split(".")):
+        node = ast.Attribute(node, part, ast.Load())
+    found = [kind for value in program.trace(node, file.top) for kind in _open_makers(program, value)]
+    chosen = [value for kind, value in found if kind in ("graph", "agent")]
+    for value in dict.fromkeys(chosen):
+        graphs.read_graph(value, "")
+    if not chosen:
+        _read_other(graphs, file, first, found)
+
+
+def _open_makers(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
+    """Tell the kinds of a value; of what it returns, where it is a function that makes a graph."""
+    for kind, value in tell_kind(program, found):
+        if kind == "function" and isinstance(value.node, Function):
+            for returned in program.list_returned(value.node, value.at, {}, None, None):
+                for inner in program.trace(returned.node, returned.at):
+                    yield from tell_kind(program, inner)
+            for given in _list_yielded(value.node):
+                for inner in program.trace(given, program.enter(value.node, value.at)):
+                    yield from tell_kind(program, inner)
+        else:
+            yield kind, value
+
+
+def _list_yielded(function: Function) -> Iterator[ast.expr]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Yield) and node.value is not None:
+            yield node.value
+
+
+def _is_graph(program: Program, values: list[Any], file: SourceFile) -> bool:
+    kinds = [
+        kind
+        for value in values
+        if isinstance(value, ast.expr)
+        for found in program.trace(value, file.top)
+        for kind, _ in tell_kind(program, found)
+    ]
+    return "graph" in kinds or "agent" in kinds
+
+
+def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tuple[str, Traced]]) -> None:
+    """Read what is no graph: a chain, a model or a function that asks one, as one node; else refuse it."""
+    for kind, value in found:
+        if kind in ("chain", "model", "partial"):
+            graphs.add_runnable(name, kind, value)
+            return
+    bound = file.top.names.bound.get(name, [])
+    line = next((value.lineno for value in bound if hasattr(value, "lineno")), 1)
+    if all(kind in ("outside", "unknown", "argument") for kind, _ in found):
+        node = next((value for value in bound if isinstance(value, ast.AST)), file.tree)
+        graphs.note(
+            node if hasattr(node, "lineno") else ast.copy_location(ast.Pass(lineno=line, col_offset=0), node),
+            file.top,
+            f"the source does not show the graph {name!r}; another package makes it",
+            "name a graph that this program builds itself",
+        )
+        return
+    raise ConfigError(
+        f"{show_path(file.path)}:{line}: {name!r} is no graph; name a compiled graph, a StateGraph, an agent, or a "
+        "function that makes one"
+    )
+
+
+# the inventory
+
+
+def _make_inventory(name: str, graphs: GraphReader) -> Inventory:
+    makers, texts = graphs.makers, graphs.reader.texts
+    users, order = _list_users(graphs)
+    compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
+    said = sorted({*compared, *makers.literals})
+    signals = {**compared, **graphs.signals}
+    found = [_make_text(draft, users, order, signals, said) for draft in texts.drafts.values()]
+    return Inventory(
+        program=name,
+        files=tuple(sorted(show_path(path) for path in graphs.program.files)),
+        nodes=tuple(graphs.list_nodes()),
+        edges=tuple(graphs.edges),
+        interrupts=tuple(graphs.interrupts),
+        subgraphs=tuple(dict.fromkeys(graphs.subgraphs)),
+        agents=tuple(
+            ProgramAgent(
+                name=draft.name,
+                maker=draft.maker,
+                tools=tuple(draft.tools),
+                models=tuple(draft.models),
+                **place_of(draft.at.node, draft.at.at),
+            )
+            for draft in makers.agents.values()
+        ),
+        tools=tuple(
+            sorted(
+                (
+                    ProgramTool(
+                        name=draft.name, kind=draft.kind, description=draft.description, **place_of(*draft.at[:2])
+                    )
+                    for draft in makers.tools.values()
+                ),
+                key=lambda tool: (tool.file, tool.line),
+            )
+        ),
+        models=tuple(
+            sorted(
+                (
+                    ProgramModel(maker=maker, names=names, **place_of(*at[:2]))
+                    for at, maker, names in makers.models.values()
+                ),
+                key=lambda model: (model.file, model.line),
+            )
+        ),
+        texts=tuple(sorted(found, key=lambda text: (text.file, text.line, text.column))),
+        opaque=tuple(
+            sorted(
+                (
+                    Opaque(reason=reason, way_out=way_out, **place_of(*at[:2]))
+                    for at, reason, way_out in texts.opaque.values()
+                ),
+                key=lambda thing: (thing.file, thing.line),
+            )
+        ),
+    )
+
+
+def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
+    """The nodes, routers, agents and tools that use a piece of code, and all of them in their order."""
+    users: dict[Code, list[str]] = {}
+    order: list[str] = []
+
+    def add(label: str, roots: list[Code | None]) -> None:
+        order.append(label)
+        for root in roots:
+            for code in root.list_reached() if root is not None else ():
+                known = users.setdefault(code, [])
+                if label not in known:
+                    known.append(label)
+
+    for node in graphs.nodes:
+        name = f"{node.graph}/{node.name}" if node.graph else node.name
+        add(f"node {name}", [node.code, node.action])
+    for name, code in graphs.routers:
+        add(f"router {name}", [code])
+    for agent in graphs.makers.agents.values():
+        add(f"agent {agent.name}", [agent.code])
+    for tool in graphs.makers.tools.values():
+        add(f"tool {tool.name}", [tool.docs, tool.body])
+    return users, order
+
+
+def _make_text(
+    draft: TextDraft, users: dict[Code, list[str]], order: list[str], signals: dict[str, str], said: list[str]
+) -> ProgramText:
+    used = sorted((label for unit in draft.units for label in users.get(unit, ())), key=order.index)
+    line, end_line, column, end_column = draft.place
+    whole = "".join(draft.pieces)
+    signal = "" if draft.holes else signals.get(whole.strip(), "")
+    keeps = [] if signal else [word for word in said if _must_keep(whole, word)]
+    return ProgramText(
+        kind=draft.kind,
+        name=draft.name,
+        role=draft.roles[0] if draft.roles else "",
+        pieces=draft.pieces,
+        holes=draft.holes,
+        used_by=tuple(dict.fromkeys(used)),
+        signal=signal,
+        keeps=tuple(keeps),
+        file=show_path(draft.path),
+        line=line,
+        end_line=end_line,
+        column=column,
+        end_column=end_column,
+    )
+
+
+def _must_keep(text: str, word: str) -> bool:
+    """Whether a text asks for a word that the program compares with.
+
+    A word of small letters, or with a capital at its start, is asked for where it stands in quotes: as `yes` in
+    "answer 'yes' or 'no'".
+    """
+    if len(word) < SHORTEST or word not in text:
+        return False
+    if word.isalpha() and word[1:] == word[1:].lower():
+        return re.search(rf"['\"`<*]{re.escape(word)}['\"`>*]", text) is not None
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text) is not None
+
+
+def _list_compared(program: Program) -> dict[str, str]:
+    """Find the texts that the program compares with, and where."""
+    found: dict[str, str] = {}
+    for file in program.files.values():
+        for node in ast.walk(file.tree):
+            if node is not file.tree and program.parents.get(node) is None:
+                continue  # below `if __name__ == "__main__"`
+            for text in _list_compared_texts(program, node, file.top):
+                found.setdefault(text, f"compared at {show_path(file.path)}:{getattr(node, 'lineno', 1)}")
+    return found
+
+
+def _list_compared_texts(program: Program, node: ast.AST, at: Surroundings) -> Iterator[str]:
+    parts: list[Any] = []
+    if isinstance(node, ast.Compare) and not SETTINGS.search(ast.unparse(node)):
+        for operator, side in zip(node.ops, node.comparators, strict=True):
+            if isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+                parts += [node.left, side]
+    elif isinstance(node, ast.MatchValue):
+        parts = [node.value]
+    elif isinstance(node, ast.Call) and get_last_name(node.func) in (
+        "startswith",
+        "endswith",
+        "find",
+        "index",
+        "count",
+    ):
+        parts = list(node.args[:1])
+    for part in parts:
+        for inner in part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else [part]:
+            if is_text(inner):
+                yield inner.value
+            elif isinstance(inner, ast.Name | ast.Attribute):
+                yield from _list_named_constants(program, inner, at)
+
+
+def _list_named_constants(program: Program, node: ast.expr, at: Surroundings) -> Iterator[str]:
+    """Find the texts of a constant of the module or of another that a comparison names."""
+    name = node.id if isinstance(node, ast.Name) else get_last_name(getattr(node, "value", None))
+    if not name or name not in at.names.bound:
+        return
+    for found in program.trace(node, at):
+        if isinstance(found.node, ast.Tuple | ast.List | ast.Set):
+            for part in found.node.elts:
+                yield from find_strings(program, part, found.at).values
+        elif is_text(found.node):
+            yield found.node.value

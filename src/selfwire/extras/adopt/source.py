@@ -1,0 +1,1104 @@
+"""Source of a program: its files, and what a name in them stands for. Nothing is imported or run.
+
+An expression is *traced* to the expressions that it may stand for: over assignments, imports within the program,
+attributes of classes and objects, arguments and return values.
+"""
+
+import ast
+import re
+import sys
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, TypeGuard
+
+from selfwire.core.errors import ConfigError
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FOREIGN = ("site-packages", "dist-packages")
+"""Folders of installed packages, which are never read."""
+MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
+"""Files that lie in the topmost folder of a project."""
+LISTS = ("sorted", "list", "tuple", "set")
+"""Functions that make a collection of another."""
+MOST = 200
+"""Most values that one expression is followed to."""
+NESTED = 4
+"""Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
+DEEPEST = 60
+"""Steps after which tracing gives up."""
+
+
+class Outside(NamedTuple):
+    """A name of another package, of the standard library or of Python, with dots."""
+
+    name: str
+
+
+class Element(NamedTuple):
+    """A value taken from another, by a loop or by unpacking.
+
+    Attributes:
+        source: the loop's iterable, or the value that is unpacked.
+        path: indices into the elements.
+        loop: whether `source` is iterated over.
+    """
+
+    source: ast.expr
+    path: tuple[int, ...]
+    loop: bool
+
+
+class Argument(NamedTuple):
+    """A parameter of a function, whose value its callers know."""
+
+    function: Function
+    name: str
+    annotation: ast.expr | None
+    default: ast.expr | None
+
+
+class Bound(NamedTuple):
+    """A method with the class or the object that it is called on."""
+
+    function: ast.FunctionDef | ast.AsyncFunctionDef
+    owner: "Traced"
+
+
+class Instance(NamedTuple):
+    """An object of a class of the program; `call` makes it, if the source shows it."""
+
+    of: ast.ClassDef
+    call: ast.Call | None
+    made_in: "Surroundings | None" = None
+
+
+class Imported(NamedTuple):
+    """A file of the program that was imported as a module."""
+
+    file: "SourceFile"
+
+
+class Followed(NamedTuple):
+    """A file of the program that an import reaches, and the name in it; "" for the file itself."""
+
+    file: "SourceFile"
+    name: str
+
+
+class Import(NamedTuple):
+    """A name bound by an import statement: the module's name, the name in it, and the level of a relative import."""
+
+    module: str
+    name: str
+    level: int
+
+
+class Traced(NamedTuple):
+    """An expression, or what stands for one, with its surroundings.
+
+    Attributes:
+        node: an expression, a definition, or one of the tuples above.
+        at: where its names are looked up.
+        call: the call that passed it as an argument, if it was.
+    """
+
+    node: Any
+    at: "Surroundings"
+    call: ast.AST | None = None
+
+
+class Names(ast.NodeVisitor):
+    """The names that a module, class or function binds, its return values and what is added to its lists.
+
+    Attributes:
+        bound: what each name is bound to.
+        added: lists, dicts and texts that are added to what a name is bound to.
+        returned: the return values.
+        annotated: types by name.
+    """
+
+    def __init__(self, owner: Any) -> None:
+        self.bound: dict[str, list[Any]] = {}
+        self.added: dict[str, list[ast.expr]] = {}
+        self.returned: list[ast.expr] = []
+        self.annotated: dict[str, ast.expr] = {}
+        if isinstance(owner, Function):
+            self._add_arguments(owner)
+        if isinstance(owner, ast.Lambda):
+            self.returned.append(owner.body)
+            self.visit(owner.body)
+        else:
+            for statement in owner.body:
+                self.visit(statement)
+
+    def _add_arguments(self, function: Function) -> None:
+        given = function.args
+        named = [*given.posonlyargs, *given.args]
+        defaults: list[ast.expr | None] = [*[None] * (len(named) - len(given.defaults)), *given.defaults]
+        pairs = [*zip(named, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+        for argument, default in pairs:
+            self._bind(argument.arg, Argument(function, argument.arg, argument.annotation, default))
+        for rest in filter(None, (given.vararg, given.kwarg)):
+            self._bind(rest.arg, Argument(function, rest.arg, None, None))
+
+    def _bind(self, name: str, value: Any) -> None:
+        self.bound.setdefault(name, []).append(value)
+
+    def _bind_target(self, target: ast.expr, value: ast.expr, path: tuple[int, ...] = (), loop: bool = False) -> None:
+        if isinstance(target, ast.Name):
+            self._bind(target.id, Element(value, path, loop) if path or loop else value)
+        elif isinstance(target, ast.Tuple | ast.List):
+            for index, part in enumerate(target.elts):
+                self._bind_target(part, value, (*path, index), loop)
+        elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            self._add(target.value.id, ast.Dict([target.slice], [value]))
+
+    def _add(self, name: str, value: ast.expr) -> None:
+        self.added.setdefault(name, []).append(value)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Bind a function; its body has names of its own."""
+        self._bind(node.name, node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        """Bind a function; its body has names of its own."""
+        self._bind(node.name, node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """Bind a class; its body has names of its own."""
+        self._bind(node.name, node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        """Leave a lambda out; its body has names of its own."""
+
+    def visit_If(self, node: ast.If) -> None:
+        """Look into both branches, but not into `if __name__ == "__main__"`."""
+        if not is_main_guard(node):
+            self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        """Bind modules."""
+        for alias in node.names:
+            first = alias.name.partition(".")[0]
+            self._bind(alias.asname or first, Import(alias.name if alias.asname else first, "", 0))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Bind names of a module."""
+        for alias in node.names:
+            self._bind(alias.asname or alias.name, Import(node.module or "", alias.name, node.level))
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """Bind the targets."""
+        for target in node.targets:
+            self._bind_target(target, node.value)
+        self.visit(node.value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Bind the target, or note its type alone."""
+        if isinstance(node.target, ast.Name):
+            self.annotated[node.target.id] = node.annotation
+        if node.value is not None:
+            self._bind_target(node.target, node.value)
+            self.visit(node.value)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """Add what `+=` appends."""
+        if isinstance(node.target, ast.Name):
+            self._add(node.target.id, node.value)
+        self.visit(node.value)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        """Bind the target of `:=`."""
+        self._bind_target(node.target, node.value)
+        self.visit(node.value)
+
+    def visit_For(self, node: ast.For) -> None:
+        """Bind the loop's variables."""
+        self._bind_target(node.target, node.iter, loop=True)
+        self.generic_visit(node)
+
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> None:
+        """Bind the loop's variables."""
+        self._bind_target(node.target, node.iter, loop=True)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        """Bind the variables of a comprehension."""
+        self._bind_target(node.target, node.iter, loop=True)
+        self.generic_visit(node)
+
+    def visit_withitem(self, node: ast.withitem) -> None:
+        """Bind the name after `as`."""
+        if node.optional_vars is not None:
+            self._bind_target(node.optional_vars, node.context_expr)
+        self.visit(node.context_expr)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        """Note a return value."""
+        if node.value is not None:
+            self.returned.append(node.value)
+            self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Note what `append`, `insert`, `extend` and `update` add to a list or a dict."""
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.args:
+            if node.func.attr in ("append", "insert"):
+                self._add(node.func.value.id, ast.List([node.args[-1]], ast.Load()))
+            elif node.func.attr in ("extend", "update"):
+                self._add(node.func.value.id, node.args[-1])
+        self.generic_visit(node)
+
+
+def is_main_guard(node: ast.If) -> bool:
+    """Whether a statement is `if __name__ == "__main__"`."""
+    names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
+    return "__name__" in names and isinstance(node.test, ast.Compare)
+
+
+@dataclass(eq=False)
+class SourceFile:
+    """A file of the program.
+
+    Attributes:
+        name: of the module, with dots; the stem alone for a file outside packages.
+        tree: the parsed source.
+        keys: numbers of surroundings, shared by all files of a program.
+    """
+
+    path: Path
+    name: str
+    text: str
+    tree: ast.Module
+    keys: dict[Any, int]
+    names: dict[Any, Names] = field(default_factory=dict)
+
+    @cached_property
+    def top(self) -> "Surroundings":
+        """The surroundings of the module's statements."""
+        return Surroundings(self, self.tree, None)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the source."""
+        return self.text.splitlines()
+
+    def read_names(self, owner: Any) -> Names:
+        """Collect the names that a module, class or function of this file binds."""
+        if owner not in self.names:
+            self.names[owner] = Names(owner)
+        return self.names[owner]
+
+
+@dataclass(eq=False)
+class Surroundings:
+    """A module, class or function in which names are looked up, inside others.
+
+    Attributes:
+        given: arguments by name, where a certain call is followed.
+    """
+
+    file: SourceFile
+    owner: Any
+    outer: "Surroundings | None"
+    given: dict[str, list[Traced]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Names:
+        """The names that are bound here."""
+        return self.file.read_names(self.owner)
+
+    @cached_property
+    def key(self) -> int:
+        """A number for the owner and the arguments given here and around; equal surroundings have the same."""
+        given = tuple((name, *((value.node, value.at.key) for value in values)) for name, values in self.given.items())
+        whole = (self.owner, given, self.outer.key if self.outer else -1)
+        return self.file.keys.setdefault(whole, len(self.file.keys))
+
+    @cached_property
+    def depth(self) -> int:
+        """How many calls inside calls the given arguments come from."""
+        inside = [value.at.depth for values in self.given.values() for value in values]
+        return max([self.outer.depth if self.outer else 0, *(depth + 1 for depth in inside)])
+
+
+class Program:
+    """The files of a program, which are read as they are imported.
+
+    Args:
+        roots: folders in which modules are looked for.
+        project: the topmost folder; files outside it belong to others.
+
+    Attributes:
+        parents: the node around each node.
+        live: functions that the graph can reach; None until they are known.
+        unread: files whose imports are not read yet.
+        traced: what expressions stand for, as far as it is known.
+        active: expressions that are being traced, by their depth.
+        cut: the depth of the outermost expression that was met again inside itself.
+        steps: the number of expressions that were traced.
+    """
+
+    def __init__(self, roots: Sequence[Path], project: Path) -> None:
+        self.roots, self.project = tuple(dict.fromkeys(roots)), project
+        self.files: dict[Path, SourceFile] = {}
+        self.unread: list[SourceFile] = []
+        self.calls: dict[str, list[Traced]] = {}
+        self.inner: dict[tuple[Any, Any], Surroundings] = {}
+        self.parents: dict[Any, Any] = {}
+        self.found: dict[tuple[str, str], SourceFile | None] = {}
+        self.live: set[Any] | None = None
+        self.traced: dict[Any, list[Traced]] = {}
+        self.active: dict[Any, int] = {}
+        self.cut = sys.maxsize
+        self.steps = 0
+        self.keys: dict[Any, int] = {}
+
+    # files
+
+    def read_file(self, path: Path, name: str) -> SourceFile:
+        """Read a file; `read_imported` reads what it imports.
+
+        Raises:
+            ConfigError: it cannot be read or is no valid Python.
+        """
+        path = path.resolve()
+        if path in self.files:
+            return self.files[path]
+        try:
+            with tokenize.open(path) as stream:
+                text = stream.read()
+            tree = ast.parse(text, str(path))
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None) or 1
+            reason = getattr(error, "msg", None) or str(error)
+            raise ConfigError(
+                f"{show_path(path)}:{line} is no valid Python {sys.version_info[0]}.{sys.version_info[1]}: {reason}; "
+                "mend that line, or run selfwire with the Python that the program needs"
+            ) from None
+        except OSError as error:
+            raise ConfigError(f"{show_path(path)} cannot be read: {error.strerror}; check the path") from None
+        file = self.files[path] = SourceFile(path, name, text, tree, self.keys)
+        self._index(file)
+        self.unread.append(file)
+        return file
+
+    def read_imported(self) -> None:
+        """Read all files of the program that those which were read import, directly or not.
+
+        Raises:
+            ConfigError: one is missing, cannot be read or is no valid Python.
+        """
+        while self.unread:
+            file = self.unread.pop(0)
+            for statement in ast.walk(file.tree):
+                if isinstance(statement, ast.Import):
+                    for alias in statement.names:
+                        self.find_module(alias.name)
+                elif isinstance(statement, ast.ImportFrom):
+                    self._read_imported(file, statement)
+
+    def _read_imported(self, file: SourceFile, statement: ast.ImportFrom) -> None:
+        for alias in statement.names:
+            found = self.follow_import(file, Import(statement.module or "", alias.name, statement.level))
+            if found is None and statement.level and not self._is_optional(statement):
+                module = "." * statement.level + (statement.module or alias.name)
+                raise ConfigError(
+                    f"{show_path(file.path)}:{statement.lineno} imports {module!r}, which has no file beside it; add "
+                    "the file, or correct the import"
+                )
+
+    def _is_optional(self, node: ast.AST) -> bool:
+        """Whether a statement stands in `try` or `if`, so that the program may work without it."""
+        while (node := self.parents.get(node)) is not None:  # type: ignore[assignment]
+            if isinstance(node, ast.Try | ast.If):
+                return True
+        return False
+
+    def _index(self, file: SourceFile) -> None:
+        """Note the parent of every node, and the calls by the name of what they call."""
+        pending: list[tuple[ast.AST, Surroundings]] = [(file.tree, file.top)]
+        other_names: dict[str, str] = {}
+        while pending:
+            node, at = pending.pop()
+            if isinstance(node, ast.If) and at is file.top and is_main_guard(node):
+                continue
+            inner = self.enter(node, at) if isinstance(node, Function | ast.ClassDef) else at
+            for child in ast.iter_child_nodes(node):
+                self.parents[child] = node
+                pending.append((child, inner))
+            if isinstance(node, ast.ImportFrom):
+                other_names |= {alias.asname: alias.name for alias in node.names if alias.asname}
+            elif isinstance(node, ast.Call):
+                for name in {called := get_last_name(node.func), other_names.get(called, called)}:
+                    self.calls.setdefault(name, []).append(Traced(node, at))
+
+    def enter(self, owner: Any, at: Surroundings) -> Surroundings:
+        """Return the surroundings inside a class or function."""
+        key = (owner, at)
+        if key not in self.inner:
+            self.inner[key] = Surroundings(at.file, owner, at)
+        return self.inner[key]
+
+    def find_module(self, name: str, root: Path | None = None) -> SourceFile | None:
+        """Find a module of the program by its name; None if it belongs to others."""
+        key = (name, str(root or ""))
+        if key not in self.found:
+            self.found[key] = None
+            parts = name.split(".")
+            for folder in [root] if root else self.roots:
+                path = find_module_file(folder, parts)
+                if path is not None and not set(FOREIGN) & set(path.parts):
+                    self.found[key] = self.read_file(path, name)
+                    break
+        return self.found[key]
+
+    def follow_import(self, file: SourceFile, bound: Import) -> Followed | None:
+        """Find what an import binds: a file of the program, or a name in one; None if it belongs to others."""
+        if bound.level:
+            folder = file.path.parent
+            for _ in range(bound.level - 1):
+                folder = folder.parent
+            module = self.find_module(bound.module, folder) if bound.module else self._read_package(folder)
+            below = folder.joinpath(*bound.module.split("."))
+        else:
+            module = self.find_module(bound.module)
+            below = module.path.parent if module else Path()
+        if module is not None and (not bound.name or bound.name == "*" or bound.name in module.top.names.bound):
+            return Followed(module, bound.name)
+        if module is not None and module.path.name != "__init__.py":
+            return Followed(module, bound.name)
+        if bound.level or module is not None:
+            sub = self.find_module(bound.name, below)
+        else:
+            sub = self.find_module(f"{bound.module}.{bound.name}") if bound.name else None
+        if sub is not None:
+            return Followed(sub, "")
+        return Followed(module, bound.name) if module else None
+
+    def _read_package(self, folder: Path) -> SourceFile | None:
+        path = folder / "__init__.py"
+        return self.read_file(path, folder.name) if path.is_file() else None
+
+    # names
+
+    def look_up(self, name: str, at: Surroundings) -> Iterator[Traced]:
+        """Find what a name is bound to: expressions, definitions, arguments, files, or a name of others."""
+        here: Surroundings | None = at
+        while here is not None:
+            if name in here.given:
+                yield from here.given[name]
+                return
+            found = here.names.bound.get(name) if here is at or not isinstance(here.owner, ast.ClassDef) else None
+            if found:
+                for value in found:
+                    yield from self._open_binding(value, here)
+                yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+                return
+            here = here.outer
+        yield from self._look_up_star(name, at)
+
+    def _look_up_star(self, name: str, at: Surroundings) -> Iterator[Traced]:
+        for star in at.file.top.names.bound.get("*", ()):
+            found = self.follow_import(at.file, star)
+            if found and name in found.file.top.names.bound:
+                yield from self.look_up(name, found.file.top)
+                return
+        yield Traced(Outside(name), at)
+
+    def _open_binding(self, value: Any, at: Surroundings) -> Iterator[Traced]:
+        if not isinstance(value, Import):
+            yield Traced(value, at)
+            return
+        found = self.follow_import(at.file, value)
+        if found is None:
+            full = f"{value.module}.{value.name}" if value.name else value.module
+            yield Traced(Outside(full), at)
+        elif not found.name:
+            yield Traced(Imported(found.file), found.file.top)
+        elif found.file is not at.file:
+            yield from self.look_up(found.name, found.file.top)
+
+    # tracing
+
+    def trace(self, node: Any, at: Surroundings, call: Any = None) -> list[Traced]:
+        """Find the expressions that an expression may stand for.
+
+        What is found is kept, unless a circle of names has cut it short.
+        """
+        opener = OPENERS.get(type(node))
+        if opener is None:
+            return [Traced(node, at, call)]
+        key = (node, at.key)
+        if key not in self.traced:
+            if key in self.active or len(self.active) > DEEPEST:
+                self.cut = min(self.cut, self.active.get(key, -1))
+                return []
+            found, is_whole = self._trace_anew(opener, node, at, key)
+            if not is_whole:
+                return [value if value.call is not None else value._replace(call=call) for value in found]
+            self.traced[key] = found
+        kept = self.traced[key]
+        return kept if call is None else [v if v.call is not None else v._replace(call=call) for v in kept]
+
+    def _trace_anew(self, opener: Any, node: Any, at: Surroundings, key: Any) -> tuple[list[Traced], bool]:
+        """Trace an expression; also whether no circle that began before it has cut it short."""
+        depth, before = len(self.active), self.cut
+        self.active[key], self.cut = depth, depth
+        self.steps += 1
+        different = {(value.node, value.at.key, value.call): value for value in opener(self, node, at)}
+        del self.active[key]
+        is_whole = self.cut >= depth
+        self.cut = before if is_whole else min(before, self.cut)
+        return list(different.values())[:MOST], is_whole
+
+    def _trace_all(self, found: Iterator[Traced]) -> Iterator[Traced]:
+        for value in found:
+            yield from self.trace(value.node, value.at, value.call)
+
+    def _trace_name(self, node: ast.Name, at: Surroundings) -> Iterator[Traced]:
+        yield from self._trace_all(self.look_up(node.id, at))
+
+    def _trace_parts(self, node: Any, at: Surroundings) -> Iterator[Traced]:
+        if isinstance(node, ast.IfExp):
+            parts = [node.body, node.orelse]
+        else:
+            parts = node.values if isinstance(node, ast.BoolOp) else [node.value]
+        for part in parts:
+            yield from self.trace(part, at)
+
+    def _trace_element(self, node: Element, at: Surroundings) -> Iterator[Traced]:
+        found = False
+        for value in self.trace(node.source, at):
+            for part in self._take(value, node):
+                found = True
+                yield from self.trace(part.node, part.at, value.call)
+        if not found:
+            yield Traced(node, at)
+
+    def _take(self, value: Traced, element: Element) -> Iterator[Traced]:
+        """Take the elements that a loop or an unpacking gets from a value."""
+        parts: list[Any] = [value.node]
+        path = list(element.path)
+        if element.loop:
+            parts = list(self.iterate(value))
+            if parts and isinstance(parts[0], tuple):  # pairs of a dict
+                index = path.pop(0) if path else 0
+                parts = [pair[index] for pair in parts]
+        for part in parts:
+            for index in path:
+                part = part.elts[index] if isinstance(part, ast.Tuple | ast.List) and index < len(part.elts) else None
+            if part is not None and (part is not value.node):
+                yield Traced(part, value.at)
+
+    def iterate(self, value: Traced) -> Iterator[Any]:
+        """Iterate over the elements that a value's source shows; over pairs of a dict's items."""
+        node = value.node
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            yield from node.elts
+        elif isinstance(node, ast.Dict):
+            yield from (key for key in node.keys if key is not None)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            for owner in self.trace(node.func.value, value.at):
+                if isinstance(owner.node, ast.Dict):
+                    yield from _iterate_view(owner.node, node.func.attr)
+        elif isinstance(node, ast.Call) and get_last_name(node.func) in LISTS and node.args:
+            for inner in self.trace(node.args[0], value.at):
+                yield from self.iterate(inner)
+
+    def _trace_argument(self, node: Argument, at: Surroundings) -> Iterator[Traced]:
+        """Find the values that callers pass, and the default; the argument itself comes last."""
+        for value, caller, call in self.list_passed(node, at):
+            yield from self.trace(value, caller, call)
+        if node.default is not None and at.outer is not None:
+            yield from self.trace(node.default, at.outer)
+        yield Traced(node, at)
+
+    def list_passed(self, argument: Argument, at: Surroundings) -> Iterator[tuple[ast.expr, Surroundings, ast.Call]]:
+        """Find the expressions that calls pass for an argument."""
+        function = argument.function
+        if isinstance(function, ast.Lambda):
+            return
+        name = function.name
+        if isinstance(at.outer and at.outer.owner, ast.ClassDef) and name == "__init__":
+            name = at.outer.owner.name  # type: ignore[union-attr]
+        for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+            if not self.is_live(found):
+                continue
+            if value := self._find_passed(argument, name, found, is_method=isinstance(at.outer.owner, ast.ClassDef)):  # type: ignore[union-attr]
+                yield value, found.at, found.node
+
+    def is_live(self, found: Traced) -> bool:
+        """Whether the code around a call can be reached from the graph, as far as that is known."""
+        at: Surroundings | None = found.at
+        while at is not None and isinstance(at.owner, ast.Lambda | ast.ClassDef):
+            at = at.outer
+        return self.live is None or at is None or isinstance(at.owner, ast.Module) or at.owner in self.live
+
+    def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> ast.expr | None:
+        call: ast.Call = found.node
+        positional = list(call.args)
+        if get_last_name(call.func) == "partial":
+            if not positional or get_last_name(positional[0]) != name:
+                return None
+            positional = positional[1:]
+        return pick_argument(argument.function, argument.name, positional, call.keywords, skip_first=is_method)
+
+    def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
+        found = False
+        for base in self.trace(node.value, at):
+            for value in self.get_member(base, node.attr):
+                found = True
+                yield from self.trace(value.node, value.at, value.call or base.call)
+        if not found:
+            yield Traced(node, at)
+
+    def get_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        """Find what an attribute of a traced value is bound to."""
+        read = MEMBERS.get(type(base.node))
+        if read is not None:
+            yield from read(self, base, name)
+
+    def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        file: SourceFile = base.node.file
+        if name in file.top.names.bound:
+            yield from self.look_up(name, file.top)
+        elif file.path.name == "__init__.py" and (below := self.find_module(name, file.path.parent)):
+            yield Traced(Imported(below), below.top)
+
+    def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        """Find the context of `get_runtime(Context).context`."""
+        if name in ("context", "configurable"):
+            for part in [*base.node.args, *(keyword.value for keyword in base.node.keywords)]:
+                for given in self.trace(part, base.at):
+                    if isinstance(given.node, ast.ClassDef):
+                        yield Traced(Instance(given.node, None), given.at)
+
+    def _get_outside_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        full = f"{base.node.name}.{name}"
+        module = self.find_module(full)
+        yield Traced(Imported(module), module.top) if module else Traced(Outside(full), base.at)
+
+    def list_bases(self, value: Traced) -> Iterator[Traced]:
+        """Find a class's base classes, of the program and of others."""
+        for base in value.node.bases:
+            yield from self.trace(base.value if isinstance(base, ast.Subscript) else base, value.at)
+
+    def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        inside = self.enter(base.node, base.at)
+        found = inside.names.bound.get(name)
+        for value in found or ():
+            is_method = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield Traced(Bound(value, base) if is_method else value, inside)
+        if not found and name in inside.names.annotated:
+            yield from self.list_annotated(inside.names.annotated[name], inside)
+        elif not found:
+            for parent in self.list_bases(base):
+                if isinstance(parent.node, ast.ClassDef):
+                    for value in self._get_class_member(parent, name):
+                        is_bound = isinstance(value.node, Bound)
+                        yield value._replace(node=Bound(value.node.function, base)) if is_bound else value
+
+    def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        instance: Instance = base.node
+        if instance.call is not None and instance.made_in is not None:
+            passed = self._get_passed_field(instance, name)
+            if passed is not None:
+                yield Traced(passed, instance.made_in, instance.call)
+                return
+        owner = Traced(instance.of, base.at)
+        for value in self._get_class_member(owner, name):
+            if isinstance(value.node, Bound):
+                if is_property(value.node.function):
+                    yield from self.list_returned(value.node.function, value.at, {}, value.node.function, base)
+                else:
+                    yield Traced(Bound(value.node.function, base), value.at)
+            else:
+                yield value
+        yield from self.list_assigned(owner, name)
+
+    def list_assigned(self, owner: Traced, name: str) -> Iterator[Traced]:
+        """Find what the methods of a class assign to an attribute of `self`."""
+        inside = self.enter(owner.node, owner.at)
+        for method in owner.node.body:
+            if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) or not method.args.args:
+                continue
+            me, at = method.args.args[0].arg, self.enter(method, inside)
+            for statement in ast.walk(method):
+                for target, value in list_assignments(statement):
+                    if is_attribute_of(target, me, name):
+                        yield Traced(value, at)
+        for parent in self.list_bases(owner):
+            if isinstance(parent.node, ast.ClassDef):
+                yield from self.list_assigned(parent, name)
+
+    @staticmethod
+    def _get_passed_field(instance: Instance, name: str) -> ast.expr | None:
+        assert instance.call is not None
+        for keyword in instance.call.keywords:
+            if keyword.arg == name:
+                return keyword.value
+        fields = [part.target.id for part in instance.of.body if is_field(part)]  # type: ignore[attr-defined]
+        if name in fields and fields.index(name) < len(instance.call.args):
+            return instance.call.args[fields.index(name)]
+        return None
+
+    def _get_argument_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        argument: Argument = base.node
+        owner = base.at.outer.owner if base.at.outer else None
+        if isinstance(owner, ast.ClassDef) and is_first_argument(argument) and base.at.outer is not None:
+            of = Traced(owner, base.at.outer.outer or base.at)
+            if not is_static(argument.function):
+                is_class = is_classmethod(argument.function)
+                value = of if is_class else Traced(Instance(owner, None), of.at)
+                yield from self.get_member(value, name)
+                return
+        for annotated in self.list_annotated(argument.annotation, base.at):
+            if name == "context" and annotated.call is not None:
+                yield Traced(annotated.node, annotated.at)
+            elif name != "context":
+                yield from self.get_member(annotated._replace(call=None), name)
+
+    def list_annotated(self, annotation: ast.expr | None, at: Surroundings) -> Iterator[Traced]:
+        """Find the objects that an annotation allows; those of a generic's arguments have `call` set."""
+        where = at.outer or at
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            annotation = parse_expression(annotation.value)
+        if isinstance(annotation, ast.Subscript):
+            parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            for part in parts:
+                for found in self.list_annotated(part, at):
+                    yield found._replace(call=annotation)
+        elif isinstance(annotation, ast.BinOp):
+            yield from self.list_annotated(annotation.left, at)
+            yield from self.list_annotated(annotation.right, at)
+        elif annotation is not None:
+            for found in self.trace(annotation, where):
+                if isinstance(found.node, ast.ClassDef):
+                    yield Traced(Instance(found.node, None), found.at)
+
+    def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
+        found = False
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if key is None:
+            keys = [value.node.value for value in self.trace(node.slice, at) if is_text(value.node)]
+            key = keys[0] if len(keys) == 1 else None
+        for base in self.trace(node.value, at):
+            for part in get_items(base.node, key):
+                found = True
+                yield from self.trace(part, base.at, base.call)
+        if not found:
+            yield Traced(node, at)
+
+    def _trace_call(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        found = False
+        default = get_default(node) if get_last_name(node.func) in ("field", "Field") else None
+        if default is not None:
+            yield from self._trace_default(default, at)
+            return
+        for called in self.trace(node.func, at):
+            for value in self._call(called, node, at):
+                found = True
+                yield from self.trace(value.node, value.at, value.call)
+        found_default = False
+        if not found and get_last_name(node.func) == "get" and isinstance(node.func, ast.Attribute) and node.args:
+            for value in self._get_from_dict(node, at):
+                found_default = True
+                yield value
+        if not found and not found_default:
+            yield Traced(node, at)
+
+    def _trace_default(self, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        for found in self.trace(value, at):
+            if isinstance(found.node, Function):
+                for returned in self.list_returned(found.node, found.at, {}, None, None):
+                    yield from self.trace(returned.node, returned.at)
+            else:
+                yield found
+
+    def _get_from_dict(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        assert isinstance(node.func, ast.Attribute)
+        key = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        known = False
+        for base in self.trace(node.func.value, at):
+            for part in get_items(base.node, key):
+                known = True
+                yield from self.trace(part, base.at, base.call)
+        if len(node.args) > 1:
+            yield from self.trace(node.args[1], at)
+        elif not known:
+            yield Traced(node, at)
+
+    def _call(self, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find what a call of a function or class of the program returns."""
+        target = called.node
+        if isinstance(target, Bound):
+            yield from self._call_bound(target, called, node, at)
+        elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            if not is_wrapped(target):
+                yield from self.list_returned(target, called.at, self._pass(target, node, at), node, None)
+        elif isinstance(target, ast.ClassDef):
+            yield Traced(Instance(target, node, at), called.at)
+
+    def _call_bound(self, target: Bound, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        function, owner = target
+        if is_classmethod(function) and function.name.startswith(("from_", "load", "create", "default", "make")):
+            made_of = owner.node.of if isinstance(owner.node, Instance) else owner.node
+            yield Traced(Instance(made_of, None), owner.at)
+            return
+        if is_wrapped(function):
+            return
+        given = self._pass(function, node, at, skip_first=not is_static(function))
+        yield from self.list_returned(function, called.at, given, node, owner)
+
+    def _pass(
+        self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False
+    ) -> dict[str, list[Traced]]:
+        named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        given = {}
+        for argument in named:
+            value = pick_argument(function, argument.arg, node.args, node.keywords, skip_first=skip_first)
+            if value is not None:
+                given[argument.arg] = [Traced(value, at)]
+        return given
+
+    def list_returned(
+        self,
+        function: Function,
+        at: Surroundings,
+        given: dict[str, list[Traced]],
+        call: Any,
+        owner: Traced | None,
+    ) -> Iterator[Traced]:
+        """Find what a function returns, for certain arguments."""
+        names = at.file.read_names(function)
+        if owner is not None and function.args.args and not is_static(function):
+            given = {function.args.args[0].arg: [owner], **given}
+        inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
+        if inside.depth > NESTED:
+            inside = self.enter(function, at)
+        for value in names.returned:
+            yield Traced(value, inside)
+
+
+OPENERS: dict[type, Any] = {
+    ast.Name: Program._trace_name,
+    ast.Attribute: Program._trace_attribute,
+    ast.Subscript: Program._trace_subscript,
+    ast.Call: Program._trace_call,
+    ast.IfExp: Program._trace_parts,
+    ast.BoolOp: Program._trace_parts,
+    ast.NamedExpr: Program._trace_parts,
+    ast.Await: Program._trace_parts,
+    ast.Starred: Program._trace_parts,
+    Element: Program._trace_element,
+    Argument: Program._trace_argument,
+}
+"""How an expression is opened, by its kind; the others stand for themselves."""
+MEMBERS: dict[type, Any] = {
+    Imported: Program._get_module_member,
+    Outside: Program._get_outside_member,
+    ast.ClassDef: Program._get_class_member,
+    Instance: Program._get_instance_member,
+    Argument: Program._get_argument_member,
+    ast.Call: Program._get_runtime_member,
+}
+"""How an attribute is found, by the kind of what has it."""
+
+
+def _iterate_view(node: ast.Dict, view: str) -> Iterator[Any]:
+    """Iterate over the items, keys or values of a literal dict."""
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is not None and view in ("items", "keys", "values"):
+            yield {"items": (key, value), "keys": key, "values": value}[view]
+
+
+def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:
+    """Find the file of a module below a folder."""
+    if not all(parts):
+        return None
+    path = folder.joinpath(*parts)
+    for file in (path / "__init__.py", path.with_suffix(".py") if path.name else path):
+        if file.is_file():
+            return file
+    return None
+
+
+def pick_argument(
+    function: Function, name: str, positional: Sequence[ast.expr], keywords: Sequence[ast.keyword], *, skip_first: bool
+) -> ast.expr | None:
+    """Find the expression that a call passes for an argument; None if it passes none."""
+    for keyword in keywords:
+        if keyword.arg == name:
+            return keyword.value
+    named = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)][1 if skip_first else 0 :]
+    if name in named and named.index(name) < len(positional):
+        found = positional[named.index(name)]
+        return None if isinstance(found, ast.Starred) else found
+    return None
+
+
+def get_default(call: ast.Call) -> ast.expr | None:
+    """The default, or the function that makes it, in a call of `field` or `Field`."""
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    return named.get("default") or named.get("default_factory") or (call.args[0] if call.args else None)
+
+
+def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Find the targets and values of an assignment."""
+    if isinstance(statement, ast.Assign):
+        yield from ((target, statement.value) for target in statement.targets)
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield statement.target, statement.value
+
+
+def get_items(node: Any, key: Any) -> list[ast.expr]:
+    """The values that a literal dict or list has under a key; all, where the key is not known."""
+    if isinstance(node, ast.Dict):
+        known = [value for at, value in zip(node.keys, node.values, strict=True) if _is_key(at, key)]
+        return known if key is not None else list(node.values)
+    if isinstance(node, ast.List | ast.Tuple):
+        if isinstance(key, int) and -len(node.elts) <= key < len(node.elts):
+            return [node.elts[key]]
+        return list(node.elts) if key is None else []
+    return []
+
+
+def _is_key(node: ast.expr | None, key: Any) -> bool:
+    return isinstance(node, ast.Constant) and node.value == key
+
+
+def get_last_name(node: Any) -> str:
+    """The last identifier of a name with dots; "" for another expression."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+class TextConstant(ast.Constant):
+    """A constant whose value is a text; `ast` makes none, type checkers see it after `is_text`."""
+
+    value: str
+
+
+def is_text(node: Any) -> TypeGuard[TextConstant]:
+    """Whether an expression is a constant text."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def list_items(node: ast.Dict) -> list[tuple[str, ast.expr]]:
+    """The items of a literal dict whose keys are constant texts."""
+    return [(key.value, value) for key, value in zip(node.keys, node.values, strict=True) if is_text(key)]
+
+
+def get_keywords(call: ast.Call) -> dict[str, ast.expr]:
+    """The keyword arguments of a call by name."""
+    return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+
+
+def is_field(statement: ast.stmt) -> bool:
+    """Whether a statement of a class is a field with a type."""
+    return isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+
+
+def is_attribute_of(target: ast.expr, owner: str, name: str) -> bool:
+    """Whether an expression is `owner.name`."""
+    return (
+        isinstance(target, ast.Attribute)
+        and target.attr == name
+        and isinstance(target.value, ast.Name)
+        and target.value.id == owner
+    )
+
+
+def list_decorators(function: Any) -> list[str]:
+    """The last names of a function's decorators."""
+    found = getattr(function, "decorator_list", ())
+    return [get_last_name(item.func if isinstance(item, ast.Call) else item) for item in found]
+
+
+def is_static(function: Any) -> bool:
+    """Whether a method has no `self`."""
+    return "staticmethod" in list_decorators(function)
+
+
+def is_classmethod(function: Any) -> bool:
+    """Whether a method belongs to its class."""
+    return "classmethod" in list_decorators(function)
+
+
+def is_property(function: Any) -> bool:
+    """Whether a method is read as an attribute."""
+    return bool({"property", "cached_property"} & set(list_decorators(function)))
+
+
+def is_wrapped(function: Any) -> bool:
+    """Whether a decorator makes something else of a function, such as a tool."""
+    return bool({"tool", "entrypoint", "contextmanager", "asynccontextmanager"} & set(list_decorators(function)))
+
+
+def is_first_argument(argument: Argument) -> bool:
+    """Whether an argument is the first of its function."""
+    named = [*argument.function.args.posonlyargs, *argument.function.args.args]
+    return bool(named) and named[0].arg == argument.name
+
+
+def parse_expression(text: str) -> ast.expr | None:
+    """Parse the text of an expression; None if it is none."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+
+
+def show_path(path: Path) -> str:
+    """Format a path: relative to the working directory if it lies there."""
+    try:
+        return path.resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def open_program(module: str) -> tuple[Program, SourceFile]:
+    """Find and read the program of a module, `my_app.graph`, or of a file, `my_app/graph.py`.
+
+    Raises:
+        ConfigError: there is no such file, or one of the program's is no valid Python.
+    """
+    path = Path(module) if module.endswith(".py") else _find_named(module)
+    if path is None or not path.is_file():
+        looked = f"{module} is looked for as {module.replace('.', '/')}.py" if not module.endswith(".py") else module
+        raise ConfigError(
+            f"there is no file of {module!r}: {looked} below {Path.cwd()}; go to the program's folder, or name the "
+            "file as my_app/graph.py:graph"
+        )
+    path = path.resolve()
+    top = path.parent
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    project = _find_project(top)
+    between = [folder for folder in (path.parent, *path.parent.parents) if folder.is_relative_to(project)]
+    parts = path.relative_to(top).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    program = Program([top, path.parent, *between, project / "src"], project)
+    file = program.read_file(path, name)
+    program.read_imported()
+    return program, file
+
+
+def _find_named(module: str) -> Path | None:
+    outside = re.compile("|".join(map(re.escape, (*FOREIGN, sys.prefix, sys.base_prefix))))
+    folders = [Path.cwd(), Path.cwd() / "src", *(Path(part) for part in sys.path if part and not outside.search(part))]
+    found = (find_module_file(folder, module.split(".")) for folder in folders)
+    return next((path for path in found if path is not None), None)
+
+
+def _find_project(top: Path) -> Path:
+    """Find the topmost folder of a project: the one with its configuration, else the working directory or `top`."""
+    here = Path.cwd().resolve()
+    for folder in (top, *top.parents):
+        if any((folder / mark).exists() for mark in MARKS):
+            return folder
+        if folder == here:
+            return folder
+    return top

@@ -1,0 +1,707 @@
+"""Texts that can reach a model: followed from where a model is asked back to the literals in the source."""
+
+import ast
+import inspect
+import re
+import string
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from selfwire.extras.adopt import prompt_files
+from selfwire.extras.adopt.prompt_files import FileText
+from selfwire.extras.adopt.source import (
+    DEEPEST,
+    OPENERS,
+    Argument,
+    Element,
+    Function,
+    Outside,
+    Program,
+    Surroundings,
+    Traced,
+    get_keywords,
+    get_last_name,
+    is_text,
+    list_items,
+)
+
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "human": "user",
+    "user": "user",
+    "ai": "assistant",
+    "assistant": "assistant",
+    "tool": "tool result",
+}
+"""Names of roles in tuples and dicts of messages, and ours."""
+MESSAGES = {
+    "SystemMessage": "system",
+    "HumanMessage": "user",
+    "AIMessage": "assistant",
+    "ToolMessage": "tool result",
+    "FunctionMessage": "tool result",
+    "ChatMessage": "",
+    "SystemMessagePromptTemplate": "system",
+    "HumanMessagePromptTemplate": "user",
+    "AIMessagePromptTemplate": "assistant",
+}
+"""Classes of messages by the role of their text."""
+PROMPTS = ("ChatPromptTemplate", "PromptTemplate", "FewShotPromptTemplate", "ChatMessagePromptTemplate")
+TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt")
+"""Keywords of prompt templates that hold their texts."""
+MAKERS = ("from_messages", "from_template", "from_file")
+UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix")
+"""Methods of texts that keep their words."""
+PASSED_ON = ("str", "list", "tuple", "reversed", "sorted", "trim_messages", "add_messages", "dict", "repr", "deepcopy")
+"""Functions whose result has the texts of their arguments."""
+HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
+FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_community", "langchain_classic", "pydantic")
+LETTERS = re.compile(r"[^\W\d_]")
+PERCENT = re.compile(r"%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
+DOLLAR = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}")
+GAP = "\0"
+"""Stands for a hole of an f-string while its text is changed."""
+
+
+IsReply = Callable[[ast.Call, Surroundings], bool]
+Split = tuple[tuple[str, ...], tuple[str, ...]]
+"""The static pieces of a text and the holes between them."""
+
+
+class Reach(NamedTuple):
+    """How a text reaches a model.
+
+    Attributes:
+        unit: the piece of code that uses it.
+        mode: how its holes are written: format, percent, dollar, curly; "" if it has none.
+        changes: functions that change its white space, in the order of their use.
+        kind: of the text; "" to tell it from the source.
+        whole: whether it is a message, not a part of one.
+    """
+
+    unit: Any
+    role: str = ""
+    mode: str = ""
+    changes: tuple[str, ...] = ()
+    kind: str = ""
+    whole: bool = True
+
+
+@dataclass
+class TextDraft:
+    """A text while the program is read."""
+
+    path: Path
+    kind: str
+    name: str
+    value: str
+    pieces: tuple[str, ...]
+    holes: tuple[str, ...]
+    place: tuple[int, int, int, int]
+    node: Any = None
+    roles: list[str] = field(default_factory=list)
+    units: list[Any] = field(default_factory=list)
+
+
+class TextFinder:
+    """Follows expressions to the literals that they are made of.
+
+    Attributes:
+        writes: expressions that nodes write into fields of the state, by field.
+        unit_of: finds the piece of code in which a call stands.
+        is_reply: finds whether a call asks a model, so that its result is no text of the program.
+    """
+
+    def __init__(self, program: Program, unit_of: Callable[[Any], Any], is_reply: IsReply) -> None:
+        self.program, self.unit_of, self.is_reply = program, unit_of, is_reply
+        self.drafts: dict[tuple[Path, int, int], TextDraft] = {}
+        self.opaque: dict[tuple[Path, int], tuple[Any, str, str]] = {}
+        self.writes: dict[str, list[Traced]] = {}
+        self.seen: set[Any] = set()
+
+    def follow(self, node: Any, at: Surroundings, reach: Reach) -> None:
+        """Find the texts that an expression is made of."""
+        key = (node, at.key, reach)
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        handler = HANDLERS.get(type(node))
+        if handler is not None:
+            handler(self, node, at, reach)
+        elif type(node) in OPENERS:
+            self._follow_traced(node, at, reach)
+
+    def _follow_traced(self, node: Any, at: Surroundings, reach: Reach) -> None:
+        for found in self.program.trace(node, at):
+            if found.node is node:
+                self._follow_unknown(node, at, reach)
+            elif isinstance(found.node, Outside):
+                self._note_opaque(node, at, reach, found.node.name)
+            elif not isinstance(found.node, Argument):
+                unit = self.unit_of(found.call) if found.call is not None else None
+                self.follow(found.node, found.at, reach._replace(unit=unit or reach.unit))
+        if isinstance(node, ast.Attribute):
+            self._follow_field(node.value, node.attr, at, reach)
+
+    def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
+        """Follow an attribute or item of something that the source does not show, such as a field of the state."""
+        if isinstance(node, ast.Subscript):
+            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+                self._follow_field(node.value, node.slice.value, at, reach)
+            if self._follow_file_keys(node, at, reach):
+                return
+        if isinstance(node, ast.Attribute) and node.attr in ("content", "text", "messages", "template", "value"):
+            for base in self.program.trace(node.value, at):
+                if isinstance(base.node, ast.Call) and not self.is_reply(base.node, base.at):
+                    self.follow(base.node, base.at, reach)
+                elif node.attr == "value":
+                    self.follow(base.node, base.at, reach)
+            return
+        self._note_opaque(node, at, reach)
+
+    def _follow_field(self, owner: ast.expr, name: str, at: Surroundings, reach: Reach) -> None:
+        """Follow a field of the state to what nodes write into it."""
+        if name in self.writes and name != "messages":
+            if any(isinstance(base.node, Argument | Element) for base in self.program.trace(owner, at)):
+                for written in self.writes[name]:
+                    self.follow(written.node, written.at, reach._replace(whole=False, kind=""))
+
+    # literals
+
+    def _follow_constant(self, node: ast.Constant, at: Surroundings, reach: Reach) -> None:
+        if isinstance(node.value, str):
+            self.add_literal(node, node.value, at, reach)
+
+    def add_literal(self, node: ast.AST, text: str, at: Surroundings, reach: Reach) -> None:
+        """Note a constant text."""
+        value = change(text, reach.changes)
+        pieces, holes = split_template(value, reach.mode)
+        kind = reach.kind or self._tell_kind(node) or ("template" if reach.mode else "constant")
+        self._note(node, at, reach, kind, value, pieces, holes)
+
+    def _follow_f_string(self, node: ast.JoinedStr, at: Surroundings, reach: Reach) -> None:
+        parts: list[str] = []
+        holes: list[str] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                parts.append(GAP)
+                holes.append(ast.unparse(part.value))
+                self.follow(part.value, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+            elif is_text(part):
+                parts.append(part.value)
+        value = change("".join(parts), reach.changes)
+        if holes and not reach.mode:
+            self._note(node, at, reach, "f-string", value.replace(GAP, "{}"), tuple(value.split(GAP)), tuple(holes))
+            return
+        more, names = split_template(value, reach.mode)
+        pieces, named = _split_holes(more, names, holes)
+        self._note(node, at, reach, "f-string" if holes else "constant", value.replace(GAP, "{}"), pieces, named)
+
+    def _follow_operation(self, node: ast.BinOp, at: Surroundings, reach: Reach) -> None:
+        if isinstance(node.op, ast.Add):
+            if (text := join_constants(node)) is not None:
+                self.add_literal(node, text, at, reach)
+                return
+            self.follow(node.left, at, reach)
+            self.follow(node.right, at, reach)
+        elif isinstance(node.op, ast.Mod):
+            self.follow(node.left, at, reach._replace(mode="percent"))
+            self.follow(node.right, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+        elif isinstance(node.op, ast.BitOr):
+            self.follow(node.left, at, reach)
+        elif isinstance(node.op, ast.Mult):
+            self.follow(node.left, at, reach)
+
+    def _tell_kind(self, node: Any) -> str:
+        """Tell whether a literal is the default of a field or of an argument; "" if it is neither."""
+        parent = self.program.parents.get(node)
+        while isinstance(parent, ast.Call | ast.keyword | ast.Lambda | ast.BinOp | ast.Attribute):
+            parent = self.program.parents.get(parent)
+        if isinstance(parent, ast.arguments):
+            return "default"
+        is_field = isinstance(parent, ast.AnnAssign) and isinstance(self.program.parents.get(parent), ast.ClassDef)
+        return "default" if is_field else ""
+
+    def _note(
+        self, node: Any, at: Surroundings, reach: Reach, kind: str, value: str, pieces: tuple[str, ...], holes: Any
+    ) -> None:
+        if not any(LETTERS.search(piece) for piece in pieces):
+            return
+        lines = at.file.lines
+        place = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
+        columns = tuple(_count(lines, line, column) for line, column in (place[::2], place[1::2]))
+        draft = TextDraft(
+            at.file.path, kind, self._tell_name(node), value, pieces, tuple(holes), (*place[:2], *columns), node
+        )
+        self._add(draft, reach)
+
+    def _tell_name(self, node: Any) -> str:
+        """Tell the name of the constant, field or key that holds a literal; "" if none does."""
+        child, parent = node, self.program.parents.get(node)
+        while parent is not None and not isinstance(parent, ast.stmt | ast.FormattedValue | ast.Lambda):
+            if isinstance(parent, ast.Dict):
+                for key, value in list_items(parent):
+                    if value is child and key not in ("content", "text"):
+                        return key
+            child, parent = parent, self.program.parents.get(parent)
+        if isinstance(parent, ast.Assign) and child is parent.value:
+            return ast.unparse(parent.targets[0])
+        return ast.unparse(parent.target) if isinstance(parent, ast.AnnAssign) else ""
+
+    def _add(self, draft: TextDraft, reach: Reach) -> None:
+        key = (draft.path, draft.place[0], draft.place[2])
+        known = self.drafts.setdefault(key, draft)
+        if len(draft.holes) > len(known.holes) or (known.kind == "constant" and draft.kind == "template"):
+            known.kind, known.pieces, known.holes, known.value = draft.kind, draft.pieces, draft.holes, draft.value
+        if reach.role and reach.role not in known.roles:
+            known.roles.append(reach.role)
+        if reach.unit is not None and reach.unit not in known.units:
+            known.units.append(reach.unit)
+
+    # collections
+
+    def _follow_parts(self, node: ast.List | ast.Tuple | ast.Set, at: Surroundings, reach: Reach) -> None:
+        parts = node.elts
+        first = parts[0] if isinstance(node, ast.Tuple) and len(parts) == 2 else None
+        if is_text(first) and first.value in ("placeholder", "messages"):
+            return
+        if is_text(first) and first.value in ROLES:
+            self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True))
+            return
+        for part in parts:
+            self.follow(part, at, reach)
+
+    def _follow_dict(self, node: ast.Dict, at: Surroundings, reach: Reach) -> None:
+        named = dict(list_items(node))
+        role, content = named.get("role"), named.get("content")
+        if role is not None and content is not None:
+            name = role.value if is_text(role) else ""
+            self.follow(content, at, reach._replace(role=ROLES.get(name, reach.role), whole=True))
+        elif is_text(named.get("type")):  # a part of a message, such as a picture
+            if "text" in named:
+                self.follow(named["text"], at, reach)
+        else:
+            for value in node.values:
+                self.follow(value, at, reach._replace(whole=False, kind=""))
+
+    def _follow_comprehension(self, node: ast.ListComp | ast.GeneratorExp, at: Surroundings, reach: Reach) -> None:
+        self.follow(node.elt, at, reach)
+
+    def _follow_function(self, node: Any, at: Surroundings, reach: Reach) -> None:
+        for returned in self.program.list_returned(node, at, {}, None, None):
+            self.follow(returned.node, returned.at, reach)
+
+    # calls
+
+    def _follow_call(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        found = [value for value in self.program.trace(node, at) if value.node is not node]
+        name = get_last_name(node.func)
+        key = node.args[0] if name == "get" and node.args else None
+        if is_text(key) and isinstance(node.func, ast.Attribute):
+            self._follow_field(node.func.value, key.value, at, reach)
+        for value in found:
+            if not isinstance(value.node, Argument):
+                unit = self.unit_of(value.call) if value.call is not None else None
+                own = self.program.calls and unit is not None and value.call is not node
+                self.follow(value.node, value.at, reach._replace(unit=unit if own else reach.unit))
+        if found or self.is_reply(node, at):
+            return
+        handler = CALLS.get(name)
+        if handler is not None:
+            handler(self, node, at, reach)
+        elif name in MESSAGES:
+            self.follow_message(node, at, reach)
+        elif name in PROMPTS or name in MAKERS:
+            self.follow_prompt(node, at, reach)
+        elif prompt_files.find_read(self.program, node, at) is not None or prompt_files.is_prompt_loader(name):
+            self._follow_file(node, at, reach)
+        else:
+            self._note_opaque(node, at, reach)
+
+    def follow_message(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow the text of a message."""
+        role = MESSAGES.get(get_last_name(node.func), "") or reach.role
+        content = [keyword.value for keyword in node.keywords if keyword.arg in ("content", "content_blocks")]
+        for part in [*node.args[:1], *content]:
+            self.follow(part, at, reach._replace(role=role, mode="", whole=True))
+
+    def follow_prompt(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow the texts of a prompt template."""
+        named = get_keywords(node)
+        written = named.get("template_format")
+        mode = "curly" if is_text(written) and written.value != "f-string" else "format"
+        owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        role = "user" if owner == "ChatPromptTemplate" else MESSAGES.get(owner, "")
+        inner = reach._replace(mode=mode, role=role or reach.role)
+        texts = [
+            value for name, value in named.items() if name in ("template", "messages", "prefix", "suffix", "prompt")
+        ]
+        if get_last_name(node.func) == "from_file":
+            for text in self._read_files(node.args[0], at):
+                self._add_file(text, inner)
+            return
+        for part in [*node.args[:1], *texts]:
+            self.follow(part, at, inner)
+        for part in list_values(named.get("partial_variables")):
+            self.follow(part, at, reach._replace(mode="", whole=False, kind=""))
+
+    def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        assert isinstance(node.func, ast.Attribute)
+        self.follow(node.func.value, at, reach._replace(mode="format"))
+        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+
+    def _follow_substitution(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `Template(text).substitute(...)`, and `render` of Jinja's."""
+        if not isinstance(node.func, ast.Attribute):
+            return
+        mode = "curly" if node.func.attr == "render" else "dollar"
+        for made in self.program.trace(node.func.value, at):
+            if isinstance(made.node, ast.Call) and made.node.args:
+                called = get_last_name(made.node.func)
+                if called in ("Template", "from_string"):
+                    self.follow(made.node.args[0], made.at, reach._replace(mode=mode))
+                elif called == "get_template":
+                    self._follow_jinja_file(made, reach)
+        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+
+    def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
+        """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`."""
+        name, found = made.node.args[0], False
+        for folder, at in self._list_jinja_folders(made):
+            path = ast.Call(ast.Name("join", ast.Load()), [folder, name], [])
+            for text in self._read_files(path, at):
+                found = True
+                self._add_file(text, reach._replace(mode="curly"))
+        if not found:
+            self._note_computed_file(made.node, made.at)
+
+    def _list_jinja_folders(self, made: Traced) -> Iterator[tuple[ast.expr, Surroundings]]:
+        owner = made.node.func.value if isinstance(made.node.func, ast.Attribute) else None
+        for environment in self.program.trace(owner, made.at) if owner is not None else ():
+            if isinstance(environment.node, ast.Call):
+                loader = get_keywords(environment.node).get("loader")
+                if isinstance(loader, ast.Call) and loader.args:
+                    yield loader.args[0], environment.at
+
+    def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        assert isinstance(node.func, ast.Attribute)
+        separator, given = node.func.value, node.args[0] if node.args else None
+        if is_text(separator) and isinstance(given, ast.List | ast.Tuple) and all(map(is_text, given.elts)):
+            text = separator.value.join(part.value for part in given.elts if is_text(part))
+            self.add_literal(node, text, at, reach)
+            return
+        self.follow(separator, at, reach)
+        if given is not None:
+            self.follow(given, at, reach._replace(whole=False, kind=""))
+
+    def _follow_changed(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `text.strip()` and its like."""
+        if isinstance(node.func, ast.Attribute):
+            own = (node.func.attr,) if node.func.attr in CHANGES and not node.args else ()
+            self.follow(node.func.value, at, reach._replace(changes=(*own, *reach.changes)))
+
+    def _follow_replaced(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        self._follow_changed(node, at, reach)
+        for part in node.args[1:2]:
+            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+
+    def _follow_dedent(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        own = get_last_name(node.func)
+        for part in node.args[:1]:
+            self.follow(part, at, reach._replace(changes=(own, *reach.changes)))
+
+    def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        if get_last_name(node.func) == "dict":
+            names = [keyword.arg for keyword in node.keywords]
+            if "content" in names:
+                self.follow(node.keywords[names.index("content")].value, at, reach)
+                return
+        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+            self.follow(part, at, reach)
+
+    def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        for part in node.args[1:]:
+            self.follow(part, at, reach)
+
+    def _follow_asked_prompt(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `prompt.invoke(values)` and `prompt.format_messages(**values)`."""
+        if isinstance(node.func, ast.Attribute):
+            self.follow(node.func.value, at, reach)
+        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+
+    def _follow_environment(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        self._note_environment(node, at, reach, ast.unparse(node.args[0]) if node.args else "")
+        for part in node.args[1:]:
+            self.follow(part, at, reach._replace(kind="default"))
+
+    def _follow_got(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `os.environ.get(name, default)`; the other forms of `get` are traced."""
+        if isinstance(node.func, ast.Attribute) and get_last_name(node.func.value) == "environ":
+            self._follow_environment(node, at, reach)
+        elif isinstance(node.func, ast.Attribute):
+            self._note_opaque(node, at, reach)
+
+    # files
+
+    def _read_files(self, node: ast.expr, at: Surroundings) -> list[FileText]:
+        found = [prompt_files.read_whole(path) for path in prompt_files.list_files(self.program, node, at)]
+        return [text for text in found if text is not None]
+
+    def _follow_file(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        read = prompt_files.find_read(self.program, node, at)
+        if read is None:
+            if not self._follow_loaded(node, at, (), reach):
+                self._note_opaque(node, at, reach)
+            return
+        texts = self._read_files(*read)
+        for text in texts:
+            self._add_file(text, reach)
+        if not texts and reach.whole:
+            self._note_computed_file(node, at)
+
+    def _follow_file_keys(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
+        """Follow `yaml.safe_load(...)["key"]`; returns whether it is such an expression."""
+        keys: list[Any] = []
+        inner: Any = node
+        where = at
+        for _ in range(DEEPEST):
+            if isinstance(inner, ast.Call):
+                return self._follow_loaded(inner, where, tuple(keys), reach)
+            if isinstance(inner, ast.Subscript):
+                keys.insert(0, inner.slice.value if isinstance(inner.slice, ast.Constant) else None)
+                inner = inner.value
+                continue
+            found = [value for value in self.program.trace(inner, where) if value.node is not inner]
+            found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript)]
+            if not found:
+                return False
+            inner, where = found[0].node, found[0].at
+        return False
+
+    def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
+        if not prompt_files.is_prompt_loader(get_last_name(call.func)) or not call.args:
+            return False
+        opened = None
+        for value in self.program.trace(call.args[0], at):
+            if isinstance(value.node, ast.Call):
+                opened = prompt_files.find_opened(self.program, value) or prompt_files.find_read(
+                    self.program, value.node, value.at
+                )
+        if opened is None:
+            return False
+        known = False
+        for path in prompt_files.list_files(self.program, *opened):
+            texts = prompt_files.read_keys(path, keys)
+            for text in texts or ():
+                self._add_file(text, reach)
+            known = known or texts is not None
+        if not known:
+            self._note_computed_file(call, at)
+        return True
+
+    def _add_file(self, text: FileText, reach: Reach) -> None:
+        value = change(text.text, reach.changes)
+        pieces, holes = split_template(value, reach.mode)
+        if LETTERS.search(value):
+            place = (text.line, text.end_line, text.column, text.end_column)
+            self._add(TextDraft(text.path, "file", text.key, value, pieces, holes, place), reach)
+
+    # what cannot be read
+
+    def note(self, node: Any, at: Surroundings, reason: str, way_out: str) -> None:
+        """Note a thing that cannot be read."""
+        self.opaque.setdefault((at.file.path, node.lineno), (Traced(node, at), reason, way_out))
+
+    def _note_computed_file(self, node: ast.Call, at: Surroundings) -> None:
+        self.note(
+            node,
+            at,
+            f"the file that {shorten_source(node)} reads is not found from the source alone",
+            "run it from the program's folder, or name the file by a constant path in the program's folder",
+        )
+
+    def _note_environment(self, node: Any, at: Surroundings, reach: Reach, name: str) -> None:
+        if reach.whole:
+            self.note(
+                node,
+                at,
+                f"a text comes from the environment variable {name}",
+                "move its value into a constant or a file of the program",
+            )
+
+    def _note_opaque(self, node: Any, at: Surroundings, reach: Reach, known: str = "") -> None:
+        """Note a message whose text another package makes; parts of messages are holes."""
+        if not reach.whole or not hasattr(node, "lineno"):
+            return
+        outer = node
+        while isinstance(outer, ast.Call | ast.Attribute | ast.Subscript | ast.Await):
+            if isinstance(outer, ast.Subscript) and get_last_name(outer.value) == "environ":
+                self._note_environment(node, at, reach, ast.unparse(outer.slice))
+                return
+            outer = outer.func if isinstance(outer, ast.Call) else outer.value
+        called = list(self.program.trace(node.func, at)) if isinstance(node, ast.Call) else []
+        names = [
+            found.node.name for found in [*called, *self.program.trace(outer, at)] if isinstance(found.node, Outside)
+        ]
+        names += [known] if known else []
+        if not names:
+            names = [_get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
+        foreign = next((name for name in names if is_foreign(name)), None)
+        if isinstance(node, ast.Call) and get_last_name(node.func) in HUBS and names:
+            what = ast.unparse(node.args[0]) if node.args else "a prompt"
+            self.note(
+                node,
+                at,
+                f"the prompt {what} is pulled from a hub",
+                "save its text in a file of the program and read it from there",
+            )
+        elif foreign:
+            self.note(
+                node,
+                at,
+                f"a text comes from another package: {shorten_source(node)}",
+                "copy the text into a constant or a file of the program",
+            )
+
+
+def _get_outside_maker(program: Program, found: Traced) -> str:
+    """The name of what makes an object, such as `redis.Redis` of `redis.Redis().get(...)`; "" if the program does."""
+    call = found.node
+    for called in program.trace(call.func, found.at) if isinstance(call, ast.Call) else ():
+        owner = called.node.value if isinstance(called.node, ast.Attribute) else None
+        for base in program.trace(owner, called.at) if owner is not None else [called]:
+            if isinstance(base.node, Outside):
+                return base.node.name
+    return ""
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name belongs to a package that is neither Python's nor one of LangChain's."""
+    package = name.partition(".")[0]
+    return "." in name and package not in sys.stdlib_module_names and package not in FRAMEWORKS
+
+
+def shorten_source(node: ast.AST) -> str:
+    """Format an expression in at most 60 characters."""
+    return textwrap.shorten(ast.unparse(node), 60, placeholder="...")
+
+
+def change(text: str, changes: tuple[str, ...]) -> str:
+    """Change the white space of a text as the program does."""
+    for name in changes:
+        text = CHANGES[name](text)
+    return text
+
+
+CHANGES: dict[str, Callable[[str], str]] = {
+    "dedent": textwrap.dedent,
+    "cleandoc": inspect.cleandoc,
+    "strip": str.strip,
+    "lstrip": str.lstrip,
+    "rstrip": str.rstrip,
+    "lower": str.lower,
+    "upper": str.upper,
+}
+
+
+def join_constants(node: ast.expr) -> str | None:
+    """Join a sum of constant texts; None if a part is none."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = join_constants(node.left), join_constants(node.right)
+        return None if left is None or right is None else left + right
+    return node.value if is_text(node) else None
+
+
+def list_values(node: ast.expr | None) -> list[ast.expr]:
+    """The values of a literal dict."""
+    return list(node.values) if isinstance(node, ast.Dict) else []
+
+
+def split_template(text: str, mode: str) -> Split:
+    """Split a template into its static pieces and the names of its holes."""
+    if mode == "format":
+        return _split_format(text)
+    pattern = {"percent": PERCENT, "dollar": DOLLAR, "curly": CURLY}.get(mode)
+    if pattern is None:
+        return (text,), ()
+    found = list(pattern.finditer(text))
+    ends = [0, *(match.end() for match in found)]
+    starts = [*(match.start() for match in found), len(text)]
+    holes = tuple(next(filter(None, match.groups()), str(index)) for index, match in enumerate(found))
+    return tuple(text[end:start] for end, start in zip(ends, starts, strict=True)), holes
+
+
+def _split_format(text: str) -> Split:
+    pieces, holes = [""], list[str]()
+    try:
+        for static, name, _, _ in string.Formatter().parse(text):
+            pieces[-1] += static
+            if name is not None:
+                holes.append(name or str(len(holes)))
+                pieces.append("")
+    except ValueError:
+        return (text,), ()
+    return tuple(pieces), tuple(holes)
+
+
+def _split_holes(pieces: tuple[str, ...], names: tuple[str, ...], holes: list[str]) -> Split:
+    """Split pieces of a template further, at the holes of an f-string inside them."""
+    parts, all_names = list[str](), list[str]()
+    left = list(holes)
+    for index, piece in enumerate(pieces):
+        split = piece.split(GAP)
+        parts += split
+        all_names += [left.pop(0) for _ in split[1:]] + list(names[index : index + 1])
+    return tuple(parts), tuple(all_names)
+
+
+def _count(lines: list[str], line: int, column: int) -> int:
+    """Convert a column in bytes to one in characters."""
+    text = lines[line - 1] if line <= len(lines) else ""
+    return column if text.isascii() else len(text.encode()[:column].decode(errors="replace"))
+
+
+HANDLERS: dict[type, Any] = {
+    ast.Constant: TextFinder._follow_constant,
+    ast.JoinedStr: TextFinder._follow_f_string,
+    ast.BinOp: TextFinder._follow_operation,
+    ast.List: TextFinder._follow_parts,
+    ast.Tuple: TextFinder._follow_parts,
+    ast.Set: TextFinder._follow_parts,
+    ast.Dict: TextFinder._follow_dict,
+    ast.ListComp: TextFinder._follow_comprehension,
+    ast.GeneratorExp: TextFinder._follow_comprehension,
+    ast.Call: TextFinder._follow_call,
+    **dict.fromkeys(Function.__args__, TextFinder._follow_function),
+}
+"""How the texts of an expression are found, by its kind."""
+CALLS: dict[str, Any] = {
+    "format": TextFinder._follow_format,
+    "format_map": TextFinder._follow_format,
+    "substitute": TextFinder._follow_substitution,
+    "safe_substitute": TextFinder._follow_substitution,
+    "render": TextFinder._follow_substitution,
+    "join": TextFinder._follow_join,
+    "dedent": TextFinder._follow_dedent,
+    "cleandoc": TextFinder._follow_dedent,
+    "replace": TextFinder._follow_replaced,
+    "cast": TextFinder._follow_cast,
+    "getenv": TextFinder._follow_environment,
+    "get": TextFinder._follow_got,
+    **dict.fromkeys((*UNCHANGED, "lower", "upper"), TextFinder._follow_changed),
+    **dict.fromkeys(PASSED_ON, TextFinder._follow_arguments),
+    **dict.fromkeys(
+        ("invoke", "ainvoke", "format_messages", "format_prompt", "partial", "to_messages", "to_string"),
+        TextFinder._follow_asked_prompt,
+    ),
+}
+"""How the texts of a call's result are found, by the name of the function."""

@@ -1,0 +1,224 @@
+"""A layer between code that asks chat models and these models: it replaces texts in what is sent, in one context alone.
+
+The code that asks is not touched, so that a graph of somebody else's runs with other prompts, and two variants of it
+side by side. A text is known by its static pieces: between two of them the program has filled a hole.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.prompt_values import ChatPromptValue, PromptValue
+
+from selfwire.core.values import FrozenModel
+
+WORD = re.compile(r"[^\W\d_]{3}")
+"""Letters that a piece between two holes must have, or what fills a hole could hold it too."""
+
+
+class LayerText(FrozenModel):
+    """A text that a program sends, cut where its holes can be told apart.
+
+    Args:
+        name: unique in a layer.
+        pieces: static pieces, at least one; between two of them is a hole.
+        holes: between the pieces, as a person reads them, such as {question}.
+        before, after: a hole at the beginning and at the end, which stays there; "" if there is none.
+        keeps: words that must stay, as the program compares with them.
+        place: file and line, for people.
+    """
+
+    name: str
+    pieces: tuple[str, ...]
+    holes: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    keeps: tuple[str, ...] = ()
+    place: str = ""
+
+    @classmethod
+    def of(cls, name: str, pieces: Sequence[str], holes: Sequence[str]) -> "LayerText | None":
+        """Cut a text at its holes; None if no piece has a word.
+
+        Holes with no word between them, but a line break for example, are one hole.
+        """
+        cut, marks = [pieces[0]], list[str]()
+        for hole, piece in zip(holes, pieces[1:], strict=True):
+            if marks and not WORD.search(cut[-1]):
+                marks[-1] += f"{cut.pop()}{{{hole}}}"
+            else:
+                marks.append(f"{{{hole}}}")
+            cut.append(piece)
+        before = after = ""
+        if marks and not WORD.search(cut[0]):
+            before = cut.pop(0) + marks.pop(0)
+        if marks and not WORD.search(cut[-1]):
+            after = marks.pop() + cut.pop()
+        if not all(map(WORD.search, cut)):
+            return None
+        return cls(name=name, pieces=tuple(cut), holes=tuple(marks), before=before, after=after)
+
+    @property
+    def shown(self) -> str:
+        """The whole text as people and models read it, with its holes in braces."""
+        inner = "".join(f"{piece}{hole}" for piece, hole in zip(self.pieces, (*self.holes, ""), strict=True))
+        return f"{self.before}{inner}{self.after}"
+
+    @property
+    def placeholders(self) -> str:
+        """What another text for this one must keep, a line each; "" if nothing."""
+        edges = ((self.before, "at the beginning"), (self.after, "at the end"))
+        begin, end = (f"{edge} ({place})" if edge else "" for edge, place in edges)
+        words = (f"{word} (a word that the program compares with)" for word in self.keeps)
+        return "\n".join(filter(None, (begin, *self.holes, end, *words)))
+
+    def parse(self, text: str) -> tuple[str | int, ...]:
+        """Take another text for this one apart, into static pieces and numbers of holes; edges are left out.
+
+        White space around the text does not count.
+
+        Raises:
+            ValueError: a hole is missing, is there too often or has left its edge; the message names it.
+        """
+        text, before, after = (part.strip() for part in (text, self.before, self.after))
+        if not text.startswith(before):
+            raise ValueError(f"it must begin with {before!r}, which the program fills")
+        if not text.endswith(after):
+            raise ValueError(f"it must end with {after!r}, which the program fills")
+        found: list[str | int] = [text[len(before) : len(text) - len(after)]]
+        for number, hole in enumerate(self.holes):
+            places = [place for place, part in enumerate(found) if isinstance(part, str) and hole in part]
+            if not places:
+                raise ValueError(f"it must have {hole!r}, which the program fills, as often as before")
+            head, _, tail = str(found[places[0]]).partition(hole)
+            found[places[0] : places[0] + 1] = [head, number, tail]
+        static = [part for part in found if isinstance(part, str)]
+        again = [
+            hole for hole in (*self.holes, self.before, self.after) if hole and any(hole in part for part in static)
+        ]
+        if again:
+            raise ValueError(f"{again[0]!r}, which the program fills, stands in it too often")
+        for word in self.keeps:
+            if word in self.shown and not any(word in part for part in static):
+                raise ValueError(f"{word!r}, which the program compares with, must stay")
+        if not any(map(str.strip, static)):
+            raise ValueError("it says nothing")
+        return tuple(part for part in found if part != "")
+
+
+class TextLayer:
+    """Texts to find in what is sent, and others to send in their place.
+
+    Args:
+        texts: to find.
+        changed: by name, as `LayerText.shown` writes them.
+
+    Raises:
+        ValueError: a changed text lacks a hole; see `LayerText.parse`.
+    """
+
+    def __init__(self, texts: Iterable[LayerText], changed: Mapping[str, str] | None = None) -> None:
+        # the longest comes first, so that no text is taken for a part of it
+        self._texts = sorted(texts, key=lambda text: -sum(map(len, text.pieces)))
+        known = {text.name: text for text in self._texts}
+        self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
+        self._before = _compile(text.pieces for text in self._texts)
+        self._after = _compile(
+            _join_pieces(self._changed[text.name]) if text.name in self._changed else text.pieces
+            for text in self._texts
+        )
+
+    def find(self, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
+        """Names of the texts that messages carry, as they are sent, in order."""
+        places = (
+            match for message in messages for text in _list_texts(message) for match in self._after.finditer(text)
+        )
+        return tuple(dict.fromkeys(self._texts[_get_number(match)].name for match in places))
+
+    def rewrite(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """The messages with changed texts in place of the program's; those without any are the same objects."""
+        return [self._rewrite(message) for message in messages]
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Rewrite what chat models are sent in this context, and in the tasks and threads that copy it."""
+        if not self._changed:
+            yield
+            return
+        _install()
+        token = _ACTIVE.set(self)
+        try:
+            yield
+        finally:
+            _ACTIVE.reset(token)
+
+    def _rewrite(self, message: BaseMessage) -> BaseMessage:
+        old: Any = message.content
+        new = self._swap(old) if isinstance(old, str) else [self._rewrite_block(block) for block in old]
+        return message if new == old else message.model_copy(update={"content": new})
+
+    def _rewrite_block(self, block: Any) -> Any:
+        if isinstance(block, str):
+            return self._swap(block)
+        if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+            return {**block, "text": self._swap(block["text"])}
+        return block
+
+    def _swap(self, text: str) -> str:
+        return self._before.sub(self._replace, text)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        new = self._changed.get(self._texts[_get_number(match)].name)
+        if new is None:
+            return match[0]
+        first = match.re.groupindex[str(match.lastgroup)] + 1
+        return "".join(part if isinstance(part, str) else match[first + part] for part in new)
+
+
+def _compile(texts: Iterable[Sequence[str]]) -> re.Pattern[str]:
+    """A pattern of texts, each a group that is called by its number, around groups of its holes."""
+    groups = [f"(?P<t{number}>{'(.*?)'.join(map(re.escape, pieces))})" for number, pieces in enumerate(texts)]
+    return re.compile("|".join(groups) or r"(?!)", re.DOTALL)
+
+
+def _get_number(match: re.Match[str]) -> int:
+    assert match.lastgroup is not None, "each alternative is a group"
+    return int(match.lastgroup[1:])
+
+
+def _join_pieces(parts: Sequence[str | int]) -> list[str]:
+    """Static pieces around holes; "" at an edge where a hole stands."""
+    pieces = [""]
+    for part in parts:
+        if isinstance(part, str):
+            pieces[-1] += part
+        else:
+            pieces.append("")
+    return pieces
+
+
+def _list_texts(message: BaseMessage) -> Iterator[str]:
+    blocks: Any = [message.content] if isinstance(message.content, str) else message.content
+    for block in blocks:
+        text = block if isinstance(block, str) else block.get("text")
+        if isinstance(text, str):
+            yield text
+
+
+_ACTIVE: ContextVar[TextLayer | None] = ContextVar("text_layer", default=None)
+_convert = BaseChatModel._convert_input
+
+
+def _convert_input(self: BaseChatModel, model_input: Any) -> PromptValue:
+    """LangChain's own, which every way of asking a chat model goes through, and then the layer of the context."""
+    found, layer = _convert(self, model_input), _ACTIVE.get()
+    return found if layer is None else ChatPromptValue(messages=layer.rewrite(found.to_messages()))
+
+
+def _install() -> None:
+    """Put the layer under all chat models of this process; it does nothing in a context without one."""
+    BaseChatModel._convert_input = _convert_input  # type: ignore[method-assign]

@@ -1,0 +1,3 @@
+from react_agent.graph import graph
+
+__all__ = ["graph"]

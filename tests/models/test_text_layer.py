@@ -1,0 +1,158 @@
+"""The layer under chat models: texts are found and replaced in what is sent, in one context alone."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from pydantic import BaseModel, Field
+
+from selfwire.models.text_layer import LayerText, TextLayer
+
+
+class Echo(BaseChatModel):
+    """Answers with what it was sent."""
+
+    seen: list[list[BaseMessage]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "echo"
+
+    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        self.seen.append(messages)
+        said = " | ".join(str(message.content) for message in messages)
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(said))])
+
+    def bind_tools(self, tools: Any, **given: Any) -> Any:
+        return self.bind(tools=tools, **given)
+
+
+class Streaming(Echo):
+    """Streams the same."""
+
+    def _stream(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        for message in messages:
+            yield ChatGenerationChunk(message=AIMessageChunk(content=str(message.content)))
+
+
+def make(name: str, pieces: tuple[str, ...], *holes: str) -> LayerText:
+    found = LayerText.of(name, pieces, holes)
+    assert found is not None
+    return found
+
+
+PLAN = make("plan", ("You plan the work for ", ". Be brief."), "person")
+ANSWER = make("answer", ("Answer the question.\n\nNotes: ", "\n\n", ""), "notes", "question")
+TEXTS = (PLAN, ANSWER)
+CHANGED = {"plan": "Write a plan that helps {person} today."}
+
+
+def test_holes_without_a_word_between_them_are_one() -> None:
+    assert (ANSWER.pieces, ANSWER.holes, ANSWER.after) == (
+        ("Answer the question.\n\nNotes: ",), (), "{notes}\n\n{question}",
+    )  # fmt: skip
+    assert PLAN.shown == "You plan the work for {person}. Be brief."
+    assert LayerText.of("bare", ("", " / ", ""), ("a", "b")) is None
+    both = make("both", ("", "\nis the topic; write about ", "!"), "topic", "part")
+    assert (both.before, both.pieces, both.after) == ("{topic}", ("\nis the topic; write about ",), "{part}!")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Plan it.", "must have '{person}'"),
+        ("Plan for {person}, {person}.", "too often"),
+        ("{person}", "says nothing"),
+    ],
+)
+def test_a_changed_text_must_keep_its_holes(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        TextLayer(TEXTS, {"plan": text})
+
+
+def test_a_hole_at_an_edge_stays_there() -> None:
+    with pytest.raises(ValueError, match="must end with"):
+        TextLayer(TEXTS, {"answer": "Notes: {notes}\n\n{question} Answer!"})
+    with pytest.raises(ValueError, match="too often"):
+        TextLayer(TEXTS, {"answer": "{notes}\n\n{question} Well: {notes}\n\n{question}"})
+
+
+async def test_every_way_of_asking_sends_the_changed_text() -> None:
+    given = "You plan the work for Ann. Be brief."
+    wanted = "Write a plan that helps Ann today."
+    model, streaming = Echo(), Streaming()
+
+    @tool
+    def look(place: str) -> str:
+        """Look at a place."""
+        return place
+
+    class Reply(BaseModel):
+        text: str
+
+    with TextLayer(TEXTS, CHANGED).active():
+        assert model.invoke(given).content == wanted
+        assert (await model.ainvoke([SystemMessage(given)])).content == wanted
+        assert [reply.content for reply in model.batch([given, "other"])] == [wanted, "other"]
+        assert "".join(str(chunk.content) for chunk in streaming.stream(given)) == wanted
+        assert "".join([str(chunk.content) async for chunk in streaming.astream(given)]) == wanted
+        assert model.bind_tools([look]).invoke(given).content == wanted
+        assert (ChatPromptTemplate([("system", given)]) | model).invoke({}).content == wanted
+        assert RunnableLambda(lambda text: model.invoke(str(text)).content).invoke(given) == wanted
+        assert (await asyncio.to_thread(model.invoke, given)).content == wanted
+        blocks = [HumanMessage([{"type": "text", "text": given}, {"type": "image_url", "image_url": {"url": "x"}}])]
+        assert model.invoke(blocks).content == str([{"type": "text", "text": wanted}, blocks[0].content[1]])
+        model.with_structured_output(Reply, include_raw=True).invoke(given)
+        assert model.seen[-1][0].content == wanted
+    assert model.invoke(given).content == given
+    assert blocks[0].content[0] == {"type": "text", "text": given}  # the program's own message is not touched
+
+
+async def test_two_variants_at_once_do_not_mix() -> None:
+    model = Echo()
+
+    async def ask(number: int) -> str:
+        layer = TextLayer(TEXTS, {"plan": f"Variant {number} of a plan for {{person}}."} if number else {})
+        with layer.active():
+            await asyncio.sleep(random.Random(number).random() / 100)
+            return str((await model.ainvoke("You plan the work for Bob. Be brief.")).content)
+
+    said = await asyncio.gather(*map(ask, range(8)))
+    assert said[0] == "You plan the work for Bob. Be brief."
+    assert said[1:] == [f"Variant {number} of a plan for Bob." for number in range(1, 8)]
+
+
+def test_what_fills_a_hole_stays_as_it_is() -> None:
+    layer = TextLayer(TEXTS, {"answer": "Read the notes first.\n\nNotes: {notes}\n\n{question}", **CHANGED})
+    filled = "a\n\nb {x} \\1\n\nWhich?"
+    [message] = layer.rewrite([HumanMessage(f"Answer the question.\n\nNotes: {filled}")])
+    assert message.content == f"Read the notes first.\n\nNotes: {filled}"
+    [odd] = layer.rewrite([HumanMessage("You plan the work for \\g<0>{person}. Be brief.")])
+    assert odd.content == "Write a plan that helps \\g<0>{person} today."
+    other = [HumanMessage("Nothing of these.")]
+    assert layer.rewrite(other)[0] is other[0]
+
+
+def test_texts_are_found_as_they_are_sent_and_the_longest_wins() -> None:
+    short, long = (
+        LayerText.of("short", ("You are careful.",), ()),
+        LayerText.of("long", ("You are careful. Count.",), ()),
+    )
+    assert short is not None
+    assert long is not None
+    layer = TextLayer([short, long], {"long": "Count twice."})
+    assert [m.content for m in layer.rewrite([HumanMessage("You are careful. Count. You are careful.")])] == [
+        "Count twice. You are careful."
+    ]
+    assert layer.find([HumanMessage("Count twice."), HumanMessage("You are careful.")]) == ("long", "short")
+    assert TextLayer([short, long]).find([HumanMessage("You are careful. Count.")]) == ("long",)

@@ -222,10 +222,7 @@ def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
     except ConfigError as error:
         return {}, str(error)
     found = {text.name: text for text in texts}
-    return (
-        found,
-        "" if found else f"no prompt of {target!r} was found in its source; `selfwire adopt {target}` shows it",
-    )
+    return found, "" if found else f"no prompt was found in its source; `selfwire adopt {target}` shows what was"
 
 
 class OwnGraph(Method[OwnGraphConfig]):

@@ -1,12 +1,16 @@
 """A graph of the user's own is evolved: its prompts change in what is sent, and nothing else does."""
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from selfwire.core.errors import ConfigError
+from selfwire.extras.adopt.patch import make_patch
 from tests.commands import call
 from tests.wire.server import WireServer, by_kind
 
@@ -98,19 +102,86 @@ def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     with WireServer(by_kind(shop)) as server:
         monkeypatch.setenv("MY_MODEL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "k")
-        monkeypatch.setenv("SHOP_URL", server.url)
         yield tmp_path / "home"
 
 
 def evolve(home: Path, *more: str, code: int = 0) -> Any:
-    import os
-
-    model = ("--model", "openai:mine", "--base-url", os.environ["SHOP_URL"], "--retries", "0")
+    model = ("--model", "openai:mine", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
     tasks = ("--benchmark", "desk.jsonl", "--iterations", "2", "--batch", "3", "--name", "desk")
     return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *more, code=code)
 
 
-def test_a_prompt_is_mended_and_the_graph_stays_as_it_is(home: Path, shop: Shop) -> None:
+def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
     done = evolve(home)
-    print(done.output)
-    assert "evolved - seed" in done.output
+    assert "evolved - seed, paired over 30 tasks: +1.00" in done.output
+    assert "it must end with '{wish}\\n\\n{question}', which the program fills" in done.output  # the first rewriting
+    changes = call(home, "diff", "desk@0", "desk").output
+    assert RULE in changes
+    before = len(shop.asked)
+    assert score(home, "desk") == 1
+    assert all(RULE in asked["text"] for asked in shop.asked[before:] if asked["text"].startswith("You sort"))
+    patch = call(home, "export", "desk", "mine.patch")
+    assert "git apply mine.patch" in patch.output
+    written = Path("mine.patch").read_text(encoding="utf-8")
+    reason = written.splitlines()[0]
+    assert reason.startswith("shop_app.py:9 decide: Write the desk alone.")
+    assert "(a gain above 0 is proved: mean difference +1.000" in reason
+    subprocess.run(["git", "apply", "mine.patch"], check=True)
+    patched = Path("shop_app.py").read_text(encoding="utf-8")
+    assert patched == APP.replace("You sort messages of a shop.", f"You sort messages of a shop. {RULE}")
+    Path("mended_app.py").write_text(patched, encoding="utf-8")  # a name that this process has not imported
+    assert score(home, "mended_app.py:graph") == 1
+    taken = call(home, "export", "desk", "again.patch", code=2)
+    assert "the source of 'shop_app.py:graph'" in taken.stderr or "nothing to write" in taken.stderr
+
+
+def test_until_a_prompt_changes_all_requests_are_the_same(home: Path, shop: Shop) -> None:
+    score(home, "shop_app.py:graph", tasks=90)
+    alone = {asked["text"] for asked in shop.asked}
+    shop.asked.clear()
+    evolve(home, "--iterations", "0")
+    assert {asked["text"] for asked in shop.asked} <= alone
+    assert len(shop.asked) == 2 * 2 * 30
+
+
+def test_a_graph_whose_prompts_are_not_known_is_refused_before_a_call(home: Path, shop: Shop) -> None:
+    source = APP.replace("model.invoke(asked)", "model.invoke(state['wish'])").replace("asked = ", "unused = ")
+    bare = source.replace("f\"Say in a few words what this customer wants: {state['question']}\"", "state['question']")
+    Path("bare_app.py").write_text(bare, encoding="utf-8")
+    refused = call(home, "evolve", "bare_app.py:graph", "--benchmark", "desk.jsonl", code=2)
+    assert "graph 'bare_app.py:graph' cannot be evolved: no prompt was found in its source" in refused.stderr
+    assert "selfwire adopt bare_app.py:graph" in refused.stderr
+    assert shop.asked == []
+
+
+def test_a_changed_source_is_noticed(home: Path) -> None:
+    evolve(home)
+    Path("shop_app.py").write_text(APP.replace("def decide(", "def settle(").replace("node(decide)", "node(settle)"))
+    with pytest.raises(ConfigError, match="has no text 'decide' any more; evolve the graph anew"):
+        make_patch("shop_app.py:graph", {"decide": GOOD}, {})
+
+
+def test_what_a_graph_of_your_own_is_not(home: Path) -> None:
+    evolve(home)
+    assert "whose parts are its own" in call(home, "prune", "desk", "--benchmark", "desk.jsonl", code=2).stderr
+    call(
+        home,
+        "evolve",
+        "hiva",
+        "--benchmark",
+        "archive",
+        "--iterations",
+        "0",
+        "--gate",
+        "mean",
+        "--name",
+        "h",
+        "--test",
+        "0",
+    )
+    assert "not a graph of your own" in call(home, "export", "h", "h.patch", code=2).stderr
+
+
+def score(home: Path, graph: str, tasks: int = 30) -> float:
+    found = json.loads(call(home, "eval", graph, "--benchmark", "desk.jsonl", "--json", "--tasks", str(tasks)).stdout)
+    return float(found["systems"][-1]["score"])

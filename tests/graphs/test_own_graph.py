@@ -227,13 +227,11 @@ def test_the_way_out_works(home: Path, server: WireServer) -> None:
     assert json.loads(evaluate(home, "own_app.py:ambiguous", *more).stdout)["systems"][1]["score"] == 0.25
 
 
-def test_it_is_compared_but_not_evolved(home: Path, server: WireServer) -> None:
+def test_it_is_compared_with_a_baseline(home: Path, server: WireServer) -> None:
     model = ("--model", "openai:mine", "--base-url", server.url, "--retries", "0")
     given = ("--benchmark", "q.jsonl", "--grader", "contains", "--calls-per-task", "2", *model)
     done = call(home, "compare", "own_app.py:planner", "mine=own_app.py:agent", "direct", *given, OPENAI_API_KEY="k")
     assert "graphs with models of their own" in done.stdout
-    refused = call(home, "evolve", "own_app.py:planner", "--benchmark", "q.jsonl", code=2)
-    assert "is a graph of your own, which is measured and not evolved" in refused.stderr
 
 
 def test_a_run_of_somebody_else_imports_no_graph(home: Path, server: WireServer, monkeypatch: Any) -> None:

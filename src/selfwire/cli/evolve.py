@@ -354,6 +354,10 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         best = f"the evolved team, which has gained nothing on the test tasks, is {name!r} in {where}"
     else:
         best = f"the best team is {name!r} in {where}"
+    if is_graph(run.request.method):
+        write = f"`selfwire export {to_team_reference(name)} {shorten_name(name)}.patch{there}`"
+        out.print(f"\n{best}; {look}, and write its prompts into your source with {write}")
+        return
     out.print(f"\n{best}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name))
 

@@ -13,10 +13,12 @@ from selfwire.cli.trajectories import is_run, show_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count
 from selfwire.evals.table import ResultTable
+from selfwire.graphs.own_graph import read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.systems import make_seed_team
@@ -148,12 +150,21 @@ def rollback(
 
 def export(
     ref: Ref,
-    file: Annotated[Path, typer.Argument(help="A .json file; `-` writes to standard output.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A .json file; of a graph of your own a .patch file for `git apply`; `-` is the output."),
+    ],
+    patch: Annotated[
+        bool, typer.Option("--patch", help="Of a graph of your own: write a patch to the output, with FILE `-`.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     home: Home = None,
 ) -> None:
-    """Write a team to a JSON file that every command takes in place of a name."""
+    """Write a team to a JSON file that every command takes, or the new prompts of your own graph to a patch."""
     team, _ = with_library(home, lambda library: load_saved(ref, library))
+    if patch or file.suffix in (".patch", ".diff"):
+        _export_patch(ref, team, file, force=force, home=home)
+        return
     if str(file) == "-":
         add_result(team=team, fingerprint=team.fingerprint)
         typer.echo(team.model_dump_json(indent=2))
@@ -166,6 +177,41 @@ def export(
     beside = write_team(team, file)
     add_result(files=[str(written) for written in (file, *beside)], fingerprint=team.fingerprint)
     typer.echo(f"wrote {ref} ({team.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
+
+
+def _export_patch(ref: str, team: Team, file: Path, *, force: bool, home: str | None) -> None:
+    """Write the prompts of a graph that have changed as a patch.
+
+    Raises:
+        ConfigError: the team is no graph of the user's own, nothing has changed, or a text cannot be written.
+    """
+    if not is_graph(team.method):
+        raise ConfigError(f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json file")
+    texts, _ = read_texts(team.method)
+    now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts}
+    changed = {name: text for name, text in now.items() if text != texts[name].shown}
+    if not changed:
+        raise ConfigError(f"{ref} has the prompts that stand in the source of {team.method}: there is nothing to write")
+    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(ref, home))
+    add_result(patch=written, changed=sorted(changed))
+    if str(file) == "-":
+        typer.echo(written, nl=False)
+        return
+    output.refuse_existing(file, force)
+    file.write_text(written, encoding="utf-8")
+    typer.echo(f"wrote {', '.join(sorted(changed))} of {ref} to {file}; apply it with: git apply {file}")
+
+
+def _find_reasons(ref: str, home: str | None) -> dict[str, str]:
+    """The reason of each agent's last accepted rewriting, with what the gate found."""
+    if ref.endswith(".json"):
+        return {}
+    history, reasons = with_library(home, lambda library: library.history(ref.partition("@")[0])), dict[str, str]()
+    for version in history.versions:
+        gate = version.facts.get("gate") or {}
+        for rewiring in version.facts.get("applied", ()) if gate.get("accepted") else ():
+            reasons[rewiring["by"]] = f"{rewiring['why']} ({gate['why']})"
+    return reasons
 
 
 def show_history(history: History, tested: Mapping[str, float]) -> None:

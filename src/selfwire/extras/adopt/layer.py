@@ -20,10 +20,11 @@ def list_texts(name: str) -> list[LayerText]:
     Raises:
         ConfigError: the source of the graph cannot be read.
     """
-    return list(_list_texts(name))
+    return [text for text, _ in list_prompts(name)]
 
 
-def _list_texts(name: str) -> Iterator[LayerText]:
+def list_prompts(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
+    """List the prompts of a graph with their places in its source; as `list_texts`."""
     inventory, taken, seen = read_program(name), set[str](), set[tuple[str, ...]]()
     order = {f"node {node.name}": number for number, node in enumerate(inventory.nodes)}
 
@@ -40,7 +41,7 @@ def _list_texts(name: str) -> Iterator[LayerText]:
         if found is not None:
             taken.add(found.name)
             seen.add(text.pieces)
-            yield found.replace(keeps=text.keeps, place=f"{text.file}:{text.line}")
+            yield found.replace(keeps=text.keeps, place=f"{text.file}:{text.line}"), text
 
 
 def _make_name(user: str, taken: set[str]) -> str:

@@ -113,6 +113,14 @@ class GraphReader:
         for draft in self.nodes[first:]:
             self._read_node_code(draft)
 
+    def read_around(self, at: Surroundings) -> None:
+        """Read the function that builds a graph, so that what it passes on is known."""
+        here: Surroundings | None = at
+        while here is not None and not isinstance(here.owner, ast.Module):
+            if isinstance(here.owner, Function) and here.outer is not None:
+                self.reader.get_code(here.owner, here.outer)
+            here = here.outer
+
     def _read_settings(self, builder: Traced) -> None:
         """Read the fields of the class of settings that are marked as prompts."""
         for keyword in builder.node.keywords:
@@ -132,6 +140,7 @@ class GraphReader:
             owner = call.node.func
             if isinstance(owner, ast.Attribute) and self._is_builder(owner.value, call.at, builder):
                 found.append((call.node, call.at))
+                self.read_around(call.at)
         yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
 
     def _is_builder(self, node: ast.expr, at: Surroundings, builder: Traced) -> bool:
@@ -230,7 +239,9 @@ class GraphReader:
         name = self.read.get(found.node)
         is_new = name is None
         if name is None:
-            own = node if kind == "node" else self.makers.name_by_target(found.node) or node
+            own = node
+            if kind == "call":
+                own = get_last_name(call.func.value) or self.makers.name_by_target(found.node) or node
             name = f"{graph}/{own}" if graph else own
         place = place_of(call, at)
         self.subgraphs.append(Subgraph(name=name, node=node, kind=kind, graph=graph, **place))
@@ -484,7 +495,8 @@ class GraphReader:
 
     def _read_command(self, draft: NodeDraft, jump: Traced, code: Code, source: str, shown_by: str = "command") -> None:
         named = get_keywords(jump.node)
-        if "goto" not in named:
+        declared = [edge for edge in self.edges if edge.source == source and edge.graph == draft.graph]
+        if "goto" not in named or any(edge.shown_by == "destinations" for edge in declared):
             return
         ends = self._find_goto(named["goto"], jump.at)
         function = code.owner

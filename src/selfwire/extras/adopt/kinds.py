@@ -171,13 +171,29 @@ def _read_string(program: Program, found: Traced) -> Strings:
         return find_strings(program, node.source, found.at)
     if isinstance(node, ast.JoinedStr):
         return _read_f_string(program, node, found.at)
-    if isinstance(node, ast.Call) and node.args and get_last_name(node.func) in ("str", "cast"):
-        return find_strings(program, node.args[-1], found.at)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("split", "strip"):
-        return find_strings(program, node.func.value, found.at)
+    if isinstance(node, ast.Call):
+        return _read_call(program, node, found.at)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _combine([find_strings(program, node.left, found.at), find_strings(program, node.right, found.at)])
     return Strings((), False)
+
+
+def _read_call(program: Program, node: ast.Call, at: Surroundings) -> Strings:
+    """Read the default of an environment variable, or the text that a call changes but little."""
+    if is_environment(node):
+        default = find_strings(program, node.args[1], at) if len(node.args) > 1 else Strings((), False)
+        return default._replace(complete=False)
+    if node.args and get_last_name(node.func) in ("str", "cast"):
+        return find_strings(program, node.args[-1], at)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("split", "strip"):
+        return find_strings(program, node.func.value, at)
+    return Strings((), False)
+
+
+def is_environment(node: ast.Call) -> bool:
+    """Whether a call reads an environment variable."""
+    owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    return get_last_name(node.func) == "getenv" or owner == "environ"
 
 
 def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> Strings:

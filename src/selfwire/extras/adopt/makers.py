@@ -40,7 +40,14 @@ INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
 
 @dataclass(eq=False)
 class AgentDraft:
-    """An agent while the program is read."""
+    """An agent while the program is read.
+
+    Attributes:
+        code: a piece of code without source, which uses the prompt.
+        agents: those of a team, as they were passed.
+        default: the agent that begins, in a swarm.
+        is_named: whether the program gives it a name.
+    """
 
     name: str
     maker: str
@@ -52,6 +59,7 @@ class AgentDraft:
     subagents: list["AgentDraft"] = field(default_factory=list)
     tool_drafts: list["ToolDraft"] = field(default_factory=list)
     default: str = ""
+    is_named: bool = False
 
 
 @dataclass(eq=False)
@@ -102,6 +110,7 @@ class MakerReader:
         self.reader.add_code(code, found.at)
         name = self._find_agent_name(call, named, found.at)
         draft = self.agents[key] = AgentDraft(name, maker, found, code)
+        draft.is_named = bool({"name", "supervisor_name"} & named.keys()) or maker == "create_supervisor"
         self._read_agent_parts(draft, call, named)
         for prompt in PROMPTS:
             if prompt in named:

@@ -67,6 +67,13 @@ def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:
         node = ast.Attribute(node, part, ast.Load())
     found = [kind for value in program.trace(node, file.top) for kind in _open_makers(program, value)]
     chosen = [value for kind, value in found if kind in ("graph", "agent")]
+    for kind, value in found:
+        agent = graphs.makers.read_agent(value) if kind == "agent" else None
+        if agent is not None and not agent.is_named:
+            agent.name = name.rpartition(".")[2]
+    for value in names.bound.get(first, ()):
+        if isinstance(value, Function):
+            graphs.read_around(program.enter(value, file.top))
     for value in dict.fromkeys(chosen):
         graphs.read_graph(value, "")
     if not chosen:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
+from selfwire.extras.adopt.kinds import is_environment
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import (
     DEEPEST,
@@ -348,6 +349,8 @@ class TextFinder:
             return
         for part in [*node.args[:1], *texts]:
             self.follow(part, at, inner)
+        if "examples" in named:
+            self.follow(named["examples"], at, reach._replace(mode="", whole=False, kind=""))
         for part in list_values(named.get("partial_variables")):
             self.follow(part, at, reach._replace(mode="", whole=False, kind=""))
 
@@ -445,7 +448,7 @@ class TextFinder:
 
     def _follow_got(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `os.environ.get(name, default)`; the other forms of `get` are traced."""
-        if isinstance(node.func, ast.Attribute) and get_last_name(node.func.value) == "environ":
+        if is_environment(node):
             self._follow_environment(node, at, reach)
         elif isinstance(node.func, ast.Attribute):
             self._note_opaque(node, at, reach)

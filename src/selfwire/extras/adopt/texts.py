@@ -60,6 +60,8 @@ UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removes
 """Methods of texts that keep their words."""
 PASSED_ON = ("str", "list", "tuple", "reversed", "sorted", "trim_messages", "add_messages", "dict", "repr", "deepcopy")
 """Functions whose result has the texts of their arguments."""
+HOLDERS = {*MESSAGES, *PROMPTS, *MAKERS, "dedent", "cleandoc", "field", "Field", "Template", "str", "cast", "dict", "getenv"}
+"""Calls whose result still has the name of the constant or field that it is assigned to."""
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_community", "langchain_classic", "pydantic")
 LETTERS = re.compile(r"[^\W\d_]")
@@ -246,9 +248,11 @@ class TextFinder:
         """Tell the name of the constant, field or key that holds a literal; "" if none does."""
         child, parent = node, self.program.parents.get(node)
         while parent is not None and not isinstance(parent, ast.stmt | ast.FormattedValue | ast.Lambda):
+            if isinstance(parent, ast.Call) and child is not parent.func and get_last_name(parent.func) not in HOLDERS:
+                return ""
             if isinstance(parent, ast.Dict):
                 for key, value in list_items(parent):
-                    if value is child and key not in ("content", "text"):
+                    if value is child and key not in ("content", "text", "messages"):
                         return key
             child, parent = parent, self.program.parents.get(parent)
         if isinstance(parent, ast.Assign) and child is parent.value:

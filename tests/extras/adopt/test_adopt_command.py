@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from selfwire.cli.app import build
 from selfwire.extras.adopt.page import format_inventory
 from selfwire.extras.adopt.reader import read_program
-from tests.extras.adopt.programs import GRAPHS, find_folder
+from tests.extras.adopt.corpus import GRAPHS, find_folder
 
 PAGE = """\
 review:graph: read from 1 file, nothing was run
@@ -32,7 +32,8 @@ texts
   review.py:8   user constant  'please try again'  [node write]  do not change: compared at review.py:18
   review.py:18  user constant  'This is your first try.'  [node write]
   review.py:19  user constant  'Write a slogan.'  [node write]
-  review.py:23  user f-string  'Judge the slogan. Say {APPROVED} if it is good, else REJECTED....'  [node review]  keep: REJECTED
+  review.py:23  user f-string  'Judge the slogan. Say {APPROVED} if it is good, else REJECTED....'  [node review]  \
+keep: REJECTED
 
 5 texts, 2 edges as data and 1 as code, 0 opaque things; measure it: selfwire eval review:graph --benchmark TASKS.jsonl
 """
@@ -64,7 +65,10 @@ def test_a_name_that_cannot_be_read_is_an_error_in_one_line(monkeypatch: pytest.
     monkeypatch.chdir(find_folder("signals"))
     done = CliRunner().invoke(build(), ["adopt", "review:app"])
     assert done.exit_code == 2
-    assert done.stderr.startswith("error: review.py:1 has no 'app'; it has graph;")
+    assert done.stderr == (
+        "error: review.py:1 has no 'app'; it has builder, graph; name an attribute that holds a graph, as "
+        "review.py:graph\n"
+    )
 
 
 def test_no_framework_is_imported_nor_the_program() -> None:

@@ -1,4 +1,4 @@
-"""The inventories of programs written as their authors would: every node, edge, tool, model and text, with its place."""
+"""The inventories of programs written as their authors would: every node, edge, tool, model and text."""
 
 import ast
 import inspect
@@ -11,7 +11,7 @@ import pytest
 
 from selfwire.extras.adopt.inventory import Inventory
 from selfwire.extras.adopt.reader import read_program
-from tests.extras.adopt.programs import GRAPHS, find_folder, list_lines, read_expected
+from tests.extras.adopt.corpus import GRAPHS, find_folder, list_lines, read_expected
 
 NOISE = textwrap.dedent(
     """
@@ -63,7 +63,7 @@ def test_the_place_of_a_text_is_that_of_its_literal(program: str, monkeypatch: p
 class NoiseMaker(ast.NodeTransformer):
     """Adds statements to every function, after its docstring."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802 - the name is ast's
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
         at = 1 if ast.get_docstring(node) is not None else 0
         node.body[at:at] = ast.parse(NOISE).body

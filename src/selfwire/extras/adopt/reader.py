@@ -13,6 +13,7 @@ from selfwire.extras.adopt.inventory import Inventory, Opaque, ProgramAgent, Pro
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
 from selfwire.extras.adopt.source import (
     Function,
+    Outside,
     Program,
     SourceFile,
     Surroundings,
@@ -60,7 +61,7 @@ def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:
         listed = f"; it has {', '.join(known)}" if known else ""
         raise ConfigError(
             f"{show_path(file.path)}:1 has no {first!r}{listed}; name an attribute that holds a graph, as "
-            f"{show_path(file.path)}:{known[0] if known else 'graph'}"
+            f"{show_path(file.path)}:{known[-1] if known else 'graph'}"
         )
     node: ast.expr = ast.Name(first, ast.Load())
     for part in filter(None, rest.split(".")):
@@ -119,7 +120,7 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
             return
     bound = file.top.names.bound.get(name, [])
     line = next((value.lineno for value in bound if hasattr(value, "lineno")), 1)
-    if all(kind in ("outside", "unknown", "argument") for kind, _ in found):
+    if all(isinstance(value.node, Outside | ast.Call | ast.Attribute) for _, value in found):
         node = next((value for value in bound if isinstance(value, ast.AST)), file.tree)
         graphs.note(
             node if hasattr(node, "lineno") else ast.copy_location(ast.Pass(lineno=line, col_offset=0), node),

@@ -27,6 +27,8 @@ MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
 """Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
+PATIENCE = 20_000
+"""Steps after which what is found is kept, even if a circle has cut it short."""
 DEEPEST = 60
 """Steps after which tracing gives up."""
 
@@ -533,8 +535,10 @@ class Program:
             return [Traced(node, at, call)]
         key = (node, at.key)
         if key not in self.traced:
-            if key in self.active or len(self.active) > DEEPEST:
-                self.cut = min(self.cut, self.active.get(key, -1))
+            if len(self.active) > DEEPEST:
+                return []
+            if key in self.active:
+                self.cut = min(self.cut, self.active[key])
                 return []
             found, is_whole = self._trace_anew(opener, node, at, key)
             if not is_whole:
@@ -550,7 +554,7 @@ class Program:
         self.steps += 1
         different = {(value.node, value.at.key, value.call): value for value in opener(self, node, at)}
         del self.active[key]
-        is_whole = self.cut >= depth
+        is_whole = self.cut >= depth or self.steps > PATIENCE
         self.cut = before if is_whole else min(before, self.cut)
         return list(different.values())[:MOST], is_whole
 

@@ -60,7 +60,12 @@ UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removes
 """Methods of texts that keep their words."""
 PASSED_ON = ("str", "list", "tuple", "reversed", "sorted", "trim_messages", "add_messages", "dict", "repr", "deepcopy")
 """Functions whose result has the texts of their arguments."""
-HOLDERS = {*MESSAGES, *PROMPTS, *MAKERS, "dedent", "cleandoc", "field", "Field", "Template", "str", "cast", "dict", "getenv"}
+HOLDERS = {
+    *MESSAGES,
+    *PROMPTS,
+    *MAKERS,
+    *("dedent", "cleandoc", "field", "Field", "Template", "str", "cast", "dict", "getenv"),
+}
 """Calls whose result still has the name of the constant or field that it is assigned to."""
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_community", "langchain_classic", "pydantic")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from selfwire.extras.adopt.inventory import Inventory
+from selfwire.extras.adopt.inventory import Inventory, ProgramText
 
 HERE = Path(__file__).parent
 GRAPHS = {
@@ -79,16 +79,19 @@ def list_lines(inventory: Inventory) -> Iterator[str]:
     for model in inventory.models:
         yield f"model {model.maker}: {','.join(model.names) or '?'} {model.file}:{model.line}"
     for text in inventory.texts:
-        place = f"{text.file}:{text.line}:{text.column}-{text.end_line}:{text.end_column}"
-        what = " ".join(filter(None, (text.role, text.kind, text.name)))
-        yield f"text {what}: {place} {json.dumps(text.pieces, ensure_ascii=False)}"
-        yield f"    used by {', '.join(text.used_by) or 'nothing'}"
-        if text.holes:
-            yield f"    holes {json.dumps(text.holes, ensure_ascii=False)}"
-        if text.signal or text.keeps:
-            yield f"    signal {text.signal!r} keeps {list(text.keeps)}"
-    for thing in inventory.opaque:
-        yield f"opaque {thing.file}:{thing.line} {thing.reason}; {thing.way_out}"
+        yield from list_text_lines(text)
+    yield from (f"opaque {thing.file}:{thing.line} {thing.reason}; {thing.way_out}" for thing in inventory.opaque)
+
+
+def list_text_lines(text: ProgramText) -> Iterator[str]:
+    place = f"{text.file}:{text.line}:{text.column}-{text.end_line}:{text.end_column}"
+    what = " ".join(filter(None, (text.role, text.kind, text.name)))
+    yield f"text {what}: {place} {json.dumps(text.pieces, ensure_ascii=False)}"
+    yield f"    used by {', '.join(text.used_by) or 'nothing'}"
+    if text.holes:
+        yield f"    holes {json.dumps(text.holes, ensure_ascii=False)}"
+    if text.signal or text.keeps:
+        yield f"    signal {text.signal!r} keeps {list(text.keeps)}"
 
 
 def join(graph: str, name: str) -> str:

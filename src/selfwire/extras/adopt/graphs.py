@@ -18,7 +18,7 @@ from selfwire.extras.adopt.kinds import (
 )
 from selfwire.extras.adopt.makers import AgentDraft, MakerReader, ToolDraft
 from selfwire.extras.adopt.source import (
-    Bound,
+    BoundMethod,
     Function,
     Instance,
     Program,
@@ -249,7 +249,7 @@ class GraphReader:
             self.read_graph(found, name)
 
     def _place(self, found: Traced, call: ast.Call, at: Surroundings) -> tuple[str, int, int]:
-        node = found.node.function if isinstance(found.node, Bound) else found.node
+        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
         node = node.of if isinstance(node, Instance) else node
         if isinstance(node, ast.expr | ast.stmt):
             return show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno
@@ -258,8 +258,8 @@ class GraphReader:
     def _list_actions(self, action: ast.expr, at: Surroundings) -> Iterator[Action]:
         for kind, found in find_kinds(self.program, action, at):
             node = found.node
-            if kind in ("function", "partial", "tool", "graph") and isinstance(node, Bound | Function):
-                function = node.function if isinstance(node, Bound) else node
+            if kind in ("function", "partial", "tool", "graph") and isinstance(node, BoundMethod | Function):
+                function = node.function if isinstance(node, BoundMethod) else node
                 name = getattr(function, "name", "lambda")
                 own = "lambda" if isinstance(function, ast.Lambda) else "subgraph" if kind == "graph" else kind
                 yield Action(own, name, found, self.reader.get_code(function, found.at))
@@ -278,7 +278,7 @@ class GraphReader:
     def _read_object(self, found: Traced) -> Action:
         for name in ("__call__", "invoke", "ainvoke"):
             for member in self.program.get_member(found, name):
-                if isinstance(member.node, Bound):
+                if isinstance(member.node, BoundMethod):
                     code = self.reader.get_code(member.node.function, member.at)
                     return Action("object", found.node.of.name, found, code)
         return Action("object", found.node.of.name, found)
@@ -374,12 +374,12 @@ class GraphReader:
         if path is None:
             return
         routers = [value for value in self.program.trace(path, at)]
-        router = next((value for value in routers if isinstance(value.node, Bound | Function)), None)
+        router = next((value for value in routers if isinstance(value.node, BoundMethod | Function)), None)
         ends, kind, shown_by = self._find_ends(call, path, mapping, router, at)
         name = self._name_router(path, router)
         where: tuple[Any, Surroundings] = (call, at)
         if router is not None:
-            function = router.node.function if isinstance(router.node, Bound) else router.node
+            function = router.node.function if isinstance(router.node, BoundMethod) else router.node
             self.routers.append((name, self.reader.get_code(function, router.at)))
             where = (function, router.at)
         for start in sources:
@@ -389,7 +389,7 @@ class GraphReader:
     def _name_router(path: ast.expr, router: Traced | None) -> str:
         if router is None:
             return ast.unparse(path)
-        function = router.node.function if isinstance(router.node, Bound) else router.node
+        function = router.node.function if isinstance(router.node, BoundMethod) else router.node
         return getattr(function, "name", "lambda")
 
     def _find_ends(
@@ -401,7 +401,7 @@ class GraphReader:
         if get_last_name(path) == "tools_condition":
             annotated = ("tools", END)
         if router is not None:
-            function = router.node.function if isinstance(router.node, Bound) else router.node
+            function = router.node.function if isinstance(router.node, BoundMethod) else router.node
             annotated = find_literals(self.program, getattr(function, "returns", None), router.at)
             name = getattr(function, "name", "lambda")
             for text in (*returned.values, *annotated):
@@ -431,8 +431,8 @@ class GraphReader:
 
     def _list_router_values(self, router: Traced) -> Iterator[Traced]:
         """Find what a router returns: the elements of lists too."""
-        owner = router.node.owner if isinstance(router.node, Bound) else None
-        function = router.node.function if isinstance(router.node, Bound) else router.node
+        owner = router.node.owner if isinstance(router.node, BoundMethod) else None
+        function = router.node.function if isinstance(router.node, BoundMethod) else router.node
         for returned in self.program.list_returned(function, router.at, {}, None, owner):
             for found in self.program.trace(returned.node, returned.at):
                 if isinstance(found.node, ast.List | ast.Tuple | ast.ListComp | ast.BinOp):
@@ -655,7 +655,7 @@ class GraphReader:
 
     def add_runnable(self, name: str, kind: str, found: Traced) -> None:
         """Add what is no graph, such as a chain, as a single node."""
-        node = found.node.function if isinstance(found.node, Bound) else found.node
+        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
         place = (show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno)
         self.nodes.append(NodeDraft(name, kind, name, place, "", self.reader.get_code(node, found.at)))
         self._read_node_code(self.nodes[-1])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from selfwire.extras.adopt.source import (
     Argument,
-    Bound,
+    BoundMethod,
     Element,
     Function,
     Instance,
@@ -71,8 +71,8 @@ def tell_kind(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
         yield from _tell_call(program, found)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         yield "chain", found
-    elif isinstance(node, Function | Bound):
-        yield _tell_function(node.function if isinstance(node, Bound) else node), found
+    elif isinstance(node, Function | BoundMethod):
+        yield _tell_function(node.function if isinstance(node, BoundMethod) else node), found
     elif isinstance(node, Instance):
         yield "tool" if is_tool_class(program, Traced(node.of, found.at)) else "object", found
     elif isinstance(node, ast.ClassDef):
@@ -202,7 +202,7 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
         return find_strings(program, node.value, at)
     names: list[str] = []
     for found in program.trace(node.value, at) if node.attr in ("__name__", "name") else ():
-        function = found.node.function if isinstance(found.node, Bound) else found.node
+        function = found.node.function if isinstance(found.node, BoundMethod) else found.node
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.append(function.name)
         elif isinstance(found.node, ast.Call) and "name" in (named := get_keywords(found.node)):

@@ -17,7 +17,7 @@ from selfwire.extras.adopt.kinds import (
     tell_kind,
 )
 from selfwire.extras.adopt.source import (
-    Bound,
+    BoundMethod,
     Function,
     Instance,
     Outside,
@@ -167,7 +167,7 @@ class MakerReader:
     def _read_prompt(self, node: ast.expr, at: Surroundings, code: Code) -> None:
         self.reader.ask(node, at, code, role="system")
         for found in self.program.trace(node, at):
-            if isinstance(found.node, Function | Bound):
+            if isinstance(found.node, Function | BoundMethod):
                 self.reader.refer(found, code)
             elif isinstance(found.node, ast.AST) and not isinstance(found.node, ast.Constant):
                 code.refers.append(self.reader.get_code(found.node, found.at))
@@ -179,7 +179,7 @@ class MakerReader:
                 self.read_schema(found, code)
             return
         for found in self.list_elements(node, at) if key == "middleware" else self.program.trace(node, at):
-            function = found.node.function if isinstance(found.node, Bound) else found.node
+            function = found.node.function if isinstance(found.node, BoundMethod) else found.node
             if isinstance(function, Function):
                 self.reader.refer(found, code)
                 if "dynamic_prompt" in list_decorators(function):
@@ -352,7 +352,7 @@ class MakerReader:
 
     def read_tool(self, found: Traced) -> ToolDraft | None:
         """Read a tool: a function, a class, an object or a call that makes one."""
-        node = found.node.function if isinstance(found.node, Bound) else found.node
+        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
         if isinstance(node, Instance):
             node = node.of
         if (node, found.at.key) in self.tools:
@@ -493,7 +493,7 @@ class MakerReader:
 
     def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:
         for found in self.program.trace(node, at) if node is not None else ():
-            function = found.node.function if isinstance(found.node, Bound) else found.node
+            function = found.node.function if isinstance(found.node, BoundMethod) else found.node
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 return Traced(function, found.at)
         return None

@@ -62,7 +62,7 @@ class Argument(NamedTuple):
     default: ast.expr | None
 
 
-class Bound(NamedTuple):
+class BoundMethod(NamedTuple):
     """A method with the class or the object that it is called on."""
 
     function: ast.FunctionDef | ast.AsyncFunctionDef
@@ -112,7 +112,7 @@ class Traced(NamedTuple):
     call: ast.AST | None = None
 
 
-class Names(ast.NodeVisitor):
+class BoundNames(ast.NodeVisitor):
     """The names that a module, class or function binds, its return values and what is added to its lists.
 
     Attributes:
@@ -275,7 +275,7 @@ class SourceFile:
     text: str
     tree: ast.Module
     keys: dict[Any, int]
-    names: dict[Any, Names] = field(default_factory=dict)
+    names: dict[Any, BoundNames] = field(default_factory=dict)
 
     @cached_property
     def top(self) -> "Surroundings":
@@ -287,10 +287,10 @@ class SourceFile:
         """The lines of the source."""
         return self.text.splitlines()
 
-    def read_names(self, owner: Any) -> Names:
+    def read_names(self, owner: Any) -> BoundNames:
         """Collect the names that a module, class or function of this file binds."""
         if owner not in self.names:
-            self.names[owner] = Names(owner)
+            self.names[owner] = BoundNames(owner)
         return self.names[owner]
 
 
@@ -308,7 +308,7 @@ class Surroundings:
     given: dict[str, list[Traced]] = field(default_factory=dict)
 
     @property
-    def names(self) -> Names:
+    def names(self) -> BoundNames:
         """The names that are bound here."""
         return self.file.read_names(self.owner)
 
@@ -695,15 +695,15 @@ class Program:
         found = inside.names.bound.get(name)
         for value in found or ():
             is_method = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef)
-            yield Traced(Bound(value, base) if is_method else value, inside)
+            yield Traced(BoundMethod(value, base) if is_method else value, inside)
         if not found and name in inside.names.annotated:
             yield from self.list_annotated(inside.names.annotated[name], inside)
         elif not found:
             for parent in self.list_bases(base):
                 if isinstance(parent.node, ast.ClassDef):
                     for value in self._get_class_member(parent, name):
-                        is_bound = isinstance(value.node, Bound)
-                        yield value._replace(node=Bound(value.node.function, base)) if is_bound else value
+                        is_bound = isinstance(value.node, BoundMethod)
+                        yield value._replace(node=BoundMethod(value.node.function, base)) if is_bound else value
 
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
@@ -714,11 +714,11 @@ class Program:
                 return
         owner = Traced(instance.of, base.at)
         for value in self._get_class_member(owner, name):
-            if isinstance(value.node, Bound):
+            if isinstance(value.node, BoundMethod):
                 if is_property(value.node.function):
                     yield from self.list_returned(value.node.function, value.at, {}, value.node.function, base)
                 else:
-                    yield Traced(Bound(value.node.function, base), value.at)
+                    yield Traced(BoundMethod(value.node.function, base), value.at)
             else:
                 yield value
         yield from self.list_assigned(owner, name)
@@ -838,7 +838,7 @@ class Program:
     def _call(self, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find what a call of a function or class of the program returns."""
         target = called.node
-        if isinstance(target, Bound):
+        if isinstance(target, BoundMethod):
             yield from self._call_bound(target, called, node, at)
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             if not is_wrapped(target):
@@ -846,7 +846,7 @@ class Program:
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at), called.at)
 
-    def _call_bound(self, target: Bound, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+    def _call_bound(self, target: BoundMethod, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         function, owner = target
         if is_classmethod(function) and function.name.startswith(("from_", "load", "create", "default", "make")):
             made_of = owner.node.of if isinstance(owner.node, Instance) else owner.node

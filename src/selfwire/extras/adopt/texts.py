@@ -349,9 +349,7 @@ class TextFinder:
         owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         role = "user" if owner == "ChatPromptTemplate" else MESSAGES.get(owner, "")
         inner = reach._replace(mode=mode, role=role or reach.role)
-        texts = [
-            value for name, value in named.items() if name in ("template", "messages", "prefix", "suffix", "prompt")
-        ]
+        texts = [value for name, value in named.items() if name in TEMPLATES]
         if get_last_name(node.func) == "from_file":
             for text in self._read_files(node.args[0], at):
                 self._add_file(text, inner)

@@ -231,8 +231,8 @@ class CodeReader:
 
     def _read_partial(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the values of `prompt.partial(hole=value)`."""
-        assert isinstance(node.func, ast.Attribute)
-        if any(kind == "prompt" for kind, _ in find_kinds(self.program, node.func.value, at)):
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
             for keyword in node.keywords:
                 self.ask(keyword.value, at, code, whole=False)
 

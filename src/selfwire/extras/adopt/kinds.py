@@ -16,6 +16,7 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    end_circles,
     get_keywords,
     get_last_name,
     is_text,
@@ -58,10 +59,10 @@ class Strings(NamedTuple):
     complete: bool
 
 
-def find_kinds(program: Program, node: Any, at: Surroundings) -> Iterator[tuple[str, Traced]]:
+@end_circles(list[tuple[str, Traced]]())
+def find_kinds(program: Program, node: Any, at: Surroundings) -> list[tuple[str, Traced]]:
     """Find the kinds of the values that an expression may stand for."""
-    for found in program.trace(node, at):
-        yield from tell_kind(program, found)
+    return [told for found in program.trace(node, at) for told in tell_kind(program, found)]
 
 
 def tell_kind(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
@@ -141,6 +142,7 @@ def has_base(program: Program, found: Traced, names: tuple[str, ...]) -> bool:
     return False
 
 
+@end_circles(Strings((), False))
 def find_strings(program: Program, node: Any, at: Surroundings) -> Strings:
     """Find the texts that an expression may be: names of nodes, of models, ends of edges."""
     values: list[str] = []

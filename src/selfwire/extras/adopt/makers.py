@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    end_circles,
     get_keywords,
     get_last_name,
     is_text,
@@ -94,6 +95,7 @@ class MakerReader:
         self.models: dict[Any, tuple[Traced, str, tuple[str, ...]]] = {}
         self.schemas: dict[Any, Code] = {}
         self.literals: set[str] = set()
+        self.json_schemas: set[tuple[ast.Dict, Code]] = set()
 
     # agents
 
@@ -223,31 +225,9 @@ class MakerReader:
         """Find the first text that an expression may be; "" if there is none."""
         return "".join(find_strings(self.program, node, at).values[:1]) if node is not None else ""
 
-    def list_elements(self, node: Any, at: Surroundings) -> Iterator[Traced]:
+    def list_elements(self, node: Any, at: Surroundings) -> list[Traced]:
         """Find the elements of a list, through names, sums, loops and what is appended."""
-        for found in self.program.trace(node, at):
-            parts = self._list_parts(found)
-            if parts is not None:
-                yield from parts
-            elif found.node is not node:
-                yield found
-
-    def _list_parts(self, found: Traced) -> Iterable[Traced] | None:
-        """Iterate over the elements of one list; None if it is none."""
-        node = found.node
-        if isinstance(node, ast.BinOp):
-            return (part for side in (node.left, node.right) for part in self.list_elements(side, found.at))
-        if isinstance(node, ast.ListComp):
-            return self.program.trace(node.elt, found.at)
-        parts = list(self.program.iterate(found))
-        if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
-            return None
-        return (element for part in parts for element in self._list_part(part, found.at))
-
-    def _list_part(self, part: Any, at: Surroundings) -> Iterable[Traced]:
-        if isinstance(part, ast.Starred):
-            return self.list_elements(part.value, at)
-        return self.program.trace(part, at)
+        return list_elements(self.program, node, at)
 
     # models
 
@@ -325,7 +305,10 @@ class MakerReader:
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in a JSON schema that the source holds as a dict."""
-        for key, value in list_items(node) if isinstance(node, ast.Dict) else ():
+        if not isinstance(node, ast.Dict) or (node, code) in self.json_schemas:
+            return
+        self.json_schemas.add((node, code))
+        for key, value in list_items(node):
             if key == "description":
                 self.reader.ask(value, at, code, role="schema", kind="field description")
             for found in self.program.trace(value, at):
@@ -536,6 +519,38 @@ class MakerReader:
                 if isinstance(statement.value, ast.Call):
                     self._read_metadata(statement.value, inside, own)
         return own
+
+
+@end_circles(list[Traced]())
+def list_elements(program: Program, node: Any, at: Surroundings) -> list[Traced]:
+    """Find the elements of a list, through names, sums, loops and what is appended."""
+    elements: list[Traced] = []
+    for found in program.trace(node, at):
+        parts = _list_parts(program, found)
+        if parts is not None:
+            elements += parts
+        elif found.node is not node:
+            elements.append(found)
+    return elements
+
+
+def _list_parts(program: Program, found: Traced) -> list[Traced] | None:
+    """List the elements of one list; None if it is none."""
+    node = found.node
+    if isinstance(node, ast.BinOp):
+        return [*list_elements(program, node.left, found.at), *list_elements(program, node.right, found.at)]
+    if isinstance(node, ast.ListComp):
+        return program.trace(node.elt, found.at)
+    parts = list(program.iterate(found))
+    if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return None
+    return [element for part in parts for element in _list_part(program, part, found.at)]
+
+
+def _list_part(program: Program, part: Any, at: Surroundings) -> list[Traced]:
+    if isinstance(part, ast.Starred):
+        return list_elements(program, part.value, at)
+    return program.trace(part, at)
 
 
 def get_docstring(owner: Any) -> ast.Constant | None:

@@ -43,12 +43,17 @@ def read_program(name: str) -> Inventory:
     matched = GRAPH_NAME.fullmatch(name)
     if matched is None:
         raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph")
-    program, file = open_program(matched["module"])
-    graphs = GraphReader(program)
-    _read_named(graphs, file, matched["name"])
-    graphs.reader.read_pending()
-    graphs.reader.follow_texts()
-    return _make_inventory(name, graphs)
+    try:
+        program, file = open_program(matched["module"])
+        graphs = GraphReader(program)
+        _read_named(graphs, file, matched["name"])
+        graphs.reader.read_pending()
+        graphs.reader.follow_texts()
+        return _make_inventory(name, graphs)
+    except RecursionError:
+        raise ConfigError(
+            f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
+        ) from None
 
 
 def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:

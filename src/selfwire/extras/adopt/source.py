@@ -8,11 +8,11 @@ import ast
 import re
 import sys
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from selfwire.core.errors import ConfigError
 
@@ -338,6 +338,7 @@ class Program:
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
+        asked: questions that are being answered; see `end_circles`.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
@@ -354,6 +355,7 @@ class Program:
         self.live: set[Any] | None = None
         self.traced: dict[Any, list[Traced]] = {}
         self.active: dict[Any, int] = {}
+        self.asked: set[Any] = set()
         self.cut = sys.maxsize
         self.steps = 0
         self.keys: dict[Any, int] = {}
@@ -917,6 +919,32 @@ def _iterate_view(node: ast.Dict, view: str) -> Iterator[Any]:
     for key, value in zip(node.keys, node.values, strict=True):
         if key is not None and view in ("items", "keys", "values"):
             yield {"items": (key, value), "keys": key, "values": value}[view]
+
+
+Found = TypeVar("Found")
+
+
+def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
+    """Make a function of a program, an expression and its surroundings return `empty` inside itself.
+
+    A name may be bound to something made of itself, as in `graph = graph.compile()`.
+    """
+
+    def guard(find: Callable[..., Found]) -> Callable[..., Found]:
+        @wraps(find)
+        def guarded(program: Program, node: Any, at: Surroundings) -> Found:
+            key = (find, node, at.key)
+            if key in program.asked:
+                return empty
+            program.asked.add(key)
+            try:
+                return find(program, node, at)
+            finally:
+                program.asked.discard(key)
+
+        return guarded
+
+    return guard
 
 
 def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:

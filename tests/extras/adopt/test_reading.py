@@ -124,6 +124,23 @@ def test_names_that_form_a_circle_end(write: Write) -> None:
     assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
 
 
+def test_names_that_are_made_of_themselves_end(write: Write) -> None:
+    again = """
+PROMPT = "Chat."
+PROMPT = PROMPT.strip() + PROMPT
+llm = llm.bind_tools([])
+graph = graph.with_config()
+path = path / path
+"""
+    write("app.py", GRAPH + again)
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
+
+
+def test_code_that_is_nested_too_deeply_is_refused_in_a_sentence(write: Write) -> None:
+    write("app.py", f"PROMPT = {' + '.join(['name'] * 3000)}\n" + GRAPH)
+    assert refuse("app:graph").startswith("the code of app:graph is nested too deeply to be read")
+
+
 def make_program(helpers: int) -> str:
     """A program whose node passes a prompt through many functions, each with two callers."""
     lines = ["PROMPT = 'Chat.'", "def f0(a, b='x'):", "    return a + b"]

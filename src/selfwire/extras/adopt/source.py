@@ -338,6 +338,7 @@ class Program:
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
+        assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles`.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
@@ -356,6 +357,7 @@ class Program:
         self.traced: dict[Any, list[Traced]] = {}
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
+        self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = 0
         self.keys: dict[Any, int] = {}
@@ -728,14 +730,10 @@ class Program:
     def list_assigned(self, owner: Traced, name: str) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of `self`."""
         inside = self.enter(owner.node, owner.at)
-        for method in owner.node.body:
-            if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) or not method.args.args:
-                continue
-            me, at = method.args.args[0].arg, self.enter(method, inside)
-            for statement in ast.walk(method):
-                for target, value in list_assignments(statement):
-                    if is_attribute_of(target, me, name):
-                        yield Traced(value, at)
+        if owner.node not in self.assigned:
+            self.assigned[owner.node] = read_own_assignments(owner.node)
+        for method, value in self.assigned[owner.node].get(name, ()):
+            yield Traced(value, self.enter(method, inside))
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
                 yield from self.list_assigned(parent, name)
@@ -1033,14 +1031,17 @@ def is_field(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
 
 
-def is_attribute_of(target: ast.expr, owner: str, name: str) -> bool:
-    """Whether an expression is `owner.name`."""
-    return (
-        isinstance(target, ast.Attribute)
-        and target.attr == name
-        and isinstance(target.value, ast.Name)
-        and target.value.id == owner
-    )
+def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
+    """Read what the methods of a class assign to attributes of `self`: methods and values by attribute."""
+    found: dict[str, list[tuple[Any, ast.expr]]] = {}
+    for method in owner.body:
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.args.args:
+            me = method.args.args[0].arg
+            for statement in ast.walk(method):
+                for target, value in list_assignments(statement):
+                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") == me:
+                        found.setdefault(target.attr, []).append((method, value))
+    return found
 
 
 def list_decorators(function: Any) -> list[str]:

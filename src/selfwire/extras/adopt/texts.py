@@ -100,6 +100,10 @@ class Reach(NamedTuple):
     kind: str = ""
     whole: bool = True
 
+    def change_first(self, changes: tuple[str, ...]) -> "Reach":
+        """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
+        return self._replace(changes=(*changes, *(name for name in self.changes if name not in changes)))
+
 
 @dataclass
 class TextDraft:
@@ -416,7 +420,7 @@ class TextFinder:
         """Follow `text.strip()` and its like."""
         if isinstance(node.func, ast.Attribute):
             own = (node.func.attr,) if node.func.attr in CHANGES and not node.args else ()
-            self.follow(node.func.value, at, reach._replace(changes=(*own, *reach.changes)))
+            self.follow(node.func.value, at, reach.change_first(own))
 
     def _follow_replaced(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         self._follow_changed(node, at, reach)
@@ -426,7 +430,7 @@ class TextFinder:
     def _follow_dedent(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         own = get_last_name(node.func)
         for part in node.args[:1]:
-            self.follow(part, at, reach._replace(changes=(own, *reach.changes)))
+            self.follow(part, at, reach.change_first((own,)))
 
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":

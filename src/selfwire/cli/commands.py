@@ -18,7 +18,7 @@ COMMANDS = {
     "run": ("run:run", "Put one question to a team and print its answer."),
     "eval": ("evaluate:evaluate", "Measure a method, a baseline or a saved team."),
     "compare": ("compare:compare", "Measure several systems on the same tasks."),
-    "adopt": ("", "Read a graph of your own: its nodes, edges, tools, models and texts."),
+    "adopt": ("", "Read a graph of your own: nodes, edges, tools, models, texts."),
     "ablate": ("", "Compare a method with its ablations and controls."),
     "show": ("workflows:show", "Show a team, or the tasks of a run."),
     "diff": ("workflows:diff", "Show what changed from one team to another."),

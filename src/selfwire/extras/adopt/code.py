@@ -8,7 +8,7 @@ from typing import Any
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, tell_kind
 from selfwire.extras.adopt.source import (
     Argument,
-    Bound,
+    BoundMethod,
     Element,
     Function,
     Imported,
@@ -159,7 +159,7 @@ class CodeReader:
     def refer(self, found: Traced, code: Code) -> None:
         """Note that a piece of code refers to a definition or to an expression elsewhere."""
         node, at = found.node, found.at
-        if isinstance(node, Bound):
+        if isinstance(node, BoundMethod):
             node = node.function
         if isinstance(node, Instance | Imported | Argument) or not isinstance(node, ast.AST | Element):
             return
@@ -231,8 +231,8 @@ class CodeReader:
 
     def _read_partial(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the values of `prompt.partial(hole=value)`."""
-        assert isinstance(node.func, ast.Attribute)
-        if any(kind == "prompt" for kind, _ in find_kinds(self.program, node.func.value, at)):
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
             for keyword in node.keywords:
                 self.ask(keyword.value, at, code, whole=False)
 
@@ -240,7 +240,7 @@ class CodeReader:
         """Read keywords such as `prompt=` of functions that are not the program's own."""
         named = [keyword for keyword in node.keywords if keyword.arg in PROMPT_KEYWORDS]
         called = [found.node for found in self.program.trace(node.func, at)] if named else []
-        if not any(isinstance(node, Function | Bound | ast.ClassDef) for node in called):
+        if not any(isinstance(node, Function | BoundMethod | ast.ClassDef) for node in called):
             for keyword in named:
                 mode = "format" if str(keyword.arg).endswith("summary_prompt") else ""
                 self.ask(keyword.value, at, code, role="system", mode=mode)

@@ -18,7 +18,7 @@ from selfwire.extras.adopt.kinds import (
 )
 from selfwire.extras.adopt.makers import AgentDraft, MakerReader, ToolDraft
 from selfwire.extras.adopt.source import (
-    Bound,
+    BoundMethod,
     Function,
     Instance,
     Program,
@@ -113,6 +113,14 @@ class GraphReader:
         for draft in self.nodes[first:]:
             self._read_node_code(draft)
 
+    def read_around(self, at: Surroundings) -> None:
+        """Read the function that builds a graph, so that what it passes on is known."""
+        here: Surroundings | None = at
+        while here is not None and not isinstance(here.owner, ast.Module):
+            if isinstance(here.owner, Function) and here.outer is not None:
+                self.reader.get_code(here.owner, here.outer)
+            here = here.outer
+
     def _read_settings(self, builder: Traced) -> None:
         """Read the fields of the class of settings that are marked as prompts."""
         for keyword in builder.node.keywords:
@@ -132,6 +140,7 @@ class GraphReader:
             owner = call.node.func
             if isinstance(owner, ast.Attribute) and self._is_builder(owner.value, call.at, builder):
                 found.append((call.node, call.at))
+                self.read_around(call.at)
         yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
 
     def _is_builder(self, node: ast.expr, at: Surroundings, builder: Traced) -> bool:
@@ -230,7 +239,9 @@ class GraphReader:
         name = self.read.get(found.node)
         is_new = name is None
         if name is None:
-            own = node if kind == "node" else self.makers.name_by_target(found.node) or node
+            own = node
+            if kind == "call":
+                own = get_last_name(call.func.value) or self.makers.name_by_target(found.node) or node
             name = f"{graph}/{own}" if graph else own
         place = place_of(call, at)
         self.subgraphs.append(Subgraph(name=name, node=node, kind=kind, graph=graph, **place))
@@ -238,7 +249,7 @@ class GraphReader:
             self.read_graph(found, name)
 
     def _place(self, found: Traced, call: ast.Call, at: Surroundings) -> tuple[str, int, int]:
-        node = found.node.function if isinstance(found.node, Bound) else found.node
+        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
         node = node.of if isinstance(node, Instance) else node
         if isinstance(node, ast.expr | ast.stmt):
             return show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno
@@ -247,8 +258,8 @@ class GraphReader:
     def _list_actions(self, action: ast.expr, at: Surroundings) -> Iterator[Action]:
         for kind, found in find_kinds(self.program, action, at):
             node = found.node
-            if kind in ("function", "partial", "tool", "graph") and isinstance(node, Bound | Function):
-                function = node.function if isinstance(node, Bound) else node
+            if kind in ("function", "partial", "tool", "graph") and isinstance(node, BoundMethod | Function):
+                function = node.function if isinstance(node, BoundMethod) else node
                 name = getattr(function, "name", "lambda")
                 own = "lambda" if isinstance(function, ast.Lambda) else "subgraph" if kind == "graph" else kind
                 yield Action(own, name, found, self.reader.get_code(function, found.at))
@@ -267,7 +278,7 @@ class GraphReader:
     def _read_object(self, found: Traced) -> Action:
         for name in ("__call__", "invoke", "ainvoke"):
             for member in self.program.get_member(found, name):
-                if isinstance(member.node, Bound):
+                if isinstance(member.node, BoundMethod):
                     code = self.reader.get_code(member.node.function, member.at)
                     return Action("object", found.node.of.name, found, code)
         return Action("object", found.node.of.name, found)
@@ -363,12 +374,12 @@ class GraphReader:
         if path is None:
             return
         routers = [value for value in self.program.trace(path, at)]
-        router = next((value for value in routers if isinstance(value.node, Bound | Function)), None)
+        router = next((value for value in routers if isinstance(value.node, BoundMethod | Function)), None)
         ends, kind, shown_by = self._find_ends(call, path, mapping, router, at)
         name = self._name_router(path, router)
         where: tuple[Any, Surroundings] = (call, at)
         if router is not None:
-            function = router.node.function if isinstance(router.node, Bound) else router.node
+            function = router.node.function if isinstance(router.node, BoundMethod) else router.node
             self.routers.append((name, self.reader.get_code(function, router.at)))
             where = (function, router.at)
         for start in sources:
@@ -378,7 +389,7 @@ class GraphReader:
     def _name_router(path: ast.expr, router: Traced | None) -> str:
         if router is None:
             return ast.unparse(path)
-        function = router.node.function if isinstance(router.node, Bound) else router.node
+        function = router.node.function if isinstance(router.node, BoundMethod) else router.node
         return getattr(function, "name", "lambda")
 
     def _find_ends(
@@ -390,7 +401,7 @@ class GraphReader:
         if get_last_name(path) == "tools_condition":
             annotated = ("tools", END)
         if router is not None:
-            function = router.node.function if isinstance(router.node, Bound) else router.node
+            function = router.node.function if isinstance(router.node, BoundMethod) else router.node
             annotated = find_literals(self.program, getattr(function, "returns", None), router.at)
             name = getattr(function, "name", "lambda")
             for text in (*returned.values, *annotated):
@@ -420,8 +431,8 @@ class GraphReader:
 
     def _list_router_values(self, router: Traced) -> Iterator[Traced]:
         """Find what a router returns: the elements of lists too."""
-        owner = router.node.owner if isinstance(router.node, Bound) else None
-        function = router.node.function if isinstance(router.node, Bound) else router.node
+        owner = router.node.owner if isinstance(router.node, BoundMethod) else None
+        function = router.node.function if isinstance(router.node, BoundMethod) else router.node
         for returned in self.program.list_returned(function, router.at, {}, None, owner):
             for found in self.program.trace(returned.node, returned.at):
                 if isinstance(found.node, ast.List | ast.Tuple | ast.ListComp | ast.BinOp):
@@ -484,7 +495,8 @@ class GraphReader:
 
     def _read_command(self, draft: NodeDraft, jump: Traced, code: Code, source: str, shown_by: str = "command") -> None:
         named = get_keywords(jump.node)
-        if "goto" not in named:
+        declared = [edge for edge in self.edges if edge.source == source and edge.graph == draft.graph]
+        if "goto" not in named or any(edge.shown_by == "destinations" for edge in declared):
             return
         ends = self._find_goto(named["goto"], jump.at)
         function = code.owner
@@ -643,7 +655,7 @@ class GraphReader:
 
     def add_runnable(self, name: str, kind: str, found: Traced) -> None:
         """Add what is no graph, such as a chain, as a single node."""
-        node = found.node.function if isinstance(found.node, Bound) else found.node
+        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
         place = (show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno)
         self.nodes.append(NodeDraft(name, kind, name, place, "", self.reader.get_code(node, found.at)))
         self._read_node_code(self.nodes[-1])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from selfwire.extras.adopt.source import (
     Argument,
-    Bound,
+    BoundMethod,
     Element,
     Function,
     Instance,
@@ -16,6 +16,7 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    end_circles,
     get_keywords,
     get_last_name,
     is_text,
@@ -58,10 +59,10 @@ class Strings(NamedTuple):
     complete: bool
 
 
-def find_kinds(program: Program, node: Any, at: Surroundings) -> Iterator[tuple[str, Traced]]:
+@end_circles(list[tuple[str, Traced]]())
+def find_kinds(program: Program, node: Any, at: Surroundings) -> list[tuple[str, Traced]]:
     """Find the kinds of the values that an expression may stand for."""
-    for found in program.trace(node, at):
-        yield from tell_kind(program, found)
+    return [told for found in program.trace(node, at) for told in tell_kind(program, found)]
 
 
 def tell_kind(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
@@ -71,8 +72,8 @@ def tell_kind(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
         yield from _tell_call(program, found)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         yield "chain", found
-    elif isinstance(node, Function | Bound):
-        yield _tell_function(node.function if isinstance(node, Bound) else node), found
+    elif isinstance(node, Function | BoundMethod):
+        yield _tell_function(node.function if isinstance(node, BoundMethod) else node), found
     elif isinstance(node, Instance):
         yield "tool" if is_tool_class(program, Traced(node.of, found.at)) else "object", found
     elif isinstance(node, ast.ClassDef):
@@ -141,6 +142,7 @@ def has_base(program: Program, found: Traced, names: tuple[str, ...]) -> bool:
     return False
 
 
+@end_circles(Strings((), False))
 def find_strings(program: Program, node: Any, at: Surroundings) -> Strings:
     """Find the texts that an expression may be: names of nodes, of models, ends of edges."""
     values: list[str] = []
@@ -171,13 +173,29 @@ def _read_string(program: Program, found: Traced) -> Strings:
         return find_strings(program, node.source, found.at)
     if isinstance(node, ast.JoinedStr):
         return _read_f_string(program, node, found.at)
-    if isinstance(node, ast.Call) and node.args and get_last_name(node.func) in ("str", "cast"):
-        return find_strings(program, node.args[-1], found.at)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("split", "strip"):
-        return find_strings(program, node.func.value, found.at)
+    if isinstance(node, ast.Call):
+        return _read_call(program, node, found.at)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _combine([find_strings(program, node.left, found.at), find_strings(program, node.right, found.at)])
     return Strings((), False)
+
+
+def _read_call(program: Program, node: ast.Call, at: Surroundings) -> Strings:
+    """Read the default of an environment variable, or the text that a call changes but little."""
+    if is_environment(node):
+        default = find_strings(program, node.args[1], at) if len(node.args) > 1 else Strings((), False)
+        return default._replace(complete=False)
+    if node.args and get_last_name(node.func) in ("str", "cast"):
+        return find_strings(program, node.args[-1], at)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("split", "strip"):
+        return find_strings(program, node.func.value, at)
+    return Strings((), False)
+
+
+def is_environment(node: ast.Call) -> bool:
+    """Whether a call reads an environment variable."""
+    owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    return get_last_name(node.func) == "getenv" or owner == "environ"
 
 
 def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> Strings:
@@ -186,7 +204,7 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
         return find_strings(program, node.value, at)
     names: list[str] = []
     for found in program.trace(node.value, at) if node.attr in ("__name__", "name") else ():
-        function = found.node.function if isinstance(found.node, Bound) else found.node
+        function = found.node.function if isinstance(found.node, BoundMethod) else found.node
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.append(function.name)
         elif isinstance(found.node, ast.Call) and "name" in (named := get_keywords(found.node)):

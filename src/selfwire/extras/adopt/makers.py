@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +17,14 @@ from selfwire.extras.adopt.kinds import (
     tell_kind,
 )
 from selfwire.extras.adopt.source import (
-    Bound,
+    BoundMethod,
     Function,
     Instance,
     Outside,
     Program,
     Surroundings,
     Traced,
+    end_circles,
     get_keywords,
     get_last_name,
     is_text,
@@ -40,7 +41,14 @@ INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
 
 @dataclass(eq=False)
 class AgentDraft:
-    """An agent while the program is read."""
+    """An agent while the program is read.
+
+    Attributes:
+        code: a piece of code without source, which uses the prompt.
+        agents: those of a team, as they were passed.
+        default: the agent that begins, in a swarm.
+        is_named: whether the program gives it a name.
+    """
 
     name: str
     maker: str
@@ -52,6 +60,7 @@ class AgentDraft:
     subagents: list["AgentDraft"] = field(default_factory=list)
     tool_drafts: list["ToolDraft"] = field(default_factory=list)
     default: str = ""
+    is_named: bool = False
 
 
 @dataclass(eq=False)
@@ -86,6 +95,7 @@ class MakerReader:
         self.models: dict[Any, tuple[Traced, str, tuple[str, ...]]] = {}
         self.schemas: dict[Any, Code] = {}
         self.literals: set[str] = set()
+        self.json_schemas: set[tuple[ast.Dict, Code]] = set()
 
     # agents
 
@@ -102,6 +112,7 @@ class MakerReader:
         self.reader.add_code(code, found.at)
         name = self._find_agent_name(call, named, found.at)
         draft = self.agents[key] = AgentDraft(name, maker, found, code)
+        draft.is_named = bool({"name", "supervisor_name"} & named.keys()) or maker == "create_supervisor"
         self._read_agent_parts(draft, call, named)
         for prompt in PROMPTS:
             if prompt in named:
@@ -158,7 +169,7 @@ class MakerReader:
     def _read_prompt(self, node: ast.expr, at: Surroundings, code: Code) -> None:
         self.reader.ask(node, at, code, role="system")
         for found in self.program.trace(node, at):
-            if isinstance(found.node, Function | Bound):
+            if isinstance(found.node, Function | BoundMethod):
                 self.reader.refer(found, code)
             elif isinstance(found.node, ast.AST) and not isinstance(found.node, ast.Constant):
                 code.refers.append(self.reader.get_code(found.node, found.at))
@@ -170,7 +181,7 @@ class MakerReader:
                 self.read_schema(found, code)
             return
         for found in self.list_elements(node, at) if key == "middleware" else self.program.trace(node, at):
-            function = found.node.function if isinstance(found.node, Bound) else found.node
+            function = found.node.function if isinstance(found.node, BoundMethod) else found.node
             if isinstance(function, Function):
                 self.reader.refer(found, code)
                 if "dynamic_prompt" in list_decorators(function):
@@ -214,31 +225,9 @@ class MakerReader:
         """Find the first text that an expression may be; "" if there is none."""
         return "".join(find_strings(self.program, node, at).values[:1]) if node is not None else ""
 
-    def list_elements(self, node: Any, at: Surroundings) -> Iterator[Traced]:
+    def list_elements(self, node: Any, at: Surroundings) -> list[Traced]:
         """Find the elements of a list, through names, sums, loops and what is appended."""
-        for found in self.program.trace(node, at):
-            parts = self._list_parts(found)
-            if parts is not None:
-                yield from parts
-            elif found.node is not node:
-                yield found
-
-    def _list_parts(self, found: Traced) -> Iterable[Traced] | None:
-        """Iterate over the elements of one list; None if it is none."""
-        node = found.node
-        if isinstance(node, ast.BinOp):
-            return (part for side in (node.left, node.right) for part in self.list_elements(side, found.at))
-        if isinstance(node, ast.ListComp):
-            return self.program.trace(node.elt, found.at)
-        parts = list(self.program.iterate(found))
-        if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
-            return None
-        return (element for part in parts for element in self._list_part(part, found.at))
-
-    def _list_part(self, part: Any, at: Surroundings) -> Iterable[Traced]:
-        if isinstance(part, ast.Starred):
-            return self.list_elements(part.value, at)
-        return self.program.trace(part, at)
+        return list_elements(self.program, node, at)
 
     # models
 
@@ -316,7 +305,10 @@ class MakerReader:
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in a JSON schema that the source holds as a dict."""
-        for key, value in list_items(node) if isinstance(node, ast.Dict) else ():
+        if not isinstance(node, ast.Dict) or (node, code) in self.json_schemas:
+            return
+        self.json_schemas.add((node, code))
+        for key, value in list_items(node):
             if key == "description":
                 self.reader.ask(value, at, code, role="schema", kind="field description")
             for found in self.program.trace(value, at):
@@ -343,7 +335,7 @@ class MakerReader:
 
     def read_tool(self, found: Traced) -> ToolDraft | None:
         """Read a tool: a function, a class, an object or a call that makes one."""
-        node = found.node.function if isinstance(found.node, Bound) else found.node
+        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
         if isinstance(node, Instance):
             node = node.of
         if (node, found.at.key) in self.tools:
@@ -484,7 +476,7 @@ class MakerReader:
 
     def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:
         for found in self.program.trace(node, at) if node is not None else ():
-            function = found.node.function if isinstance(found.node, Bound) else found.node
+            function = found.node.function if isinstance(found.node, BoundMethod) else found.node
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 return Traced(function, found.at)
         return None
@@ -527,6 +519,38 @@ class MakerReader:
                 if isinstance(statement.value, ast.Call):
                     self._read_metadata(statement.value, inside, own)
         return own
+
+
+@end_circles(list[Traced]())
+def list_elements(program: Program, node: Any, at: Surroundings) -> list[Traced]:
+    """Find the elements of a list, through names, sums, loops and what is appended."""
+    elements: list[Traced] = []
+    for found in program.trace(node, at):
+        parts = _list_parts(program, found)
+        if parts is not None:
+            elements += parts
+        elif found.node is not node:
+            elements.append(found)
+    return elements
+
+
+def _list_parts(program: Program, found: Traced) -> list[Traced] | None:
+    """List the elements of one list; None if it is none."""
+    node = found.node
+    if isinstance(node, ast.BinOp):
+        return [*list_elements(program, node.left, found.at), *list_elements(program, node.right, found.at)]
+    if isinstance(node, ast.ListComp):
+        return program.trace(node.elt, found.at)
+    parts = list(program.iterate(found))
+    if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return None
+    return [element for part in parts for element in _list_part(program, part, found.at)]
+
+
+def _list_part(program: Program, part: Any, at: Surroundings) -> list[Traced]:
+    if isinstance(part, ast.Starred):
+        return list_elements(program, part.value, at)
+    return program.trace(part, at)
 
 
 def get_docstring(owner: Any) -> ast.Constant | None:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.extras.adopt.source import Outside, Program, Surroundings, Traced, get_last_name, is_text
+from selfwire.extras.adopt.source import Outside, Program, Surroundings, Traced, end_circles, get_last_name, is_text
 
 LARGEST = 1_000_000
 """Bytes of a file from which on it is no prompt."""
@@ -98,6 +98,7 @@ def _match(place: Path) -> list[Path]:
     return sorted(path.resolve() for path in folder.glob(pattern) if path.is_file())
 
 
+@end_circles([ANY])
 def find_patterns(program: Program, node: Any, at: Surroundings) -> list[str]:
     """Find the paths that an expression may be, with `*` for parts that are not known."""
     found: list[str] = []

@@ -13,6 +13,7 @@ from selfwire.extras.adopt.inventory import Inventory, Opaque, ProgramAgent, Pro
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
 from selfwire.extras.adopt.source import (
     Function,
+    Outside,
     Program,
     SourceFile,
     Surroundings,
@@ -42,12 +43,17 @@ def read_program(name: str) -> Inventory:
     matched = GRAPH_NAME.fullmatch(name)
     if matched is None:
         raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph")
-    program, file = open_program(matched["module"])
-    graphs = GraphReader(program)
-    _read_named(graphs, file, matched["name"])
-    graphs.reader.read_pending()
-    graphs.reader.follow_texts()
-    return _make_inventory(name, graphs)
+    try:
+        program, file = open_program(matched["module"])
+        graphs = GraphReader(program)
+        _read_named(graphs, file, matched["name"])
+        graphs.reader.read_pending()
+        graphs.reader.follow_texts()
+        return _make_inventory(name, graphs)
+    except RecursionError:
+        raise ConfigError(
+            f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
+        ) from None
 
 
 def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:
@@ -60,13 +66,20 @@ def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:
         listed = f"; it has {', '.join(known)}" if known else ""
         raise ConfigError(
             f"{show_path(file.path)}:1 has no {first!r}{listed}; name an attribute that holds a graph, as "
-            f"{show_path(file.path)}:{known[0] if known else 'graph'}"
+            f"{show_path(file.path)}:{known[-1] if known else 'graph'}"
         )
     node: ast.expr = ast.Name(first, ast.Load())
     for part in filter(None, rest.split(".")):
         node = ast.Attribute(node, part, ast.Load())
     found = [kind for value in program.trace(node, file.top) for kind in _open_makers(program, value)]
     chosen = [value for kind, value in found if kind in ("graph", "agent")]
+    for kind, value in found:
+        agent = graphs.makers.read_agent(value) if kind == "agent" else None
+        if agent is not None and not agent.is_named:
+            agent.name = name.rpartition(".")[2]
+    for value in names.bound.get(first, ()):
+        if isinstance(value, Function):
+            graphs.read_around(program.enter(value, file.top))
     for value in dict.fromkeys(chosen):
         graphs.read_graph(value, "")
     if not chosen:
@@ -112,7 +125,7 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
             return
     bound = file.top.names.bound.get(name, [])
     line = next((value.lineno for value in bound if hasattr(value, "lineno")), 1)
-    if all(kind in ("outside", "unknown", "argument") for kind, _ in found):
+    if all(isinstance(value.node, Outside | ast.Call | ast.Attribute) for _, value in found):
         node = next((value for value in bound if isinstance(value, ast.AST)), file.tree)
         graphs.note(
             node if hasattr(node, "lineno") else ast.copy_location(ast.Pass(lineno=line, col_offset=0), node),

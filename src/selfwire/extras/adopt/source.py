@@ -8,11 +8,11 @@ import ast
 import re
 import sys
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from selfwire.core.errors import ConfigError
 
@@ -27,6 +27,8 @@ MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
 """Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
+PATIENCE = 20_000
+"""Steps after which what is found is kept, even if a circle has cut it short."""
 DEEPEST = 60
 """Steps after which tracing gives up."""
 
@@ -60,7 +62,7 @@ class Argument(NamedTuple):
     default: ast.expr | None
 
 
-class Bound(NamedTuple):
+class BoundMethod(NamedTuple):
     """A method with the class or the object that it is called on."""
 
     function: ast.FunctionDef | ast.AsyncFunctionDef
@@ -110,7 +112,7 @@ class Traced(NamedTuple):
     call: ast.AST | None = None
 
 
-class Names(ast.NodeVisitor):
+class BoundNames(ast.NodeVisitor):
     """The names that a module, class or function binds, its return values and what is added to its lists.
 
     Attributes:
@@ -273,7 +275,7 @@ class SourceFile:
     text: str
     tree: ast.Module
     keys: dict[Any, int]
-    names: dict[Any, Names] = field(default_factory=dict)
+    names: dict[Any, BoundNames] = field(default_factory=dict)
 
     @cached_property
     def top(self) -> "Surroundings":
@@ -285,10 +287,10 @@ class SourceFile:
         """The lines of the source."""
         return self.text.splitlines()
 
-    def read_names(self, owner: Any) -> Names:
+    def read_names(self, owner: Any) -> BoundNames:
         """Collect the names that a module, class or function of this file binds."""
         if owner not in self.names:
-            self.names[owner] = Names(owner)
+            self.names[owner] = BoundNames(owner)
         return self.names[owner]
 
 
@@ -306,7 +308,7 @@ class Surroundings:
     given: dict[str, list[Traced]] = field(default_factory=dict)
 
     @property
-    def names(self) -> Names:
+    def names(self) -> BoundNames:
         """The names that are bound here."""
         return self.file.read_names(self.owner)
 
@@ -336,6 +338,8 @@ class Program:
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
+        assigned: what methods assign to attributes of `self`, by class and attribute.
+        asked: questions that are being answered; see `end_circles`.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
@@ -352,6 +356,8 @@ class Program:
         self.live: set[Any] | None = None
         self.traced: dict[Any, list[Traced]] = {}
         self.active: dict[Any, int] = {}
+        self.asked: set[Any] = set()
+        self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = 0
         self.keys: dict[Any, int] = {}
@@ -533,8 +539,10 @@ class Program:
             return [Traced(node, at, call)]
         key = (node, at.key)
         if key not in self.traced:
-            if key in self.active or len(self.active) > DEEPEST:
-                self.cut = min(self.cut, self.active.get(key, -1))
+            if len(self.active) > DEEPEST:
+                return []
+            if key in self.active:
+                self.cut = min(self.cut, self.active[key])
                 return []
             found, is_whole = self._trace_anew(opener, node, at, key)
             if not is_whole:
@@ -550,7 +558,7 @@ class Program:
         self.steps += 1
         different = {(value.node, value.at.key, value.call): value for value in opener(self, node, at)}
         del self.active[key]
-        is_whole = self.cut >= depth
+        is_whole = self.cut >= depth or self.steps > PATIENCE
         self.cut = before if is_whole else min(before, self.cut)
         return list(different.values())[:MOST], is_whole
 
@@ -691,15 +699,15 @@ class Program:
         found = inside.names.bound.get(name)
         for value in found or ():
             is_method = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef)
-            yield Traced(Bound(value, base) if is_method else value, inside)
+            yield Traced(BoundMethod(value, base) if is_method else value, inside)
         if not found and name in inside.names.annotated:
             yield from self.list_annotated(inside.names.annotated[name], inside)
         elif not found:
             for parent in self.list_bases(base):
                 if isinstance(parent.node, ast.ClassDef):
                     for value in self._get_class_member(parent, name):
-                        is_bound = isinstance(value.node, Bound)
-                        yield value._replace(node=Bound(value.node.function, base)) if is_bound else value
+                        is_bound = isinstance(value.node, BoundMethod)
+                        yield value._replace(node=BoundMethod(value.node.function, base)) if is_bound else value
 
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
@@ -710,11 +718,11 @@ class Program:
                 return
         owner = Traced(instance.of, base.at)
         for value in self._get_class_member(owner, name):
-            if isinstance(value.node, Bound):
+            if isinstance(value.node, BoundMethod):
                 if is_property(value.node.function):
                     yield from self.list_returned(value.node.function, value.at, {}, value.node.function, base)
                 else:
-                    yield Traced(Bound(value.node.function, base), value.at)
+                    yield Traced(BoundMethod(value.node.function, base), value.at)
             else:
                 yield value
         yield from self.list_assigned(owner, name)
@@ -722,14 +730,10 @@ class Program:
     def list_assigned(self, owner: Traced, name: str) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of `self`."""
         inside = self.enter(owner.node, owner.at)
-        for method in owner.node.body:
-            if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) or not method.args.args:
-                continue
-            me, at = method.args.args[0].arg, self.enter(method, inside)
-            for statement in ast.walk(method):
-                for target, value in list_assignments(statement):
-                    if is_attribute_of(target, me, name):
-                        yield Traced(value, at)
+        if owner.node not in self.assigned:
+            self.assigned[owner.node] = read_own_assignments(owner.node)
+        for method, value in self.assigned[owner.node].get(name, ()):
+            yield Traced(value, self.enter(method, inside))
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
                 yield from self.list_assigned(parent, name)
@@ -834,7 +838,7 @@ class Program:
     def _call(self, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find what a call of a function or class of the program returns."""
         target = called.node
-        if isinstance(target, Bound):
+        if isinstance(target, BoundMethod):
             yield from self._call_bound(target, called, node, at)
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             if not is_wrapped(target):
@@ -842,7 +846,7 @@ class Program:
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at), called.at)
 
-    def _call_bound(self, target: Bound, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+    def _call_bound(self, target: BoundMethod, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         function, owner = target
         if is_classmethod(function) and function.name.startswith(("from_", "load", "create", "default", "make")):
             made_of = owner.node.of if isinstance(owner.node, Instance) else owner.node
@@ -913,6 +917,32 @@ def _iterate_view(node: ast.Dict, view: str) -> Iterator[Any]:
     for key, value in zip(node.keys, node.values, strict=True):
         if key is not None and view in ("items", "keys", "values"):
             yield {"items": (key, value), "keys": key, "values": value}[view]
+
+
+Found = TypeVar("Found")
+
+
+def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
+    """Make a function of a program, an expression and its surroundings return `empty` inside itself.
+
+    A name may be bound to something made of itself, as in `graph = graph.compile()`.
+    """
+
+    def guard(find: Callable[..., Found]) -> Callable[..., Found]:
+        @wraps(find)
+        def guarded(program: Program, node: Any, at: Surroundings) -> Found:
+            key = (find, node, at.key)
+            if key in program.asked:
+                return empty
+            program.asked.add(key)
+            try:
+                return find(program, node, at)
+            finally:
+                program.asked.discard(key)
+
+        return guarded
+
+    return guard
 
 
 def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:
@@ -1001,14 +1031,17 @@ def is_field(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
 
 
-def is_attribute_of(target: ast.expr, owner: str, name: str) -> bool:
-    """Whether an expression is `owner.name`."""
-    return (
-        isinstance(target, ast.Attribute)
-        and target.attr == name
-        and isinstance(target.value, ast.Name)
-        and target.value.id == owner
-    )
+def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
+    """Read what the methods of a class assign to attributes of `self`: methods and values by attribute."""
+    found: dict[str, list[tuple[Any, ast.expr]]] = {}
+    for method in owner.body:
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.args.args:
+            me = method.args.args[0].arg
+            for statement in ast.walk(method):
+                for target, value in list_assignments(statement):
+                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") == me:
+                        found.setdefault(target.attr, []).append((method, value))
+    return found
 
 
 def list_decorators(function: Any) -> list[str]:

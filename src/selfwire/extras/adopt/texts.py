@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
+from selfwire.extras.adopt.kinds import is_environment
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import (
     DEEPEST,
@@ -59,6 +60,13 @@ UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removes
 """Methods of texts that keep their words."""
 PASSED_ON = ("str", "list", "tuple", "reversed", "sorted", "trim_messages", "add_messages", "dict", "repr", "deepcopy")
 """Functions whose result has the texts of their arguments."""
+HOLDERS = {
+    *MESSAGES,
+    *PROMPTS,
+    *MAKERS,
+    *("dedent", "cleandoc", "field", "Field", "Template", "str", "cast", "dict", "getenv"),
+}
+"""Calls whose result still has the name of the constant or field that it is assigned to."""
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_community", "langchain_classic", "pydantic")
 LETTERS = re.compile(r"[^\W\d_]")
@@ -91,6 +99,10 @@ class Reach(NamedTuple):
     changes: tuple[str, ...] = ()
     kind: str = ""
     whole: bool = True
+
+    def change_first(self, changes: tuple[str, ...]) -> "Reach":
+        """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
+        return self._replace(changes=(*changes, *(name for name in self.changes if name not in changes)))
 
 
 @dataclass
@@ -245,9 +257,11 @@ class TextFinder:
         """Tell the name of the constant, field or key that holds a literal; "" if none does."""
         child, parent = node, self.program.parents.get(node)
         while parent is not None and not isinstance(parent, ast.stmt | ast.FormattedValue | ast.Lambda):
+            if isinstance(parent, ast.Call) and child is not parent.func and get_last_name(parent.func) not in HOLDERS:
+                return ""
             if isinstance(parent, ast.Dict):
                 for key, value in list_items(parent):
-                    if value is child and key not in ("content", "text"):
+                    if value is child and key not in ("content", "text", "messages"):
                         return key
             child, parent = parent, self.program.parents.get(parent)
         if isinstance(parent, ast.Assign) and child is parent.value:
@@ -339,15 +353,15 @@ class TextFinder:
         owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         role = "user" if owner == "ChatPromptTemplate" else MESSAGES.get(owner, "")
         inner = reach._replace(mode=mode, role=role or reach.role)
-        texts = [
-            value for name, value in named.items() if name in ("template", "messages", "prefix", "suffix", "prompt")
-        ]
+        texts = [value for name, value in named.items() if name in TEMPLATES]
         if get_last_name(node.func) == "from_file":
             for text in self._read_files(node.args[0], at):
                 self._add_file(text, inner)
             return
         for part in [*node.args[:1], *texts]:
             self.follow(part, at, inner)
+        if "examples" in named:
+            self.follow(named["examples"], at, reach._replace(mode="", whole=False, kind=""))
         for part in list_values(named.get("partial_variables")):
             self.follow(part, at, reach._replace(mode="", whole=False, kind=""))
 
@@ -406,7 +420,7 @@ class TextFinder:
         """Follow `text.strip()` and its like."""
         if isinstance(node.func, ast.Attribute):
             own = (node.func.attr,) if node.func.attr in CHANGES and not node.args else ()
-            self.follow(node.func.value, at, reach._replace(changes=(*own, *reach.changes)))
+            self.follow(node.func.value, at, reach.change_first(own))
 
     def _follow_replaced(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         self._follow_changed(node, at, reach)
@@ -416,7 +430,7 @@ class TextFinder:
     def _follow_dedent(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         own = get_last_name(node.func)
         for part in node.args[:1]:
-            self.follow(part, at, reach._replace(changes=(own, *reach.changes)))
+            self.follow(part, at, reach.change_first((own,)))
 
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":
@@ -445,7 +459,7 @@ class TextFinder:
 
     def _follow_got(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `os.environ.get(name, default)`; the other forms of `get` are traced."""
-        if isinstance(node.func, ast.Attribute) and get_last_name(node.func.value) == "environ":
+        if is_environment(node):
             self._follow_environment(node, at, reach)
         elif isinstance(node.func, ast.Attribute):
             self._note_opaque(node, at, reach)

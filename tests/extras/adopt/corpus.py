@@ -1,0 +1,98 @@
+"""The programs of this folder, and their inventories in lines that a test compares exactly."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from selfwire.extras.adopt.inventory import Inventory, ProgramText
+
+HERE = Path(__file__).parent
+GRAPHS = {
+    "callable_nodes": "story:get_graph",
+    "class_prompts": "tutor:graph",
+    "command_routing": "desk:graph",
+    "conditional_build": "app:graph",
+    "context_prompts": "graph:graph",
+    "deep_agent": "deep:agent",
+    "dict_prompts": "panel:graph",
+    "few_shot": "sql_agent:graph",
+    "functional": "essay:workflow",
+    "gotos": "gotos:graph",
+    "handoffs": "network:graph",
+    "human_in_the_loop": "approval:graph",
+    "import_effects": "effects:graph",
+    "json_prompts": "bot:make_graph",
+    "json_tools": "tools:graph",
+    "map_reduce": "jokes:app",
+    "middleware": "assistant:assistant",
+    "nested_teams": "company.main:app",
+    "no_packages": "src/agent/graph.py:graph",
+    "no_texts": "quiet:graph",
+    "opaque": "opaque:graph",
+    "partials": "pipeline:graph",
+    "plan_and_execute": "plan_execute:app",
+    "prompt_files": "app.graph:app",
+    "prompts_module": "agent.graph:build_graph",
+    "pydantic_state": "triage:graph",
+    "rag_grading": "rag:graph",
+    "raw_client": "client:make_graph",
+    "react_agent": "src/react_agent/graph.py:graph",
+    "reflection": "reflect:graph",
+    "signals": "review:graph",
+    "subgraph_in_node": "main:graph",
+    "subgraphs": "report:graph",
+    "supervisor": "supervised:app",
+    "swarm": "swarm:app",
+    "tool_classes": "support:support",
+    "toolbox": "main:agent",
+    "weather_agent": "agent:agent",
+}
+"""Names of graphs by the folder of their program, which is the working directory when they are read."""
+
+
+def find_folder(program: str) -> Path:
+    return HERE / "programs" / program
+
+
+def read_expected(program: str) -> list[str]:
+    """The lines of a program's inventory, as a person has checked them."""
+    return (HERE / "expected" / f"{program}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def list_lines(inventory: Inventory) -> Iterator[str]:
+    """List all that an inventory says, a line for each thing; texts are whole."""
+    for node in inventory.nodes:
+        yield f"node {join(node.graph, node.name)}: {node.kind} {node.target} {node.file}:{node.line}-{node.end_line}"
+    for edge in inventory.edges:
+        ends = " | ".join([*edge.ends, *([] if edge.complete else ["?"])])
+        how = f"{edge.kind} {edge.shown_by} {edge.router}".strip()
+        yield f"edge {join(edge.graph, edge.source)} -> {ends}: {how} {edge.file}:{edge.line}"
+    for pause in inventory.interrupts:
+        yield f"interrupt {join(pause.graph, pause.node)}: {pause.kind} {pause.file}:{pause.line}"
+    for inner in inventory.subgraphs:
+        yield f"subgraph {inner.name}: {inner.kind} {join(inner.graph, inner.node)} {inner.file}:{inner.line}"
+    for agent in inventory.agents:
+        parts = f"model={','.join(agent.models)} tools={','.join(agent.tools)}"
+        yield f"agent {agent.name}: {agent.maker} {parts} {agent.file}:{agent.line}"
+    for tool in inventory.tools:
+        yield f"tool {tool.name}: {tool.kind} {tool.file}:{tool.line} {json.dumps(tool.description)}"
+    for model in inventory.models:
+        yield f"model {model.maker}: {','.join(model.names) or '?'} {model.file}:{model.line}"
+    for text in inventory.texts:
+        yield from list_text_lines(text)
+    yield from (f"opaque {thing.file}:{thing.line} {thing.reason}; {thing.way_out}" for thing in inventory.opaque)
+
+
+def list_text_lines(text: ProgramText) -> Iterator[str]:
+    place = f"{text.file}:{text.line}:{text.column}-{text.end_line}:{text.end_column}"
+    what = " ".join(filter(None, (text.role, text.kind, text.name)))
+    yield f"text {what}: {place} {json.dumps(text.pieces, ensure_ascii=False)}"
+    yield f"    used by {', '.join(text.used_by) or 'nothing'}"
+    if text.holes:
+        yield f"    holes {json.dumps(text.holes, ensure_ascii=False)}"
+    if text.signal or text.keeps:
+        yield f"    signal {text.signal!r} keeps {list(text.keeps)}"
+
+
+def join(graph: str, name: str) -> str:
+    return f"{graph}/{name}" if graph else name

@@ -1,0 +1,3 @@
+from company.writing.graph import graph as writing_graph
+
+__all__ = ["writing_graph"]

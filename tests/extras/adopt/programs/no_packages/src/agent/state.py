@@ -1,0 +1,7 @@
+from typing import TypedDict
+
+
+class State(TypedDict):
+    question: str
+    answer: str
+    language: str

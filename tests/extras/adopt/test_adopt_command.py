@@ -1,0 +1,91 @@
+"""The command that reads a program: its page, its JSON, its exit codes, and what it does not import."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from selfwire.cli.app import build
+from selfwire.extras.adopt.page import format_inventory
+from selfwire.extras.adopt.reader import read_program
+from tests.extras.adopt.corpus import GRAPHS, find_folder
+
+PAGE = """\
+review:graph: read from 1 file, nothing was run
+
+nodes
+  review.py:17  write  (function)
+  review.py:22  review  (function)
+
+edges
+  review.py:40  START -> write  (data: edge)
+  review.py:41  write -> review  (data: edge)
+  review.py:29  review -> END | write  (code: returns by decide)
+
+models
+  review.py:6  ChatOpenAI  gpt-4o
+
+texts
+  review.py:7   user constant  'APPROVED'  [node review]  do not change: compared at review.py:31
+  review.py:8   user constant  'please try again'  [node write]  do not change: compared at review.py:18
+  review.py:18  user constant  'This is your first try.'  [node write]
+  review.py:19  user constant  'Write a slogan.'  [node write]
+  review.py:23  user f-string  'Judge the slogan. Say {APPROVED} if it is good, else REJECTED....'  [node review]  \
+keep: REJECTED
+
+5 texts, 2 edges as data and 1 as code, 0 opaque things; measure it: selfwire eval review:graph --benchmark TASKS.jsonl
+"""
+LIGHT = """
+import sys
+sys.argv = ["selfwire", "adopt", "review:graph"]
+from selfwire.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print(*sorted({"langgraph", "langchain_core", "langchain_openai", "numpy", "review", "asyncio"} & set(sys.modules)))
+"""
+
+
+def test_the_page_has_a_line_for_each_thing_and_the_next_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder("signals"))
+    done = CliRunner().invoke(build(), ["adopt", "review:graph"])
+    assert (done.exit_code, done.stdout) == (0, PAGE)
+
+
+def test_json_has_the_whole_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder("signals"))
+    found = json.loads(CliRunner().invoke(build(), ["adopt", "review:graph", "--json"]).stdout)
+    assert found == {"command": "adopt", "inventory": read_program("review:graph").model_dump(mode="json")}
+
+
+def test_a_name_that_cannot_be_read_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder("signals"))
+    done = CliRunner().invoke(build(), ["adopt", "review:app"])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error: review.py:1 has no 'app'; it has builder, graph; name an attribute that holds a graph, as "
+        "review.py:graph\n"
+    )
+
+
+def test_no_framework_is_imported_nor_the_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT], cwd=find_folder("signals"), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == PAGE + "\n"
+
+
+@pytest.mark.parametrize("program", GRAPHS)
+def test_a_page_names_every_text_in_a_line(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder(program))
+    inventory = read_program(GRAPHS[program])
+    lines = format_inventory(inventory).splitlines()
+    assert len([line for line in lines if line.startswith("  ")]) == sum(
+        len(getattr(inventory, kind))
+        for kind in ("nodes", "edges", "interrupts", "subgraphs", "agents", "tools", "models", "texts", "opaque")
+    )
+    for text in inventory.texts:
+        assert any(line.split()[:1] == [f"{text.file}:{text.line}"] for line in lines)

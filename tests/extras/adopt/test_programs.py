@@ -1,0 +1,101 @@
+"""The inventories of programs written as their authors would: every node, edge, tool, model and text."""
+
+import ast
+import inspect
+import logging
+import shutil
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from selfwire.extras.adopt.inventory import Inventory
+from selfwire.extras.adopt.reader import read_program
+from tests.extras.adopt.corpus import GRAPHS, find_folder, list_lines, read_expected
+
+NOISE = textwrap.dedent(
+    """
+    import logging, warnings
+    logging.getLogger("noise").info("noise in a log message about %s", "noise in its argument")
+    noise = {"noise as a key": ["noise in a list", ("noise in a tuple", 1)], "noise url": "https://noise.example/path"}
+    noise["noise item"] = f"noise in an f-string {len(noise)}"
+    if not noise:
+        raise ValueError("noise in an error: " + noise["noise url"])
+    warnings.warn("noise in a warning") if "noise in a test" in noise else None
+    assert noise, "noise in an assertion"
+    """
+)
+"""Statements whose texts reach no model."""
+
+
+def read(program: str) -> Inventory:
+    return read_program(GRAPHS[program])
+
+
+@pytest.mark.parametrize("program", GRAPHS)
+def test_an_inventory_has_all_and_nothing_else(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder(program))
+    assert list(list_lines(read(program))) == read_expected(program)
+
+
+@pytest.mark.parametrize("program", GRAPHS)
+def test_the_place_of_a_text_is_that_of_its_literal(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder(program))
+    for text in read(program).texts:
+        lines = Path(text.file).read_text(encoding="utf-8").splitlines()[text.line - 1 : text.end_line]
+        if not text.file.endswith(".py"):
+            assert all(
+                part.strip() in "\n".join(map(str.strip, lines)) for piece in text.pieces for part in piece.split("\n")
+            )
+            continue
+        lines[-1] = lines[-1][: text.end_column]
+        lines[0] = lines[0][text.column :]
+        literal = ast.parse("(" + "\n".join(lines) + ")", mode="eval").body
+        found = [node.value for node in ast.walk(literal) if isinstance(node, ast.Constant)]
+        whole = "".join(str(part) for part in found)
+        for form in (whole, inspect.cleandoc(whole), textwrap.dedent(whole)):
+            if all(line in form for piece in text.pieces for line in piece.splitlines() if "{" not in form):
+                break
+        else:
+            pytest.fail(f"{text.file}:{text.line} {text.pieces} is not {whole!r}")
+
+
+class NoiseMaker(ast.NodeTransformer):
+    """Adds statements to every function, after its docstring."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        at = 1 if ast.get_docstring(node) is not None else 0
+        node.body[at:at] = ast.parse(NOISE).body
+        return node
+
+
+@pytest.mark.parametrize("program", GRAPHS)
+def test_what_reaches_no_model_is_no_text(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder(program))
+    quiet = sorted(text.pieces for text in read(program).texts)
+    folder = tmp_path / program
+    shutil.copytree(find_folder(program), folder)
+    monkeypatch.chdir(folder)
+    for path in folder.rglob("*.py"):
+        tree = NoiseMaker().visit(ast.parse(path.read_text(encoding="utf-8")))
+        path.write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
+    assert sorted(text.pieces for text in read(program).texts) == quiet
+
+
+def test_a_text_that_is_also_compared_with_is_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder("signals"))
+    texts = {text.name: text for text in read("signals").texts}
+    assert texts["APPROVED"].signal == "compared at review.py:31"
+    assert texts["ASK_AGAIN"].signal == "compared at review.py:18"
+    assert [text.keeps for text in read("signals").texts if text.kind == "f-string"] == [("REJECTED",)]
+
+
+def test_a_program_is_neither_imported_nor_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "effects"
+    shutil.copytree(find_folder("import_effects"), folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(logging, "info", None)
+    before = {path.name for path in folder.iterdir()}
+    assert [node.name for node in read("import_effects").nodes] == ["chat"]
+    assert {path.name for path in folder.iterdir()} == before == {"effects.py"}

@@ -1,0 +1,171 @@
+"""Reading of a program by its name: errors with a way out, files of others, the work it takes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import ConfigError
+from selfwire.extras.adopt import reader
+from selfwire.extras.adopt.reader import read_program
+from selfwire.extras.adopt.source import Program, SourceFile, open_program
+
+GRAPH = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+def chat(state):
+    return {"messages": [llm.invoke([("system", PROMPT), *state["messages"]])]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+Write = Callable[[str, str], Path]
+
+
+def refuse(name: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read_program(name)
+    return str(caught.value)
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    assert refuse("my_app") == "'my_app' names no graph; write it as my_app.graph:graph or my_app/graph.py:graph"
+
+
+def test_a_missing_file_is_named_with_the_folder(write: Write, tmp_path: Path) -> None:
+    assert refuse("my_app.graph:graph") == (
+        f"there is no file of 'my_app.graph': my_app.graph is looked for as my_app/graph.py below {tmp_path}; go to "
+        "the program's folder, or name the file as my_app/graph.py:graph"
+    )
+    assert refuse("my_app/graph.py:graph").startswith("there is no file of 'my_app/graph.py'")
+
+
+def test_a_missing_attribute_is_named_with_those_that_are_graphs(write: Write) -> None:
+    write("app.py", "PROMPT = 'Chat.'\n" + GRAPH)
+    assert (
+        refuse("app:app")
+        == "app.py:1 has no 'app'; it has graph; name an attribute that holds a graph, as app.py:graph"
+    )
+
+
+def test_an_attribute_that_is_no_graph_is_named_with_its_line(write: Write) -> None:
+    write("app.py", "\nPROMPT = 'Chat.'\n" + GRAPH)
+    assert refuse("app:PROMPT").startswith("app.py:2: 'PROMPT' is no graph; name a compiled graph")
+
+
+def test_a_syntax_error_is_named_with_file_and_line(write: Write) -> None:
+    write("app.py", "from prompts import PROMPT\n" + GRAPH)
+    write("prompts.py", "\n\nPROMPT = (\n")
+    found = refuse("app:graph")
+    assert found.startswith("prompts.py:3 is no valid Python 3.")
+    assert found.endswith("mend that line, or run selfwire with the Python that the program needs")
+
+
+def test_a_missing_module_of_the_program_is_named_with_the_line_of_the_import(write: Write) -> None:
+    write("app/__init__.py", "")
+    write("app/graph.py", "\nfrom .prompts import PROMPT\n" + GRAPH)
+    assert refuse("app.graph:graph") == (
+        "app/graph.py:2 imports '.prompts', which has no file beside it; add the file, or correct the import"
+    )
+
+
+def test_a_missing_module_that_is_tried_is_none(write: Write) -> None:
+    write("app/__init__.py", "")
+    write("app/graph.py", "try:\n    from .own import PROMPT\nexcept ImportError:\n    PROMPT = 'Chat.'\n" + GRAPH)
+    assert [text.pieces for text in read_program("app.graph:graph").texts] == [("Chat.",)]
+
+
+def test_packages_of_others_are_not_read(write: Write) -> None:
+    write("app.py", "from texts_of_others import PROMPT\n" + GRAPH)
+    write("site-packages/texts_of_others.py", "PROMPT = 'Chat.'\n")
+    found = read_program("app:graph")
+    assert (found.files, found.texts) == (("app.py",), ())
+    assert [(thing.line, thing.reason) for thing in found.opaque] == [(10, "a text comes from another package: PROMPT")]
+
+
+def test_a_graph_of_another_package_is_opaque(write: Write) -> None:
+    write("app.py", "from library import graph\n")
+    [thing] = read_program("app:graph").opaque
+    assert (thing.file, thing.line) == ("app.py", 1)
+    assert thing.reason == "the source does not show the graph 'graph'; another package makes it"
+
+
+def test_files_outside_the_program_are_not_read(write: Write, tmp_path: Path) -> None:
+    write("other/secret.md", "Do not read this.")
+    write("project/app.py", f"PROMPT = open({str(tmp_path / 'other/secret.md')!r}).read()\n" + GRAPH)
+    write("project/pyproject.toml", "")
+    found = read_program("project/app.py:graph")
+    assert found.texts == ()
+    assert found.opaque[0].reason.endswith("is not found from the source alone")
+
+
+def test_names_that_form_a_circle_end(write: Write) -> None:
+    write("app.py", "from other import PROMPT\n" + GRAPH)
+    write("other.py", "from app import PROMPT as BACK\n\nPROMPT = PROMPT + BACK if BACK else 'Chat.'\n")
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
+
+
+def test_names_that_are_made_of_themselves_end(write: Write) -> None:
+    again = """
+PROMPT = "Chat."
+PROMPT = PROMPT.strip() + PROMPT
+llm = llm.bind_tools([])
+graph = graph.with_config()
+path = path / path
+"""
+    write("app.py", GRAPH + again)
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
+
+
+def test_code_that_is_nested_too_deeply_is_refused_in_a_sentence(write: Write) -> None:
+    write("app.py", f"PROMPT = {' + '.join(['name'] * 3000)}\n" + GRAPH)
+    assert refuse("app:graph").startswith("the code of app:graph is nested too deeply to be read")
+
+
+def make_program(helpers: int) -> str:
+    """A program whose node passes a prompt through many functions, each with two callers."""
+    lines = ["PROMPT = 'Chat.'", "def f0(a, b='x'):", "    return a + b"]
+    for index in range(1, helpers):
+        lines += [f"def f{index}(a, b=PROMPT):", f"    return f{index - 1}(a, b) if a else f{index - 1}(b, a)"]
+    return "\n".join([*lines, f"TEXT = f{helpers - 1}(PROMPT)", GRAPH.replace("PROMPT", "TEXT")])
+
+
+def count_steps(monkeypatch: pytest.MonkeyPatch) -> int:
+    opened: list[Program] = []
+
+    def open_and_keep(module: str) -> tuple[Program, SourceFile]:
+        program, file = open_program(module)
+        opened.append(program)
+        return program, file
+
+    monkeypatch.setattr(reader, "open_program", open_and_keep)
+    read_program("app:graph")
+    return opened[0].steps
+
+
+def test_the_work_grows_with_the_program_not_with_its_paths(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+    for helpers in (10, 20, 40):
+        write("app.py", make_program(helpers))
+        steps.append(count_steps(monkeypatch))
+    assert steps[2] < 5 * steps[1] < 25 * steps[0]
+    assert steps[2] < 20_000

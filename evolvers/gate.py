@@ -135,7 +135,7 @@ def _rule(difference: float, extra: float, used: int, margin: float, patience: i
 
 
 class EvidenceRule(FrozenModel):
-    """What a change has to prove.
+    """The proof that a change needs.
 
     Args:
         gate: better or no-worse.

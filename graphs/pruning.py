@@ -110,7 +110,7 @@ def list_parts(team: Team) -> dict[str, TeamPart]:
 
 
 def remove_agent(team: Team, agent: str) -> Rewiring:
-    """The rewiring that takes an agent out; whoever handed on to it hands on to those that it handed on to."""
+    """Make the rewiring that takes an agent out; the agents before it then hand on to those after it."""
     topology, edits = team.topology, list[Edit]()
     edges = {(edge.source, edge.target) for edge in topology.edges}
     for node in (node.id for node in topology.nodes if node.agent == agent):
@@ -188,7 +188,7 @@ class Pruning(Method[Any]):
         return made.replace(workflow=fitted, finished=not group)
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
-        """As the method, with the record of the pruning."""
+        """The kept team with what the method keeps of the rejected one, and with the record of the pruning."""
         return PruningRecord.of(rejected).save_to(super().keep_memory(kept, rejected))
 
     async def _measure(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> PruningRecord:

@@ -108,7 +108,7 @@ async def test_every_way_of_asking_sends_the_changed_text() -> None:
         assert "".join([str(chunk.content) async for chunk in streaming.astream(given)]) == wanted
         assert model.bind_tools([look]).invoke(given).content == wanted
         assert (ChatPromptTemplate([("system", given)]) | model).invoke({}).content == wanted
-        assert RunnableLambda(lambda text: model.invoke(str(text)).content).invoke(given) == wanted
+        assert RunnableLambda[str, str](lambda text: str(model.invoke(text).content)).invoke(given) == wanted
         assert (await asyncio.to_thread(model.invoke, given)).content == wanted
         blocks = [HumanMessage([{"type": "text", "text": given}, {"type": "image_url", "image_url": {"url": "x"}}])]
         assert model.invoke(blocks).content == str([{"type": "text", "text": wanted}, blocks[0].content[1]])

@@ -41,6 +41,8 @@ def check(
 
     The grader is given the reference in several forms, and texts that answer nothing. Exit code 1 for a problem.
     """
+    if method not in method_names():
+        raise ConfigError(f"there is no method {method!r}; methods are {', '.join(method_names())}")
     if benchmark is None:
         raise ConfigError("check needs --benchmark, such as --benchmark my.jsonl")
     request = EvolveSpec(

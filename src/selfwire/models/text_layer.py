@@ -70,7 +70,7 @@ class LayerText(FrozenModel):
 
     @property
     def placeholders(self) -> str:
-        """What another text for this one must keep, a line each; "" if nothing."""
+        """Holes and words to be kept by another text for this one, a line each; "" if there are none."""
         edges = ((self.before, "at the beginning"), (self.after, "at the end"))
         begin, end = (f"{edge} ({place})" if edge else "" for edge, place in edges)
         words = (f"{word} (a word that the program compares with)" for word in self.keeps)
@@ -133,7 +133,7 @@ class TextLayer:
         )
 
     def find(self, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
-        """Names of the texts that messages carry, as they are sent, in order."""
+        """Find the texts in messages as they are sent; returns their names in order."""
         places = (
             match for message in messages for text in _list_texts(message) for match in self._after.finditer(text)
         )

@@ -79,7 +79,7 @@ def judge_grader(found: Sequence[AnchorScore]) -> tuple[list[str], list[str]]:
 
 
 def get_reference_text(task: Task) -> str:
-    """The reference as an answer that somebody could give; "" if it is no text, number or list of these."""
+    """Write the reference as an answer; "" if it is no text, number or list of these."""
     found: Any = task.reference
     if isinstance(found, Sequence) and not isinstance(found, str) and found:
         found = found[0]

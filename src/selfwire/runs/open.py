@@ -354,10 +354,15 @@ async def load_saved(ref: str, library: Library) -> tuple[Team, Version | None]:
 
     Raises:
         LibraryError: there is none; where nothing of its name was ever saved, the message lists methods and baselines.
+        ConfigError: a file has the prompts of a graph of the user's own.
     """
     try:
         team = await library.load(ref)
-        return team, None if ref.endswith(".json") else await library.find(ref)
+        if not ref.endswith(".json"):
+            return team, await library.find(ref)
+        if is_graph(team.method):  # whose code would be imported, as a file says and not the user
+            raise ConfigError(f"{ref} has the prompts of {team.method}; name that graph, with --team {ref} in `evolve`")
+        return team, None
     except LibraryError as error:
         if ref.endswith(".json") or ref.removeprefix(TEAM).partition("@")[0] in await library.names():
             raise

@@ -1,1 +1,1 @@
-"""Static inventory of somebody's LangGraph program: nodes, edges, tools, models and the texts that reach models."""
+"""Static inventory of a LangGraph program: nodes, edges, tools, models and the texts that reach models."""

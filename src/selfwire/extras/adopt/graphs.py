@@ -58,7 +58,7 @@ class NodeDraft:
 
 
 class Action(NamedTuple):
-    """What a node runs."""
+    """The target of a node."""
 
     kind: str
     target: str

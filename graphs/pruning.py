@@ -16,7 +16,7 @@ from pydantic import Field
 from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Revoke, Rewiring
 from selfwire.core.errors import EditError
 from selfwire.core.team import Team
-from selfwire.core.topology import find_dead_nodes
+from selfwire.core.topology import find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import FrozenModel
@@ -130,9 +130,11 @@ def _rewire(*edits: Edit) -> Rewiring:
 
 def _is_legal(team: Team, part: TeamPart) -> bool:
     try:
-        return not find_dead_nodes(team.apply(part.removal).topology)
+        topology = team.apply(part.removal).topology
     except EditError:
         return False
+    reached = find_reachable(topology.successors, [topology.entry])
+    return topology.sink in reached and not find_dead_nodes(topology)
 
 
 def compute_worth(part: TeamPart, whole: Mapping[str, float], without: Mapping[str, float]) -> PartWorth:

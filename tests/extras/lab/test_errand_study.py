@@ -17,7 +17,7 @@ from selfwire.extras.lab.worlds.errand_runs import (
 from selfwire.extras.lab.worlds.errands import Curve, ErrandStudy, SeedResult, run_seed, summarise_results
 from selfwire.models.embeddings import HashingEmbedder
 
-NAMES = {"trained", "trained, preset paper", "untrained", "random", "best fixed team of all", "knows the truth"}
+NAMES = {"trained", "trained, preset paper", "untrained", "random", "best fixed workflow of all", "knows the truth"}
 
 
 @pytest.mark.slow

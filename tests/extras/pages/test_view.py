@@ -117,7 +117,7 @@ def test_the_list_shows_state_kind_system_score_and_spend_of_runs_and_the_run_of
         "0.25",
     ):
         assert part in row, part
-    saved = text.partition('id="workflows"')[2]
+    saved = text.partition('id="teams"')[2]
     assert '<a href="/runs/first#team">mine</a>' in saved
     assert "gone (not here)" in saved
     assert ">0.50<" in saved

@@ -225,6 +225,12 @@ def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
     return found, "" if found else f"no prompt was found in its source; `selfwire adopt {target}` shows what was"
 
 
+def find_changed(team: Team, texts: Mapping[str, LayerText]) -> dict[str, str]:
+    """Find the prompts of a team that differ from the texts of its graph, by name."""
+    now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts}
+    return {name: prompt for name, prompt in now.items() if prompt != texts[name].shown}
+
+
 class OwnGraph(Method[OwnGraphConfig]):
     """A graph of the user's own, which answers every question in a thread of its own.
 
@@ -355,9 +361,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         return ""
 
     def _make_layer(self, team: Team) -> TextLayer:
-        now = {agent.id: agent.prompt for agent in team.agents if agent.id in self.texts}
-        changed = {name: text for name, text in now.items() if text != self.texts[name].shown}
-        return TextLayer(self.texts.values(), changed)
+        return TextLayer(self.texts.values(), find_changed(team, self.texts))
 
     async def _invoke(self, mapped: Mapped, question: str, meter: CallMeter) -> Any:
         config: RunnableConfig = {"callbacks": [meter], "configurable": {"thread_id": fingerprint(meter.scope.key)}}

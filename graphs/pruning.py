@@ -225,11 +225,12 @@ def choose_group(record: PruningRecord, team: Team) -> tuple[TeamPart, ...]:
     """
     harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
     for kind in KINDS:
-        group = list[TeamPart]()
+        group, parts = list[TeamPart](), list_parts(team)
         for worth in sorted(harmless, key=lambda worth: (worth.value, worth.name)):
-            if worth.kind == kind and (part := list_parts(team).get(worth.name)):
+            if worth.kind == kind and (part := parts.get(worth.name)):
                 group.append(part)
                 team = team.apply(part.removal)
+                parts = list_parts(team)
             if group and len(group) == record.size:
                 break
         if group:

@@ -70,7 +70,7 @@ def check(
     problems += wrong
     if anchors:
         out.print(f"\nthe grader, on {len(tried)} tasks")
-        output.print_table(_make_table(anchors)._replace(notes=tuple(f"note: {remark}" for remark in remarks)))
+        output.print_table(_make_table(anchors, remarks))
     else:
         out.print("\nthe grader is a model, or references are no texts: it is not tried here")
     planned = request.replace(evolution=request.evolution.replace(anyway=True))
@@ -88,9 +88,9 @@ def check(
     out.print("\nno problem was found")
 
 
-def _make_table(anchors: list[AnchorScore]) -> ResultTable:
+def _make_table(anchors: list[AnchorScore], remarks: list[str]) -> ResultTable:
     rows = [
         (found.anchor.name, "-" if found.score is None else f"{found.score:.2f}", "1" if found.anchor.right else "0")
         for found in anchors
     ]
-    return ResultTable(("answer", "mean score", "should be"), tuple(rows), ())
+    return ResultTable(("answer", "mean score", "should be"), tuple(rows), tuple(f"note: {text}" for text in remarks))

@@ -47,7 +47,7 @@ from selfwire.runs.evolution import (
     start_evolution,
 )
 from selfwire.runs.open import load_saved, to_team_reference
-from selfwire.runs.record import shorten_name
+from selfwire.runs.record import shorten_method, shorten_name
 from selfwire.runs.results import Evolution
 from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
 from selfwire.runs.systems import switch_off
@@ -224,7 +224,7 @@ def parse_request(
         models=models.names,
         evolution=EvolutionConfig.model_validate(
             {
-                "name": given["name"] or f"{shorten_name(method)}-{shorten_name(benchmark)}",
+                "name": given["name"] or f"{shorten_method(method)}-{shorten_name(benchmark)}",
                 **{name: given[name] for name in names},
             }
         ),
@@ -235,10 +235,6 @@ def parse_request(
         **grading.fields,
     )
     return options.tell(fit_evolution(request, options.list_sizes(given)))
-
-
-def _make_name(method: str, benchmark: str) -> str:
-    return f"{shorten_name(method.rpartition(':')[0] or method)}-{shorten_name(benchmark)}"
 
 
 def _run_and_report(run: OpenEvolution, home: str | None, details: bool) -> None:

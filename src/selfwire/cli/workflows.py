@@ -18,7 +18,7 @@ from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count
 from selfwire.evals.table import ResultTable
-from selfwire.graphs.own_graph import read_texts
+from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.systems import make_seed_team
@@ -188,8 +188,7 @@ def _export_patch(ref: str, team: Team, file: Path, *, force: bool, home: str | 
     if not is_graph(team.method):
         raise ConfigError(f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json file")
     texts, _ = read_texts(team.method)
-    now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts}
-    changed = {name: text for name, text in now.items() if text != texts[name].shown}
+    changed = find_changed(team, texts)
     if not changed:
         raise ConfigError(f"{ref} has the prompts that stand in the source of {team.method}: there is nothing to write")
     written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(ref, home))

@@ -6,7 +6,7 @@ worth: the reference in several forms, and texts that answer nothing.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import GradingError
@@ -115,8 +115,7 @@ async def _score(environment: Environment, anchor: Anchor, tasks: Sequence[Task]
 
 def find_faults_of_tasks(splits: Splits) -> list[str]:
     """Faults of the tasks themselves: texts and references that make scores mean something else."""
-    parts: Mapping[str, Sequence[Task]] = {"train": splits.train, "gate": splits.gate, "test": splits.test}
-    tasks, found = [task for part in parts.values() for task in part], list[str]()
+    tasks, found = [*splits.train, *splits.gate, *splits.test], list[str]()
     again = [text for text, count in Counter(task.input.strip() for task in tasks).items() for _ in range(count - 1)]
     if again:
         found.append(f"tasks that repeat the text of another: {len(again)}, such as {again[0][:60]!r}")

@@ -420,6 +420,11 @@ def shorten_name(benchmark: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", Path(name).stem).strip("-")[:32] or "tasks"
 
 
+def shorten_method(name: str) -> str:
+    """Shorten the name of a graph of the user's own to that of its module or file; a method's stays."""
+    return shorten_name(name.rpartition(":")[0]) if is_graph(name) else name
+
+
 class OpenRun(Protocol):
     """A run that is open."""
 
@@ -550,8 +555,7 @@ def _count_calls(path: Path) -> int:
 
 def make_run_name(*parts: str, benchmark: str) -> str:
     """Make a new name for a run on a benchmark."""
-    names = [shorten_name(part.rpartition(":")[0]) if is_graph(part) else part for part in parts]
-    return "-".join([*names, shorten_name(benchmark), secrets.token_hex(3)])
+    return "-".join([*map(shorten_method, parts), shorten_name(benchmark), secrets.token_hex(3)])
 
 
 async def note_status(run: OpenRun, status: str, **more: Any) -> None:

@@ -161,8 +161,6 @@ def prune(
     if benchmark is None:
         raise ConfigError("prune needs --benchmark, with tasks of the kind that the team works on")
     team, version = options.with_library(home, lambda library: load_saved(name, library))
-    if is_graph(team.method):
-        raise ConfigError(f"{name} is a graph of your own, {team.method}, whose parts are its own; take them out there")
     usual = Sizes(train=max(20, batch), gate=240)
     request = EvolveSpec(
         method=team.method,

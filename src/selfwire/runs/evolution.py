@@ -408,6 +408,8 @@ def validate_request(
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
+    if request.evolution.prunes and is_graph(request.method):
+        raise ConfigError(f"{request.method} is a graph of your own, whose parts are its own; take them out there")
     models = load_models(request.models, home, given.models)
     bench, tasks = load_tasks(request, given)
     with closing(Journal.memory()) as journal:

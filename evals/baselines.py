@@ -24,9 +24,8 @@ from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.graders import to_ballot
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.random_edits import edit_at_random
-from selfwire.graphs.machine import Ctx
+from selfwire.graphs.machine import DETACHED, Ctx
 from selfwire.graphs.method import Method
-from selfwire.graphs.state import DETACHED
 from selfwire.graphs.team import TeamContext, route_to_all, run_team
 
 CUT = "cut"

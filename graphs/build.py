@@ -19,9 +19,8 @@ from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
-from selfwire.graphs.machine import AnswerGrader, Compiled, Ctx, Graph, RunStart
+from selfwire.graphs.machine import AnswerGrader, Compiled, Ctx, Graph, RunContext, RunStart
 from selfwire.graphs.method import Method
-from selfwire.graphs.state import RunContext
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.metered_chat import MeteredModel

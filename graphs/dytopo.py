@@ -50,10 +50,22 @@ from selfwire.evolvers.dytopo.tuning import get_current_setting, tune_team
 from selfwire.evolvers.dytopo.turns import WorkerTurn
 from selfwire.graphs.build import make_build
 from selfwire.graphs.checkpoints import get_interrupts
-from selfwire.graphs.machine import END, START, Ctx, CtxFactory, Graph, MethodGraph, RunStart, run_graph
+from selfwire.graphs.machine import (
+    DETACHED,
+    END,
+    START,
+    Ctx,
+    CtxFactory,
+    Graph,
+    MethodGraph,
+    RunContext,
+    RunStart,
+    State,
+    Update,
+    run_graph,
+)
 from selfwire.graphs.method import FULL, ROUNDS, CallEstimate, EvolveResult, Method, NamedSeeds, Variant, scale_calls
 from selfwire.graphs.serve import make_server
-from selfwire.graphs.state import DETACHED, RunContext, State, Update
 from selfwire.models.sync import run_sync
 from selfwire.tools.own import add_own_tools
 

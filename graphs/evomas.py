@@ -63,7 +63,19 @@ from selfwire.evolvers.router.heads import get_sampling, refuse_unusable
 from selfwire.evolvers.router.reinforce import update_router
 from selfwire.evolvers.trajectory_text import render_agents
 from selfwire.graphs.build import make_build
-from selfwire.graphs.machine import END, START, Ctx, Graph, MethodGraph, RunStart, run_graph
+from selfwire.graphs.machine import (
+    DETACHED,
+    END,
+    START,
+    Ctx,
+    Graph,
+    MethodGraph,
+    RunContext,
+    RunStart,
+    State,
+    Update,
+    run_graph,
+)
 from selfwire.graphs.method import (
     FULL,
     LOOP,
@@ -76,7 +88,6 @@ from selfwire.graphs.method import (
     explore_samples,
 )
 from selfwire.graphs.serve import make_server
-from selfwire.graphs.state import DETACHED, RunContext, State, Update
 from selfwire.graphs.team import TeamContext, run_team
 from selfwire.nodes.ensemble import make_ensemble_runner
 from selfwire.tools.own import add_own_tools

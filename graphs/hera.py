@@ -78,10 +78,22 @@ from selfwire.evolvers.hera.rope import (
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trajectory_text import gather_all, get_score
 from selfwire.graphs.build import make_build
-from selfwire.graphs.machine import END, START, Ctx, CtxFactory, Graph, MethodGraph, RunStart, run_graph
+from selfwire.graphs.machine import (
+    DETACHED,
+    END,
+    START,
+    Ctx,
+    CtxFactory,
+    Graph,
+    MethodGraph,
+    RunContext,
+    RunStart,
+    State,
+    Update,
+    run_graph,
+)
 from selfwire.graphs.method import FULL, RANDOM, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
 from selfwire.graphs.serve import make_server
-from selfwire.graphs.state import DETACHED, RunContext, State, Update
 from selfwire.graphs.team import TeamContext, run_team
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.tools.own import add_own_tools

@@ -22,15 +22,17 @@ from dataclasses import replace
 from langgraph.config import get_config
 from pydantic import Field
 
+from selfwire.core.agent import Agent
 from selfwire.core.chat import Prompts, load_prompts
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.trajectory import DECISIONS, Trajectory
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import FrozenMap
+from selfwire.core.values import FrozenMap, Id
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.figures import draw_learning, note_passes
 from selfwire.evolvers.hiva.forward import (
@@ -51,7 +53,6 @@ from selfwire.evolvers.hiva.gradients import (
     count_agreement,
     propagate_gradients,
 )
-from selfwire.evolvers.hiva.initial_team import METHOD, adopt_team, make_initial_team, with_room
 from selfwire.evolvers.hiva.kabb import (
     TaskMatch,
     carry_over_learning,
@@ -66,7 +67,7 @@ from selfwire.evolvers.hiva.kabb import (
     refit_weights,
 )
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import HivaMemory
+from selfwire.evolvers.hiva.memory import MEMORY_KEY, HivaMemory
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.hiva.structure import (
     count_traffic,
@@ -81,7 +82,19 @@ from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.router.config import RouterConfig
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.build import make_build
-from selfwire.graphs.machine import END, START, Ctx, CtxFactory, Graph, MethodGraph, RunStart, run_graph
+from selfwire.graphs.machine import (
+    END,
+    START,
+    Ctx,
+    CtxFactory,
+    Graph,
+    MethodGraph,
+    RunContext,
+    RunStart,
+    State,
+    Update,
+    run_graph,
+)
 from selfwire.graphs.method import (
     FULL,
     LOOP,
@@ -95,9 +108,12 @@ from selfwire.graphs.method import (
     count_turn_calls,
 )
 from selfwire.graphs.serve import make_server
-from selfwire.graphs.state import RunContext, State, Update
 from selfwire.graphs.team import TeamContext, run_team
 from selfwire.tools.own import ToolTrial, add_own_tools, record_tool_calls
+
+METHOD = "hiva"
+SOURCE, AGGREGATOR = "source", "aggregator"
+TOOLS = "Use your tools where they help."  # said to a source that holds some
 
 HivaCtx = Ctx[HivaConfig]
 
@@ -379,6 +395,56 @@ def plan_router(hiva: "Hiva", team: Team) -> RouterPlan:
             "router has nothing to learn; name a team that branches with --team, such as one that was evolved"
         )
     return RouterPlan(RouterConfig(sampling=SAMPLING, transfer=True), hiva.config.train)
+
+
+def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Team:
+    """Make a team of an agent that works and an aggregator that answers.
+
+    The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
+    """
+    held = tuple(tools) if config.tools else ()
+    source, aggregator = prompts.text(SOURCE, tools=TOOLS if held else ""), prompts.text(AGGREGATOR)
+    team = Team(
+        method=METHOD,
+        agents=(
+            Agent(id=SOURCE, role="Works on the task.", prompt=source.strip(), tools=held),
+            Agent(id=AGGREGATOR, role="Gives the team's answer.", prompt=aggregator.strip(), kind="aggregator"),
+        ),
+        topology=make_chain(SOURCE, AGGREGATOR, caps=_caps(config)),
+    )
+    return HivaMemory().restrict_to(team).save_to(team)
+
+
+def adopt_team(team: Team, config: HivaConfig) -> Team:
+    """An existing team with the config's caps, and without tools in "w/o Tool".
+
+    Raises:
+        ConfigError: the team is larger than the caps.
+    """
+    nodes, successors = len(team.topology.nodes), max(map(len, team.topology.successors.values()))
+    if nodes > config.nodes or successors > config.successors:
+        raise ConfigError(
+            f"the team has {nodes} nodes with up to {successors} successors, and the config allows "
+            f"nodes={config.nodes} and successors={config.successors}; raise these, or start from a smaller team"
+        )
+    capped = team.replace(topology=team.topology.replace(caps=_caps(config)))
+    bare = capped.replace(agents=tuple(agent.replace(tools=()) for agent in capped.agents), tools=())
+    if config.tools or bare == capped or MEMORY_KEY not in capped.memory:
+        return capped if config.tools else bare
+    learned = HivaMemory.of(capped)
+    return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)
+
+
+def with_room(config: HivaConfig, team: Team) -> HivaConfig:
+    """The config with caps that leave room for the team."""
+    return config.replace(
+        nodes=max(config.nodes, len(team.topology.nodes)),
+        successors=max(config.successors, *map(len, team.topology.successors.values())),
+    )
+
+
+def _caps(config: HivaConfig) -> TopologyLimits:
+    return TopologyLimits(nodes=config.nodes, successors=config.successors)
 
 
 class Hiva(Method[HivaConfig]):

@@ -19,8 +19,19 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, to_plain_js
 from selfwire.evolvers.figures import Panel, Picture
 from selfwire.evolvers.gate import Gate
 from selfwire.evolvers.trajectory_text import gather_all
-from selfwire.graphs.machine import END, START, Ctx, CtxFactory, Graph, MethodGraph, RunStart, run_graph
-from selfwire.graphs.state import RunContext, State, Update
+from selfwire.graphs.machine import (
+    END,
+    START,
+    Ctx,
+    CtxFactory,
+    Graph,
+    MethodGraph,
+    RunContext,
+    RunStart,
+    State,
+    Update,
+    run_graph,
+)
 from selfwire.graphs.team import TeamContext, run_team
 
 if TYPE_CHECKING:

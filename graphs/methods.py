@@ -10,30 +10,34 @@ from inspect import isclass
 from types import ModuleType
 from typing import Any
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.plugins import (
     CONTESTANTS,
     GIVEN,
     GROUP,
     LIBRARIES,
     PACKAGE,
+    is_graph,
     method_names,
     outside_methods,
     own_methods,
 )
+from selfwire.core.team import Team
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
-from selfwire.graphs.method import FULL, OPTIONS, Method, parse_config
-from selfwire.graphs.state import RunContext
+from selfwire.graphs.machine import RunContext
+from selfwire.graphs.method import FULL, OPTIONS, CallEstimate, Method, parse_config
 
 MethodType = type[Method[Any]]
 
 
 def find_method(name: str) -> MethodType:
-    """The class of a method.
+    """The class of a method; that of a graph of the user's own rewrites the prompts of the graph.
 
     Raises:
         ConfigError: there is no such method, or its package or its declaration cannot be used.
     """
+    if is_graph(name):
+        return _find_class(import_module(f"{PACKAGE}.own_graph"))
     if name in own_methods():
         return _find_class(import_module(f"{PACKAGE}.{name}"))
     if name in CONTESTANTS:
@@ -79,16 +83,37 @@ def add_method(method: Method[Any]) -> None:
 
 
 def make_method(name: str, config: Mapping[str, Any] = FrozenMap()) -> Method[Any]:
-    """Make a method by its name.
+    """Make a method by its name, or by that of a graph of the user's own.
 
     Args:
         config: config fields by name, those of a nested config as a mapping; the others have their defaults.
 
     Raises:
-        ConfigError: there is no such method, or a config field is unknown or out of bounds.
+        ConfigError: there is no such method, a config field is unknown or out of bounds, or no graph can be imported.
+    """
+    method: Any = find_method(name)
+    given = (name, config) if is_graph(name) else (parse_config(name, method.config_type, config),)
+    made: Method[Any] = method(*given)
+    return made
+
+
+def estimate_calls(
+    name: str, config: Mapping[str, Any], team: Team, batch: int = 0, added_agents: float = 0.0
+) -> CallEstimate:
+    """Estimate the calls of a method by its name, as `Method.estimate_calls`.
+
+    Raises:
+        ConfigError: there is no such method, a config field cannot be used, or the estimate fails.
     """
     method = find_method(name)
-    return method(parse_config(name, method.config_type, config))
+    parsed = parse_config(name, method.config_type, config)
+    try:
+        return method.estimate_calls(parsed, team, batch, added_agents)
+    except Exception as error:  # an outside package may raise anything
+        raise ConfigError(
+            f"the calls of method {name} cannot be estimated: its estimate_calls raised {format_error(error)}; "
+            "mend it, or run without --dry-run"
+        ) from error
 
 
 def check_declaration(method: MethodType) -> MethodType:

@@ -27,7 +27,7 @@ from typing_extensions import get_type_hints
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError, format_error
-from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_file, import_user_module, is_graph, load_plugin
+from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_file, import_user_module, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
@@ -42,7 +42,6 @@ from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import CallEstimate, EvolveResult, Method
-from selfwire.graphs.methods import make_method
 from selfwire.models.call_meter import CallMeter
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.text_layer import LayerText, TextLayer
@@ -403,15 +402,6 @@ def _read(mapped: Mapped, output: Any) -> str:
     if isinstance(output, BaseMessage):
         return str(output.text)
     return output if isinstance(output, str) else json.dumps(output, default=str)
-
-
-def make_any_method(name: str, config: Mapping[str, Any]) -> Method[Any]:
-    """Make a method by its name, or the one that asks a graph of the user's own and rewrites its prompts.
-
-    Raises:
-        ConfigError: there is none of this name, a config field cannot be used, or the graph cannot be imported.
-    """
-    return OwnGraph(name, config) if is_graph(name) else make_method(name, config)
 
 
 async def compute_gradients(run: Trajectory, team: Team, critic: PromptedModel, scope: Scope) -> Backward:

@@ -25,9 +25,8 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Tool
 from selfwire.core.team import Team
 from selfwire.graphs.build import MethodFactory
-from selfwire.graphs.machine import Compiled, RunStart
+from selfwire.graphs.machine import Compiled, RunContext, RunStart
 from selfwire.graphs.method import Method
-from selfwire.graphs.state import RunContext
 from selfwire.tools.own import find_missing_tools
 
 if TYPE_CHECKING:

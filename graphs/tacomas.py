@@ -65,10 +65,23 @@ from selfwire.evolvers.tacomas.rounds import (
 )
 from selfwire.evolvers.tacomas.work import get_members, name_nodes
 from selfwire.graphs.build import make_build
-from selfwire.graphs.machine import END, START, Ctx, CtxFactory, Graph, MethodGraph, RunStart, add_usage, run_graph
+from selfwire.graphs.machine import (
+    DETACHED,
+    END,
+    START,
+    Ctx,
+    CtxFactory,
+    Graph,
+    MethodGraph,
+    RunContext,
+    RunStart,
+    State,
+    Update,
+    add_usage,
+    run_graph,
+)
 from selfwire.graphs.method import FULL, ROUNDS, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
 from selfwire.graphs.serve import make_server
-from selfwire.graphs.state import DETACHED, RunContext, State, Update
 from selfwire.graphs.team import TeamContext, get_pending_messages, run_team
 from selfwire.tools.own import add_own_tools
 

@@ -14,7 +14,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Step
-from selfwire.graphs.state import DETACHED
+from selfwire.graphs.machine import DETACHED
 from selfwire.graphs.team import CompiledTeam, TeamContext, compile_team, make_team_node, run_team
 from tests.graphs.teams import Echo, team_run, topology
 

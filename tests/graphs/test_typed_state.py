@@ -14,8 +14,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
-from selfwire.graphs.machine import END, START, Ctx, MethodGraph, run_graph
-from selfwire.graphs.state import State, Update
+from selfwire.graphs.machine import END, START, Ctx, MethodGraph, State, Update, run_graph
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 

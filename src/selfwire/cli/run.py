@@ -20,9 +20,9 @@ from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.graphs.methods import estimate_calls
 from selfwire.models.embeddings import CachedEmbedder
 from selfwire.models.sync import run_sync
-from selfwire.runs.estimates import estimate_question_calls
 from selfwire.runs.open import (
     FoundTeam,
     describe_other_model,
@@ -206,7 +206,7 @@ def explain_offline(target: str, question: str, benchmark: str | None) -> tuple[
 
 def warn_of_many_calls(method: str, config: Mapping[str, Any], team: Team) -> tuple[str, ...]:
     """Warn of a method that makes many model calls for a question."""
-    calls = estimate_question_calls(method, config, team) if method in method_names() else 0
+    calls = sum(estimate_calls(method, config, team).question.values()) if method in method_names() else 0
     if calls <= MANY:
         return ()
     return (f"{method} makes about {calls:.0f} model calls for one question; --budget-calls N stops it earlier",)

@@ -1,12 +1,10 @@
 """Estimates of costs before a run: calls by sizes, config fields and rates that were measured offline."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.team import Team
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
@@ -14,9 +12,8 @@ from selfwire.evals.baselines import SingleAgent, make_baseline
 from selfwire.evals.benchmarks.benchmark import NeedsModel
 from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
-from selfwire.graphs.method import LOOP, CallEstimate, Calls, parse_config, scale_calls, sum_calls
-from selfwire.graphs.methods import find_method
-from selfwire.graphs.own_graph import OwnGraph
+from selfwire.graphs.method import LOOP, Calls, scale_calls, sum_calls
+from selfwire.graphs.methods import estimate_calls
 from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation
@@ -108,7 +105,7 @@ def estimate_training(request: EvolveSpec, train: TrainConfig, home: Path | None
         ConfigError, LibraryError: the request cannot be used.
     """
     plan = validate_evolution(_without_key(request, home), home)
-    found = _estimate_method(request.method, request.config, plan.seed)
+    found = estimate_calls(request.method, request.config, plan.seed)
     runs = train.updates * train.batch + WAYS * request.sizes.test
     cost = _price_range(scale_calls(found.question, runs), found.tokens + _count_tokens(plan), request.models, home)
     title = f"dry run of training {request.method} on {request.benchmark}"
@@ -165,7 +162,7 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     settings, sizes = request.evolution, request.sizes
     batch, iterations = min(settings.batch, sizes.train), settings.iterations
     begins, during, after = (
-        _estimate_method(request.method, request.config, team, batch, added_agents)
+        estimate_calls(request.method, request.config, team, batch, added_agents)
         # about an agent per iteration, where teams grow
         for added_agents in (0.0, *((0.0, 0.0) if settings.prunes else (iterations / 2, float(iterations))))
     )
@@ -185,18 +182,9 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     )
 
 
-def estimate_question_calls(method: str, config: Mapping[str, Any], team: Team) -> float:
-    """Estimate how many calls a method makes for a question.
-
-    Raises:
-        ConfigError: the method's estimate fails.
-    """
-    return sum(_estimate_method(method, config, team).question.values())
-
-
 def _estimate_evolution(request: EvolveSpec, home: Path | None, plan: EvolutionPlan) -> CostEstimate:
     calls = estimate_evolution_calls(request, plan.seed)
-    tokens = _estimate_method(request.method, request.config, plan.seed).tokens + _count_tokens(plan)
+    tokens = estimate_calls(request.method, request.config, plan.seed).tokens + _count_tokens(plan)
     return _price_range(calls, tokens, request.models, home)
 
 
@@ -223,7 +211,7 @@ def _count_tokens(plan: EvolutionPlan) -> float:
 def _estimate_system(entry: SystemSpec, team: Team, cap: int | None) -> tuple[Calls, Calls, float]:
     """The fewest and the most calls for a question, and the tokens of a call."""
     if team.method in method_names():
-        found = _estimate_method(team.method, entry.config, team)
+        found = estimate_calls(team.method, entry.config, team)
         low, high, tokens = scale_calls(found.question, 1 / FACTOR), scale_calls(found.question, FACTOR), found.tokens
     else:
         low, high = ({"agent": end} for end in _estimate_baseline(entry, team, cap))
@@ -234,20 +222,6 @@ def _estimate_system(entry: SystemSpec, team: Team, cap: int | None) -> tuple[Ca
 def _cap(calls: Calls, cap: int | None) -> Calls:
     whole = sum(calls.values())
     return scale_calls(calls, cap / whole) if cap and whole > cap else calls
-
-
-def _estimate_method(
-    name: str, config: Mapping[str, Any], team: Team, batch: int = 0, added_agents: float = 0.0
-) -> CallEstimate:
-    method = OwnGraph if is_graph(name) else find_method(name)
-    parsed = parse_config(name, method.config_type, config)
-    try:
-        return method.estimate_calls(parsed, team, batch, added_agents)
-    except Exception as error:  # an outside package may raise anything
-        raise ConfigError(
-            f"the calls of method {name} cannot be estimated: its estimate_calls raised {format_error(error)}; "
-            "mend it, or run without --dry-run"
-        ) from error
 
 
 def _estimate_baseline(entry: SystemSpec, team: Team, cap: int | None) -> tuple[float, float]:

@@ -43,8 +43,8 @@ from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig, EvolutionLoop, EvolutionState, run_evolution
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
-from selfwire.graphs.methods import find_method, installed_methods
-from selfwire.graphs.own_graph import OwnGraph, make_any_method
+from selfwire.graphs.methods import find_method, installed_methods, make_method
+from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.pruning import make_pruned
 from selfwire.graphs.rollouts import (
     RolloutRunner,
@@ -229,7 +229,7 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
             model = self.models.meter(journal, ledger, at_once=at_once, probe=True).with_labels(method=request.method)
             bench = self.benchmark.with_model(model)
             toolbox = JournalledTools(bench.toolbox, journal)
-            method = make_any_method(request.method, request.config)
+            method = make_method(request.method, request.config)
             ctx = method.make_ctx(model, toolbox, self.models.embedder)
             if request.random_edits is not None:
                 method = with_random_edits(method, request.random_edits)
@@ -299,7 +299,7 @@ def refuse_method_that_learns_nothing(method: str, benchmark: str = "") -> None:
     Raises:
         ConfigError: it is such a method, or there is no method of this name.
     """
-    if not is_graph(method) and not find_method(method).evolves:
+    if not find_method(method).evolves:
         raise ConfigError(
             f"{method} cannot be evolved: it rewires its team while it works on a question, and learns nothing between "
             f"questions; measure it with `selfwire eval {method} --benchmark {shlex.quote(benchmark or 'archive')}`"
@@ -414,7 +414,7 @@ def validate_request(
     bench, tasks = load_tasks(request, given)
     with closing(Journal.memory()) as journal:
         model = models.meter(journal, Ledger(request.budget))
-        method = make_any_method(request.method, request.config)
+        method = make_method(request.method, request.config)
         if isinstance(method, OwnGraph):
             method.check_texts()
         ctx = method.make_ctx(model, bench.toolbox, models.embedder)

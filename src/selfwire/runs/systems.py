@@ -26,7 +26,6 @@ from selfwire.extras.cluster.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.methods import find_method, make_method
-from selfwire.graphs.own_graph import make_any_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
@@ -105,7 +104,7 @@ class SystemParts:
             ConfigError: there is no system of this name, or a config field cannot be used.
         """
         is_baseline = name in BASELINES
-        method = make_baseline(name, config, calls=self.calls) if is_baseline else make_any_method(name, config)
+        method = make_baseline(name, config, calls=self.calls) if is_baseline else make_method(name, config)
         return method, method.make_ctx(self.model, self.toolbox, self.embedder)
 
 

@@ -6,7 +6,6 @@ from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.gradients import Backward, Loss
-from selfwire.evolvers.hiva.initial_team import adopt_team, make_initial_team
 from selfwire.evolvers.hiva.kabb import (
     TaskMatch,
     carry_over_learning,
@@ -19,6 +18,7 @@ from selfwire.evolvers.hiva.kabb import (
 from selfwire.evolvers.hiva.knowledge import UNIFORM, TaskConcepts, WeightSample
 from selfwire.evolvers.hiva.memory import HivaMemory, Retired, TrajectoryLesson
 from selfwire.evolvers.topology_ops import add_serial, make_newcomer
+from selfwire.graphs.hiva import adopt_team, make_initial_team
 from tests.evolvers.hiva.doubles import FORK, LINE, PROMPTS, gradient, known, run, team
 
 MATCH = TaskMatch(

@@ -21,7 +21,6 @@ from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.gate import GateDecision, decide
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.initial_team import AGGREGATOR, SOURCE
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.trajectory_text import get_score
 from selfwire.extras.lab.worlds.catalogue import World
@@ -38,7 +37,7 @@ from selfwire.extras.lab.worlds.crafts import (
 )
 from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
 from selfwire.extras.lab.worlds.hiva.critics import SCRIPT
-from selfwire.graphs.hiva import Hiva, HivaCtx
+from selfwire.graphs.hiva import AGGREGATOR, SOURCE, Hiva, HivaCtx
 from selfwire.models.embeddings import HashingEmbedder
 
 MAIN, START, ORACLE = "HiVA", "untrained", "oracle"

@@ -19,7 +19,7 @@ from bench.measuring import Row
 from bench.models import CannedChatModel
 from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.graphs.build import build_graph
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.store.journal import Journal
 
 TITLE = "flat: memory, file descriptors and threads"

@@ -21,7 +21,7 @@ from selfwire.core.task import Question
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.extras.offline.model import OfflineChat
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import make_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import NullRecorder

@@ -22,7 +22,7 @@ from pathlib import Path
 from selfwire.core.errors import LibraryError
 from selfwire.core.plugins import own_methods
 from selfwire.evals.table import read_results
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.models.metered_chat import ObjectCounts, count_objects
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import JOURNAL

@@ -308,7 +308,7 @@ def compile_graph(
     Raises:
         ConfigError: there is no such method, or an option cannot be used.
     """
-    from selfwire.graphs.methods import find_method
+    from selfwire.graphs.method import find_method
 
     if method not in (None, team.method):
         team = team.replace(method=method, memory={})

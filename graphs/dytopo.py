@@ -67,7 +67,6 @@ from selfwire.graphs.machine import (
 from selfwire.graphs.method import FULL, ROUNDS, CallEstimate, EvolveResult, Method, NamedSeeds, Variant, scale_calls
 from selfwire.graphs.serve import make_server
 from selfwire.models.sync import run_sync
-from selfwire.tools.own import add_own_tools
 
 DytopoCtx = Ctx[DytopoConfig]
 
@@ -226,7 +225,7 @@ STEPS_PER_ROUND = 4
 
 def make_agents(state: DytopoState, ctx: DytopoCtx) -> DytopoAgents:
     """The models with DyTopo's prompts and the team's tools."""
-    return DytopoAgents(ctx.model, ctx.prompts, add_own_tools(ctx.tools, state.workflow), ctx.options)
+    return DytopoAgents(ctx.model, ctx.prompts, ctx.get_tools(state.workflow), ctx.options)
 
 
 def make_round_input(state: DytopoState, ctx: DytopoCtx) -> RoundInput:

@@ -90,7 +90,6 @@ from selfwire.graphs.method import (
 from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, run_team
 from selfwire.nodes.ensemble import make_ensemble_runner
-from selfwire.tools.own import add_own_tools
 from selfwire.tools.search import with_pages
 
 EvomasCtx = Ctx[EvomasConfig]
@@ -168,7 +167,7 @@ async def plan(state: EvomasState, ctx: EvomasCtx) -> Update:
                 (state.stages[-1].outcome or "") if state.stages else "",
                 ctx.critic,
                 agents=render_agents([agent for agent in pool.agents if agent.id not in idle]),
-                tools=describe_tools(pool.agents, add_own_tools(ctx.tools, pool)),
+                tools=describe_tools(pool.agents, ctx.get_tools(pool)),
                 scope=ctx.at,
             )
     except ModelError as error:

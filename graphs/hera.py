@@ -96,7 +96,6 @@ from selfwire.graphs.method import FULL, RANDOM, CallEstimate, EvolveResult, Met
 from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, run_team
 from selfwire.nodes.agent import make_agent_runner
-from selfwire.tools.own import add_own_tools
 
 HeraCtx = Ctx[HeraConfig]
 REPLAY_TEMPERATURE = 0.0  # so that the prompt makes the difference
@@ -431,7 +430,7 @@ async def execute(
         config: of the team's graph; None makes it part of the running graph.
     """
     assert run.topology is not None, "only what is planned is executed"
-    act = make_agent_runner(ctx.model, add_own_tools(ctx.tools, team), temperature=temperature)
+    act = make_agent_runner(ctx.model, ctx.get_tools(team), temperature=temperature)
     context = TeamContext.of(team, run.question, ctx.at.at(task=run.question.id), act, agents=agents)
     return await run_team(run.topology, context, config=config)
 
@@ -489,7 +488,7 @@ async def plan_mutations(group: Group, state: HeraState, ctx: HeraCtx) -> tuple[
     blame, usage = await blame_agent(group.order[0], best, team, orchestrator, scope=scope)
     if blame is None or get_topology(best) is None:
         return [], blame, usage
-    toolbox = add_own_tools(ctx.tools, team)
+    toolbox = ctx.get_tools(team)
     held = sorted({tool for agent in team.agents for tool in agent.tools if tool in toolbox})
     candidates, more = await propose_mutations(
         members, blame, team, orchestrator, tools=held, pool=ctx.options.pool, scope=scope

@@ -109,7 +109,7 @@ from selfwire.graphs.method import (
 )
 from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, run_team
-from selfwire.tools.own import ToolTrial, add_own_tools, record_tool_calls
+from selfwire.tools.own import ToolTrial, record_tool_calls
 
 METHOD = "hiva"
 SOURCE, AGGREGATOR = "source", "aggregator"
@@ -262,7 +262,7 @@ async def backward(state: HivaState, ctx: HivaCtx) -> Update:
     async def propagate(done: Trajectory, found: Loss) -> Backward | None:
         if found.gradient is None:
             return None
-        toolbox = add_own_tools(ctx.tools, state.workflow)
+        toolbox = ctx.get_tools(state.workflow)
         return await propagate_gradients(done, state.workflow, found.gradient, critic, toolbox=toolbox, scope=ctx.at)
 
     passes = await gather_all(map(propagate, state.trajectories, state.losses))
@@ -276,7 +276,7 @@ async def evolve_semantics(state: HivaState, ctx: HivaCtx) -> Update:
     tools = await evolve_tools(now, state.gradients, state.trajectories, critic, ctx.options, trial=trial, scope=ctx.at)
     left = [found.replace(tool="") if found.agent in tools.handled else found for found in state.gradients]
     tooled, refused_tools = now.apply_legal(tools.rewirings)
-    toolbox = add_own_tools(ctx.tools, tooled)
+    toolbox = ctx.get_tools(tooled)
     prompts = await propose_rewrites(tooled, left, critic, ctx.options, toolbox=toolbox, scope=ctx.at)
     team, refused_prompts = tooled.apply_legal(prompts.rewirings)
     proposed, refused = (*tools.rewirings, *prompts.rewirings), (*refused_tools, *refused_prompts)
@@ -303,7 +303,7 @@ async def evolve_topology(state: HivaState, ctx: HivaCtx) -> Update:
         options,
         used=count_traffic(runs),
         parallelizability={run.question.id: known.parallelizability for run in runs if (known := get_concepts(run))},
-        toolbox=add_own_tools(ctx.tools, team),
+        toolbox=ctx.get_tools(team),
         scope=ctx.at,
     )
     return state.update(
@@ -594,7 +594,7 @@ async def name_concepts(
 ) -> tuple[TaskConcepts, Usage]:
     """Name a task's concepts, and say what that has cost; the tools are those that the team holds."""
     held = {tool for agent in team.agents for tool in agent.tools}
-    tools = [tool.spec for name, tool in sorted(add_own_tools(ctx.tools, team).items()) if name in held]
+    tools = [tool.spec for name, tool in sorted(ctx.get_tools(team).items()) if name in held]
     return await characterize_task(question, team, get_critic(ctx), tools=tools, named=named, scope=ctx.at)
 
 

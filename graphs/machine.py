@@ -476,7 +476,11 @@ class Ctx(Generic[OptionsT]):
     def make_runner(self, team: Team) -> AgentRunner:
         """Make the runner of a team's agents, with their tools and the team's own."""
         temperature = getattr(self.options, "temperature", None)
-        return make_agent_runner(self.model, add_own_tools(self.tools, team), temperature=temperature)
+        return make_agent_runner(self.model, self.get_tools(team), temperature=temperature)
+
+    def get_tools(self, team: Team) -> Toolbox:
+        """The tools of the run, and those that the team has written."""
+        return add_own_tools(self.tools, team) if team.tools else self.tools
 
 
 class CtxFactory(Protocol):

@@ -83,7 +83,6 @@ from selfwire.graphs.machine import (
 from selfwire.graphs.method import FULL, ROUNDS, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
 from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, get_pending_messages, run_team
-from selfwire.tools.own import add_own_tools
 
 
 class TacomasContext(RunContext):
@@ -230,7 +229,7 @@ async def refine(state: TacomasState, ctx: TacomasCtx) -> Update:
 @end_on_failure
 async def birth_death(state: TacomasState, ctx: TacomasCtx) -> Update:
     """F^T: the meta-model's structural delta within budgets and caps."""
-    known, (*before, last) = add_own_tools(ctx.tools, state.workflow), state.rounds
+    known, (*before, last) = ctx.get_tools(state.workflow), state.rounds
     at, tools = ctx.at.at(visit=last.number), {name: known[name] for name in state.tools}
     delta = await propose_slow_update(
         state.workflow, state.so_far, ctx.critic, tools=tools, config=ctx.options, scope=at
@@ -263,7 +262,7 @@ def finish_round(
 def list_offered_tools(team: Team, ctx: TacomasCtx) -> dict[str, Tool]:
     """Tools that newborns may hold: those that the initial team holds."""
     held = {tool for agent in team.agents for tool in agent.tools}
-    return {name: tool for name, tool in sorted(add_own_tools(ctx.tools, team).items()) if name in held}
+    return {name: tool for name, tool in sorted(ctx.get_tools(team).items()) if name in held}
 
 
 def recall_work(state: TacomasState) -> dict[str, tuple[Message, ...]]:

@@ -28,7 +28,7 @@ from langsmith.utils import get_env_var
 from selfwire.cli import main as selfwire_main
 from selfwire.cli.commands import COMMANDS, load_command
 from selfwire.core import plugins
-from selfwire.graphs import methods
+from selfwire.graphs import method
 
 ROOT = Path(__file__).parents[1]
 POLL = 0.005
@@ -100,7 +100,7 @@ def start_selfwire(*arguments: str, **options: Any) -> Process:
 def run_selfwire() -> None:
     """What `selfwire` runs."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests may ignore Ctrl-C
-    for cached in (plugins.outside_methods, methods.installed_methods):
+    for cached in (plugins.outside_methods, method.installed_methods):
         cached.cache_clear()  # its path may lead to packages that the process it was forked from does not see
     selfwire_main()
 

@@ -9,8 +9,7 @@ import pytest
 
 from selfwire.cli.commands import FILE
 from selfwire.core.plugins import GROUP, own_methods
-from selfwire.graphs.method import FULL
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import FULL, find_method
 from tests.docs.blocks import PAGES
 
 ROOT = Path(__file__).parents[1]

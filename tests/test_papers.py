@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from tests.test_docs import DOCS, find
 
 FOLDER, TESTS = DOCS / "papers", Path(__file__).parent

@@ -20,7 +20,7 @@ from selfwire.cli.json_output import format_in_one_line
 from selfwire.cli.output import make_console
 from selfwire.evals.baselines import make_single_team
 from selfwire.graphs.evolve import EvolutionConfig
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import make_method
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import start_evolution
 from selfwire.runs.record import JOURNAL, load_request

@@ -16,7 +16,7 @@ from selfwire.evolvers.hiva.kabb import has_learned_router
 from selfwire.evolvers.router.head import RoutingHead
 from selfwire.evolvers.router.heads import with_weights
 from selfwire.evolvers.router.reinforce import Learner, get_weights
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import make_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.store.files import write_team
 from selfwire.store.library import open_library

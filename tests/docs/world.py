@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.cli.commands import COMMANDS
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import make_method
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync

@@ -21,7 +21,7 @@ from selfwire.core.usage import Budget
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import make_method
 from selfwire.store.library import open_library
 from tests.graphs.scripted import ASKED, FORMS, on, run
 

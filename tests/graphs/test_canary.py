@@ -19,8 +19,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import Method, make_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model

@@ -27,7 +27,7 @@ from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.methods import find_method, make_method
+from selfwire.graphs.method import find_method, make_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import MAX_TOKENS

@@ -34,8 +34,7 @@ from selfwire.graphs.evolve import (
     undo_untried,
 )
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import EvolveResult, Method, explore_samples
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import EvolveResult, Method, explore_samples, find_method
 from selfwire.graphs.rollouts import get_trajectories_note, load_trajectories
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder

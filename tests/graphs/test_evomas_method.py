@@ -23,7 +23,7 @@ from selfwire.extras.offline.faults import Faults
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas, EvomasCtx
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings
 from selfwire.models.metered_chat import MeteredModel

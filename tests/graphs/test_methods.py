@@ -26,8 +26,7 @@ from selfwire.extras.offline.faults import OfflineError
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import EvolveResult, Method
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import EvolveResult, Method, make_method
 from selfwire.graphs.rollouts import RolloutContext, collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
 from selfwire.models.budget import Ledger

@@ -23,7 +23,7 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.extras.contestants.aflow.method import Aflow
-from selfwire.graphs import method, methods
+from selfwire.graphs import method
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.method import Method
 from selfwire.models.sync import run_sync
@@ -159,8 +159,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     def forget() -> None:
         plugins.GIVEN.clear()
         plugins.outside_methods.cache_clear()
-        methods.installed_methods.cache_clear()
-        methods._load_outside.cache_clear()
+        method.installed_methods.cache_clear()
+        method._load_outside.cache_clear()
 
     def installed(*points: tuple[str, str]) -> None:
         found = [EntryPoint(name, value, plugins.GROUP) for name, value in points]
@@ -191,9 +191,9 @@ def test_a_package_that_cannot_be_used(install: Any, points: list[tuple[str, str
     name = points[0][0]
     assert name in plugins.method_names()
     with pytest.raises(ConfigError, match=complaint):
-        methods.find_method(name)
+        method.find_method(name)
     with pytest.warns(RuntimeWarning, match=complaint):
-        installed = methods.installed_methods()
+        installed = method.installed_methods()
     assert [known.name for known in installed] == [*plugins.own_methods(), *plugins.CONTESTANTS]
 
 
@@ -238,9 +238,9 @@ def test_an_entry_point_names_a_class_or_its_module(
     module.Bare = Bare
     monkeypatch.setattr(Bare, "__module__", "bare_method")
     install(("bare", value), ("bald", value))
-    assert methods.find_method("bare") is Bare
+    assert method.find_method("bare") is Bare
     with pytest.raises(ConfigError, match="calls itself 'bare'; give entry point and class the same name"):
-        methods.find_method("bald")
+        method.find_method("bald")
 
 
 def test_an_instance_makes_its_class_known_until_another_of_its_name_is_given(install: Any) -> None:
@@ -251,8 +251,8 @@ def test_an_instance_makes_its_class_known_until_another_of_its_name_is_given(in
     assert "bare" not in plugins.method_names()
     for given in (Bare(), Balder(width=3)):
         found = find_team(given, None)
-        assert (found.method, methods.find_method("bare")) == ("bare", type(given))
-        assert "bare" in [known.name for known in methods.installed_methods()]
+        assert (found.method, method.find_method("bare")) == ("bare", type(given))
+        assert "bare" in [known.name for known in method.installed_methods()]
     assert found.config == {"width": 3}
     assert find_team(given.seed().replace(method="hiva"), None, method=Bare()).team == given.seed()
 
@@ -266,10 +266,10 @@ def test_an_instance_cannot_replace_a_method_of_selfwire(install: Any) -> None:
 
     install()
     with pytest.raises(ConfigError, match="selfwire has a method 'hiva'; give class Hiva another name"):
-        methods.add_method(Hiva())
+        method.add_method(Hiva())
     with pytest.raises(ConfigError, match=r"Nameless\.name is a text of up to 64 letters"):
-        methods.add_method(Nameless())
-    methods.add_method(Aflow())
+        method.add_method(Nameless())
+    method.add_method(Aflow())
     assert plugins.GIVEN == {}
 
 
@@ -286,15 +286,15 @@ async def test_a_served_team_without_an_answer_says_how_to_retry(monkeypatch: py
 def test_own_methods_cannot_be_replaced(install: Any) -> None:
     install(("hiva", "json:dumps"), ("gepa", "json:dumps"))
     assert plugins.method_names() == (*plugins.own_methods(), *plugins.CONTESTANTS)
-    assert methods.find_method("hiva").name == "hiva"
-    assert methods.find_method("gepa").name == "gepa"
+    assert method.find_method("hiva").name == "hiva"
+    assert method.find_method("gepa").name == "gepa"
 
 
 def test_an_unknown_method_is_told_the_others(install: Any) -> None:
     install(("other", "json:dumps"))
     told = r"unknown method 'hivva'; did you mean hiva\? methods are dytopo, .*, aflow, gepa, other"
     with pytest.raises(ConfigError, match=told):
-        methods.find_method("hivva")
+        method.find_method("hivva")
 
 
 @pytest.mark.parametrize(
@@ -313,10 +313,10 @@ def test_a_declaration_that_cannot_be_used_is_refused(
     module.Bare = type("Bare", (Bare,), {**changes, "__module__": "bare_method"})
     install(("bare", "bare_method:Bare"))
     with pytest.raises(ConfigError, match=complaint):
-        methods.find_method("bare")
+        method.find_method("bare")
 
 
 @pytest.mark.parametrize("name", [*plugins.own_methods(), *plugins.CONTESTANTS])
 def test_the_declaration_of_every_method_of_selfwire_can_be_used(name: str) -> None:
-    found = methods.find_method(name)
-    assert methods.check_declaration(found) is found
+    found = method.find_method(name)
+    assert method.check_declaration(found) is found

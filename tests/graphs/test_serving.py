@@ -19,7 +19,7 @@ from selfwire.core.plugins import own_methods
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.graphs import dytopo, serve, tacomas
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.store.library import LIBRARY_FILE, Library, open_library
 from tests.core.generators import make_tool
 from tests.graphs.dev_server import ROOT

@@ -21,7 +21,7 @@ from selfwire.graphs import tacomas
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import make_method
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder

@@ -17,8 +17,7 @@ from selfwire.evals.graders import load_grader
 from selfwire.evals.retrieval import FORM
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import Method, make_method
 from selfwire.models.embeddings import HashingEmbedder
 from tests.prompts.recording import Ask, Asks, RecordingModel
 

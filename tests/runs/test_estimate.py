@@ -129,7 +129,7 @@ def test_a_method_whose_estimate_fails_is_an_error_in_words(monkeypatch: pytest.
         raise ZeroDivisionError("1/0")
 
     broken = type("Broken", (Hiva,), {"estimate_calls": staticmethod(fail)})
-    monkeypatch.setattr("selfwire.graphs.methods.find_method", lambda name: broken)
+    monkeypatch.setattr("selfwire.graphs.method.find_method", lambda name: broken)
     asked = EvolveSpec(method="hiva", benchmark="archive", evolution=EvolutionConfig(name="w"))
     with pytest.raises(ConfigError, match="estimate_calls raised ZeroDivisionError: 1/0; mend it"):
         estimate_evolution(asked, tmp_path)

@@ -14,7 +14,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import CONTESTANTS, method_names
 from selfwire.core.values import to_plain_json
 from selfwire.evals.baselines import BASELINES
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.runs.open import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
 

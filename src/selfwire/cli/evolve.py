@@ -33,7 +33,7 @@ from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
 from selfwire.graphs.evolve import EvolutionConfig, EvolutionState, count_failed_tests, get_structure
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.models.providers import ADDRESS, is_offline
 from selfwire.models.sync import run_sync
 from selfwire.runs.comparison import describe_trivial_baseline

@@ -52,8 +52,7 @@ from selfwire.evolvers.hera.library import with_library as holding
 from selfwire.evolvers.router.decisions import Decision, read_decisions
 from selfwire.evolvers.router.probing import Selection, collect_selections, probe_router
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import find_method, installed_methods, make_method
+from selfwire.graphs.method import Method, find_method, installed_methods, make_method
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import CachedEmbedder, load_embedder
 from selfwire.models.sync import run_sync

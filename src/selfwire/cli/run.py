@@ -20,7 +20,7 @@ from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.graphs.methods import estimate_calls
+from selfwire.graphs.method import estimate_calls
 from selfwire.models.embeddings import CachedEmbedder
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import (

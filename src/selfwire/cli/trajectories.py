@@ -13,7 +13,7 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.evals.table import CAPPED, TRIVIAL, get_own_opinion
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES, get_sample_name
 from selfwire.runs.record import JOURNAL, ROWS, explain_foreign, get_run_folder, list_run_names
 from selfwire.store.journal import Journal

@@ -84,7 +84,7 @@ DEFAULT_METHOD = "hiva"
 """The method of requests and studies that name none."""
 
 GIVEN: dict[str, Any] = {}
-"""Classes of methods that this process was given as values, by name; see `methods.add_method`."""
+"""Classes of methods that this process was given as values, by name; see `method.add_method`."""
 
 
 GRAPH_NAME = re.compile(r"(?!team:)(?P<module>[\w./\\-]+):(?P<name>[A-Za-z_][\w.]*)")

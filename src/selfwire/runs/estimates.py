@@ -12,8 +12,7 @@ from selfwire.evals.baselines import SingleAgent, make_baseline
 from selfwire.evals.benchmarks.benchmark import NeedsModel
 from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
-from selfwire.graphs.method import LOOP, Calls, scale_calls, sum_calls
-from selfwire.graphs.methods import estimate_calls
+from selfwire.graphs.method import LOOP, Calls, estimate_calls, scale_calls, sum_calls
 from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation

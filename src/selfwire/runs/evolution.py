@@ -42,8 +42,7 @@ from selfwire.extras.cluster.shards import merge_leftover_shards
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig, EvolutionLoop, EvolutionState, run_evolution
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import find_method, installed_methods, make_method
+from selfwire.graphs.method import Method, find_method, installed_methods, make_method
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.pruning import make_pruned
 from selfwire.graphs.rollouts import (

@@ -28,8 +28,7 @@ from selfwire.evals.benchmarks.catalogue import IN_PYTHON, make_own_benchmark
 from selfwire.evals.graders import Grader
 from selfwire.evals.tasks import OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import add_method
+from selfwire.graphs.method import Method, add_method
 from selfwire.graphs.own_graph import give_graph
 from selfwire.models.budget import Ledger, Prices
 from selfwire.models.embeddings import load_embedder

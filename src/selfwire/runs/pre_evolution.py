@@ -9,7 +9,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names
 from selfwire.core.usage import Budget, Usage
 from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
 from selfwire.runs import evolution

@@ -24,8 +24,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
 from selfwire.extras.cluster.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import find_method, make_method
+from selfwire.graphs.method import Method, find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel

@@ -13,8 +13,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.evals.table import SystemSummary, summarise_trajectories
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.evolvers.router.reinforce import Update
-from selfwire.graphs.method import Method, RouterPlan, RouterTraining
-from selfwire.graphs.methods import find_method, installed_methods
+from selfwire.graphs.method import Method, RouterPlan, RouterTraining, find_method, installed_methods
 from selfwire.graphs.rollouts import collect_rollouts
 from selfwire.graphs.router import Training, batch_tasks
 from selfwire.runs.evolution import HERE, OpenEvolution, TaskPlace, resume_evolution, validate_request

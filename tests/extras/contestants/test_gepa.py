@@ -21,7 +21,7 @@ from selfwire.extras.contestants.gepa.adapter import show_turns
 from selfwire.extras.contestants.gepa.method import Gepa
 from selfwire.extras.offline.proposals import propose_instruction
 from selfwire.extras.offline.vocabulary import active_skills
-from selfwire.graphs import methods
+from selfwire.graphs import method
 from selfwire.graphs.method import EvolveResult
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.runs.pre_evolution import PreEvolution
@@ -105,14 +105,14 @@ async def test_one_graded_run_teaches_nothing() -> None:
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods, "find_spec", lambda name: None if name == "gepa" else find_spec(name))
-    methods.installed_methods.cache_clear()
+    monkeypatch.setattr(method, "find_spec", lambda name: None if name == "gepa" else find_spec(name))
+    method.installed_methods.cache_clear()
     with pytest.raises(ConfigError, match=r"method 'gepa' needs the package gepa: pip install 'selfwire\[gepa\]'"):
-        methods.find_method("gepa")
+        method.find_method("gepa")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "gepa" not in [one.name for one in methods.installed_methods()]
-    methods.installed_methods.cache_clear()
+        assert "gepa" not in [one.name for one in method.installed_methods()]
+    method.installed_methods.cache_clear()
 
 
 def test_compare_all_leaves_it_out_and_compare_evolves_it_on_all_train_tasks_at_once(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from selfwire.extras.lab.ablation.plan import Operations, Study
 from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
 from selfwire.extras.lab.ablation.run import run_ablation
 from selfwire.extras.lab.ablation.table import build_table, compute_difference, compute_gain
-from selfwire.graphs.method import FULL, RANDOM
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import FULL, RANDOM, find_method
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.spec import EvolveSpec, Sizes

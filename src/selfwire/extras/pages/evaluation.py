@@ -9,7 +9,7 @@ from selfwire.extras.pages.data import Outcome, Place, SpendLine, SystemLine
 from selfwire.extras.pages.evolution import add_dollars, make_system_line, to_summary
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import format_gain
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.runs.record import ROWS
 from selfwire.runs.systems import TEAM_DIGESTS, LoadedTeam
 from selfwire.store.journal_file import JournalReader

@@ -23,7 +23,7 @@ from selfwire.extras.pages.data import (
 from selfwire.extras.pages.edit_texts import describe_edits
 from selfwire.extras.pages.pictures import draw_learning
 from selfwire.extras.pages.stored import StoredTrajectory
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES
 from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, describe_worth
 from selfwire.store.journal_file import JournalReader

@@ -6,7 +6,7 @@ from typing import Any
 from selfwire.core.team import Team
 from selfwire.evolvers.figures import DrawnNode, Frame, Panel, Picture
 from selfwire.extras.pages.data import AgentCard, Link, TeamVersion
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import find_method
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
 

@@ -14,8 +14,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.core.values import fingerprint
 from selfwire.graphs.evolve import EvolutionConfig
-from selfwire.graphs.method import FULL, RANDOM, Variant
-from selfwire.graphs.methods import find_method
+from selfwire.graphs.method import FULL, RANDOM, Variant, find_method
 from selfwire.runs.evaluation import load_request_tasks
 from selfwire.runs.evolution import load_tasks
 from selfwire.runs.record import CHANGEABLE_NAMES, ContaminatedTasks, compute_code_hash

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddTool, Edit, Grant, RemoveTool, Rewiring, RewriteTool
 from selfwire.core.errors import ModelError, ToolError, ToolSourceError, format_first_fault
-from selfwire.core.own_tool import EXAMPLES, MODULES, OwnTool, ToolExample, ToolOutcome, check_tool_source
+from selfwire.core.own_tool import EXAMPLES, MODULES, OwnTool, ToolExample, ToolOutcome, check_tool_source, is_constant
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
@@ -148,6 +148,8 @@ class ToolWriter:
             return f"the code has {len(source):,} characters; at most {self.length:,} are allowed"
         try:
             check_tool_source(source)
+            if is_constant(source):
+                return "the result depends on no parameter; compute it from what the function is given"
             tool = make(source)
             for example in tool.examples:
                 if fault := await self._find_fault(tool, example):

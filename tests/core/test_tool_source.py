@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import SelfwireError, ToolSourceError
-from selfwire.core.own_tool import DEPTH, NODES, SOURCE_LENGTH, check_tool_source
+from selfwire.core.own_tool import DEPTH, NODES, SOURCE_LENGTH, check_tool_source, is_constant
 
 PAPER = '''import hashlib
 
@@ -185,3 +185,22 @@ def test_the_verdict_depends_on_the_source_and_not_on_the_depth_of_the_caller() 
         return deep(levels - 1) if levels else check_tool_source(PAPER)
 
     assert deep(sys.getrecursionlimit() - 250)["required"] == ("input_data",)
+
+
+@pytest.mark.parametrize(
+    ("body", "constant"),
+    [
+        ("return '1927'", True),
+        ("answer = str(1900 + 27)\n    return answer", True),
+        ("year = {'x': 1927}\n    for key in year:\n        return year[key]", True),
+        ("seen = str(a)\n    return str(1927)", True),
+        ("return a", False),
+        ("found = []\n    found.append(a)\n    return found", False),
+        ("if a > 1:\n        return 1\n    return 2", False),
+        ("def inner():\n        return a * 2\n    return inner()", False),
+        ("match a:\n        case 1:\n            return 'one'\n    return 'other'", False),
+        ("b = a\n    while b:\n        b = b // 2\n    return 7 if b else 8", False),
+    ],
+)
+def test_a_function_whose_result_no_parameter_decides_is_constant(body: str, constant: bool) -> None:
+    assert is_constant(f"def tool_function(a: int) -> int:\n    {body}\n") is constant

@@ -5,6 +5,7 @@ this check refuses code that no tool needs, with the line, before anything runs.
 """
 
 import ast
+import builtins
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -64,6 +65,34 @@ def check_tool_source(source: str) -> Any:
         _check_node(node)
     _check_ways_out(tree)
     return freeze_json(_make_schema(function))
+
+
+def is_constant(source: str) -> bool:
+    """Whether the result of a legal tool depends on none of its parameters, as far as the source shows.
+
+    A name is taken to depend on a parameter if it stands in a statement with one that does.
+    """
+    function = _find_function(_parse(source))
+    dependent = {
+        argument.arg for argument in (*function.args.args, *function.args.kwonlyargs, function.args.kwarg) if argument
+    }
+    parts = [_list_own_names(statement) for statement in ast.walk(function) if isinstance(statement, ast.stmt)]
+    parts = [names for names in parts[1:] if names]
+    while more := {name for names in parts if names & dependent for name in names} - dependent:
+        dependent |= more
+    deciding = (ast.Return, ast.If, ast.While, ast.For, ast.Match, ast.Raise, ast.Assert, ast.With, ast.Try)
+    return not any(
+        _list_own_names(statement) & dependent for statement in ast.walk(function) if isinstance(statement, deciding)
+    )
+
+
+def _list_own_names(statement: ast.stmt) -> set[str]:
+    """Names in a statement but for built-in ones, without those of the statements in its body."""
+    inner = {
+        id(node) for part in ast.iter_child_nodes(statement) if isinstance(part, ast.stmt) for node in ast.walk(part)
+    }
+    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and id(node) not in inner}
+    return names - vars(builtins).keys()
 
 
 def _check_text(source: str) -> None:

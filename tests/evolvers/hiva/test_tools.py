@@ -160,7 +160,7 @@ async def test_a_tool_is_mended_and_the_old_version_is_replaced_only_if_all_exam
 
 async def test_a_worse_version_is_shown_its_fault_once_and_then_refused_by_its_examples() -> None:
     model = ScriptedModel(
-        ToolDecision=decision(), ToolSource=sources(SOURCES[0], "def tool_function(n: int):\n    return 1 // 0\n")
+        ToolDecision=decision(), ToolSource=sources(SOURCES[0], "def tool_function(n: int):\n    return n // 0\n")
     )
     found = await evolve(model)
     assert [one.reason for one in found.declined] == [
@@ -186,6 +186,7 @@ async def test_a_worse_version_is_shown_its_fault_once_and_then_refused_by_its_e
             "def tool_function(n: int, m: int) -> int:\n    return n + m\n",
             "the parameters must stay n with their types",
         ),
+        ("def tool_function(n: int) -> int:\n    return 3\n", "the result depends on no parameter"),
         ("x = 1  # " + "y" * 200, "the code has 210 characters; at most 150 are allowed"),
     ],
 )

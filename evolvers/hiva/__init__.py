@@ -74,4 +74,5 @@ Departures from the paper (a test is named after each):
     D31  The weights of f_P are words of the prompt that rewrites a prompt. Feedback on tools goes to the tools first,
          and to the prompt where no tool changes. Code replaces a tool only if it passes the tool's examples: calls
          whose right result the environment stated word for word, never a reference.
+    D32  Every agent's critic also reads the task and the environment's verdict, not its successors' gradients alone.
 """

@@ -67,7 +67,7 @@ def test_an_unknown_price_stays_unknown() -> None:
             "123,000 of 123,456 tokens spent and up to 457 more needed",
         ),
         (Budget(dollars=1.0), Usage(dollars=0.99), Usage(dollars=0.02), r"\$0.99 of \$1.00 dollars spent"),
-        (Budget(seconds=60), Usage(seconds=60.0), Usage(seconds=1.5), "raise the limit on seconds and resume the run"),
+        (Budget(seconds=60), Usage(seconds=60.0), Usage(seconds=1.5), "raise the limit on seconds"),
         (Budget(dollars=1.0), Usage(dollars=None), Usage(calls=1), r"budget of \$1.00 cannot be kept.*price"),
         (Budget(calls=0), Usage(), Usage(calls=1), "0 of 0 calls"),
     ],

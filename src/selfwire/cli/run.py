@@ -122,7 +122,7 @@ class _Printing:
             self._show_details(reached)
             print_answer(reached.answer)
         best = "; the answer is the best until then" if reached else ", before there was any answer"
-        why = str(error).replace(" and resume the run", "").replace(", then resume", ", then try again")
+        why = str(error).replace(", then resume", ", then try again")
         typer.echo(f"stopped{best}: {why}", err=True)
         self._print_spend()
 

@@ -441,8 +441,7 @@ def refuse_beyond(budget: Budget, spent: Usage, wanted: Usage, where: str, reser
             under_way = f", {_format(name, kept)} held by calls and tasks under way," if kept > NOTHING else ""
             raise BudgetError(
                 f"budget exhausted in {where!r}: {_format(name, have)} of {_format(name, limit)} {name} "
-                f"spent{under_way} and up to {_format(name, more)} more needed; raise the limit on {name} and "
-                "resume the run"
+                f"spent{under_way} and up to {_format(name, more)} more needed; raise the limit on {name}"
             )
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
+import selfwire
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.patch import make_patch
 from tests.commands import call
@@ -159,6 +162,15 @@ def test_a_changed_source_is_noticed(home: Path) -> None:
     Path("shop_app.py").write_text(APP.replace("def decide(", "def settle(").replace("node(decide)", "node(settle)"))
     with pytest.raises(ConfigError, match="has no text 'decide' any more; evolve the graph anew"):
         make_patch("shop_app.py:graph", {"decide": GOOD}, {})
+
+
+def test_from_python_a_graph_of_your_own_is_saved_under_the_name_of_its_file(home: Path) -> None:
+    model = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key=SecretStr("k"))
+    found = selfwire.evolve(
+        "shop_app.py:graph", "desk.jsonl", model=model, iterations=1, batch=3, gate="mean", limit=9, home=home
+    )
+    assert found.name == "shop-app-desk"
+    assert selfwire.load("shop-app-desk", home=home).fingerprint == found.team.fingerprint
 
 
 def test_what_a_graph_of_your_own_is_not(home: Path) -> None:

@@ -82,6 +82,7 @@ from selfwire.runs.record import (
     note_status,
     refuse_foreign_run,
     refuse_other_part,
+    shorten_method,
     shorten_name,
     track_status,
     with_changes,
@@ -654,7 +655,7 @@ async def evolve_team(
         data = tasks.find(setting.tools)
         names, models = setting.find_models(found.model)
         given = Given(data.benchmark, models, {found.name: found.team} if found.team and found.is_object else {})
-        name = config.get("name") or f"{found.method}-{shorten_name(data.fields['benchmark'])}"
+        name = config.get("name") or f"{shorten_method(found.method)}-{shorten_name(data.fields['benchmark'])}"
         usual = tasks.limit or Sizes().train
         request = EvolveSpec(
             method=found.method,

@@ -29,6 +29,7 @@ from selfwire.evals.statistics import (
     compute_cost_efficiency,
     compute_paired_interval,
     compute_score_interval,
+    compute_student_interval,
     compute_wilson_interval,
 )
 
@@ -507,6 +508,114 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
         ),
         Column("S", _efficiency, silent="n/a"),
         Column("evolution", lambda line: _evolution(line.contestant), silent="none"),
+    )
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """The results of a system over runs with several seeds, each with its own evolution and its own tasks.
+
+    Attributes:
+        lines: of the system, a seed each.
+        others: of the system that it is compared with.
+    """
+
+    lines: tuple[SystemSummary, ...]
+    others: tuple[SystemSummary, ...]
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return self.lines[0].name
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The mean score of each seed that has one."""
+        return tuple(line.score for line in self.lines if line.score is not None)
+
+    @property
+    def differences(self) -> tuple[float, ...]:
+        """The mean difference of each seed, paired by task."""
+        pairs = [pair_scores(other, line) for line, other in zip(self.lines, self.others, strict=True)]
+        return tuple(fmean(here - there for there, here in found) for found in pairs if found)
+
+    @property
+    def score(self) -> IntervalEstimate | None:
+        """The mean over seeds with Student's interval; None for fewer than two.
+
+        A seed is one observation, since its tasks are its own and share one evolution. Seeds that are all equal tell no
+        spread; then the tasks of all of them do.
+        """
+        if len(self.scores) < 2:
+            return None
+        if len({*self.scores}) == 1:
+            return compute_score_interval([score for line in self.lines for score in line.graded])
+        return compute_student_interval(self.scores).clip(0, 1)
+
+    @property
+    def difference(self) -> IntervalEstimate | None:
+        """The mean difference over seeds with Student's interval; None for fewer than two, or for the same system."""
+        found = self.differences
+        if len(found) < 2 or self.lines == self.others:
+            return None
+        if len({*found}) > 1:
+            return compute_student_interval(found).clip(-1, 1)
+        return compute_difference(merge_lines(self.lines), merge_lines(self.others))
+
+    def to_json(self) -> dict[str, Any]:
+        """Make the figures as values for JSON."""
+        return {
+            "name": self.lines[0].contestant.name,
+            "score": self.score,
+            "difference": self.difference,
+            "seeds": [line.to_json() for line in self.lines],
+        }
+
+
+def merge_lines(lines: Sequence[SystemSummary]) -> SystemSummary:
+    """The scores of a system in several runs as those of one; the tasks of each run are apart."""
+    scores = {f"{place} {task}": score for place, line in enumerate(lines) for task, score in line.scores.items()}
+    return SystemSummary(lines[0].contestant, scores=scores)
+
+
+def summarise_seeds(runs: Sequence[Sequence[SystemSummary]], against: str) -> tuple[SeedSummary, ...]:
+    """Sum up runs that differ in their seed: the results of each system over all of them.
+
+    Args:
+        runs: the lines of each run, the trivial baseline's first; of the same systems in the same order.
+        against: the system that the others are compared with; the first if "".
+    """
+    others = tuple(choose_comparison(lines, against) for lines in runs)
+    return tuple(SeedSummary(tuple(lines), others) for lines in zip(*runs, strict=True))
+
+
+def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
+    """List the columns of a comparison over seeds; numbers per task are means over all runs."""
+
+    def per_task(amount: Callable[[Usage], float], digits: int) -> Callable[[SeedSummary], str]:
+        def format_mean(found: SeedSummary) -> str:
+            tasks = sum(line.tasks for line in found.lines)
+            return f"{sum(amount(line.spend) for line in found.lines) / max(tasks, 1):,.{digits}f}"
+
+        return format_mean
+
+    def count(number: Callable[[SystemSummary], int]) -> Callable[[SeedSummary], str]:
+        return lambda found: str(sum(map(number, found.lines)))
+
+    def evolution(found: SeedSummary) -> str:
+        calls = [line.contestant.evolution.calls for line in found.lines if line.contestant.evolution]
+        return f"{fmean(calls):,.0f} calls" if calls else "none"
+
+    return (
+        Column("system", lambda found: found.name),
+        Column("score over seeds [95 %]", lambda found: str(found.score or "-")),
+        Column("by seed", lambda found: " ".join(f"{score:.2f}" for score in found.scores)),
+        Column("difference [95 %]", lambda found: format_difference(found.difference), silent="-"),
+        Column("errors", count(lambda line: line.errors)),
+        Column("over cap", count(lambda line: line.capped), silent="0"),
+        Column("calls/task", per_task(lambda spend: spend.calls, 1)),
+        Column("tokens/task", per_task(lambda spend: spend.tokens, 0)),
+        Column("evolution, mean", evolution, silent="none"),
     )
 
 

@@ -86,6 +86,14 @@ def compare(
     tasks: options.Tasks = None,
     split: options.Split = "test",
     seed: options.Seed = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Comparisons with seeds from --seed on, each with evolutions and tasks of its own, and the table over "
+            "all of them; the same command goes on with what is unfinished.",
+        ),
+    ] = 1,
     calls_per_task: Cap = 30,
     evolutions: Evolutions,
     without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
@@ -120,7 +128,7 @@ def compare(
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
     against = against or next((entry.name for entry in entries if entry.name == REFERENCE), "")
-    run_command(ctx, entries, "compare", against=against, evolving=evolving)
+    run_command(ctx, entries, "compare", seeds=seeds, against=against, evolving=evolving)
 
 
 def parse_contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[SystemSpec, ...]:

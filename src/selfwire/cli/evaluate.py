@@ -30,9 +30,18 @@ from selfwire.cli.options import (
 from selfwire.cli.output import refuse_unwritable, show_estimate, show_standings, write_markdown
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import format_count, is_id
+from selfwire.core.usage import Budget, Usage
+from selfwire.core.values import fingerprint, format_count, is_id
 from selfwire.evals.langsmith import get_langsmith_address
-from selfwire.evals.table import ResultTable, SystemSummary, choose_comparison, compute_difference
+from selfwire.evals.table import (
+    ResultTable,
+    SystemSummary,
+    build_table,
+    choose_comparison,
+    compute_difference,
+    list_seed_columns,
+    summarise_seeds,
+)
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
@@ -41,11 +50,17 @@ from selfwire.extras.cluster.workers import prepare_workers
 from selfwire.models.sync import run_sync
 from selfwire.runs.comparison import USUAL, build_results_table, describe_models
 from selfwire.runs.estimates import estimate_evaluation
-from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, resume_evaluation, start_evaluation
+from selfwire.runs.evaluation import (
+    OpenEvaluation,
+    fit_evaluation,
+    resume_evaluation,
+    start_evaluation,
+    start_or_resume,
+)
 from selfwire.runs.langsmith import upload_if_requested
-from selfwire.runs.open import refuse_other_method, require_saved
-from selfwire.runs.pre_evolution import PreEvolution
-from selfwire.runs.record import shorten_name
+from selfwire.runs.open import Given, refuse_other_method, require_saved
+from selfwire.runs.pre_evolution import PreEvolution, compute_left
+from selfwire.runs.record import compute_code_hash, shorten_name
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router
@@ -120,7 +135,7 @@ def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> S
     return SystemSpec(name=name, target=ref, config=switch_off(ref, without, config))
 
 
-def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: str, **more: Any) -> None:
+def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: str, seeds: int = 1, **more: Any) -> None:
     """Start or resume an evaluation, show its progress, and print the table."""
     given = ctx.params
     folder = to_local_folder(given["home"])
@@ -128,18 +143,58 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         refuse_unwritable(markdown)
     if given["resume"] is not None:
         with resume_evaluation(given["resume"], folder, parse_changes(ctx)) as run:
-            _run_and_report(run, folder, given)
+            lines = _run_and_report(run, folder, given)
+        _exit_on_errors(lines, given["max_errors"])
         return
     refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
     if given["dry_run"]:
-        show_estimate(estimate_evaluation(request, folder))
+        show_estimate(estimate_evaluation(request, folder, seeds))
         return
     if request.langsmith != "off":
         get_langsmith_address()  # there must be one before anything is written
     _choose_workers(request, given)  # refused before anything is written
+    if seeds > 1:
+        options.refuse_unused(ctx, ("out", "langsmith"), "each seed is a run of its own, with results in its folder")
+        _compare_seeds(request, seeds, folder, given)
+        return
     with start_evaluation(request, folder, out=given["out"]) as run:
-        _run_and_report(run, folder, given)
+        lines = _run_and_report(run, folder, given)
+    _exit_on_errors(lines, given["max_errors"])
+
+
+def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given: Mapping[str, Any]) -> None:
+    """Run a comparison with several seeds, and print the table over all of them.
+
+    The names of the runs are made of request and code, so that the same command goes on with those that have begun.
+    """
+    same = fingerprint([request.replace(budget=Budget()).model_dump(mode="json"), compute_code_hash()])
+    name = f"{request.command}-{shorten_name(request.benchmark)}-{same[:6]}"
+    spent, found = Usage(), list[tuple[SystemSummary, ...]]()
+    for seed in range(request.seed, request.seed + seeds):
+        asked = request.replace(seed=seed)
+        left = compute_left(asked.budget, spent, Usage())
+        with start_or_resume(asked.replace(budget=left), folder, f"{name}-s{seed}", Given()) as run:
+            found.append(_run_and_report(run, folder, {**given, "markdown": None}))
+            spent += run.spent
+    over = summarise_seeds(found, request.against)
+    note = (
+        f"{request.benchmark}, seeds {request.seed} to {request.seed + seeds - 1}, "
+        f"{format_count(request.tasks, 'task')} each; a seed has tasks and evolutions of its own and counts as one "
+        f"observation; differences are from {over[0].others[0].name}"
+    )
+    table = build_table(list_seed_columns(), over, (note,))
+    add_result(
+        seed=None,
+        seeds=list(range(request.seed, request.seed + seeds)),
+        systems=[summary.to_json() for summary in over],
+        notes=table.notes,
+        spend=spent,
+    )
+    show_standings(table)
+    if given["markdown"]:
+        write_markdown(table, given["markdown"])
+    _exit_on_errors([line for lines in zip(*found, strict=True) for line in lines][seeds - 1 :], given["max_errors"])
 
 
 def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], command: str, **more: Any) -> EvaluateSpec:
@@ -170,7 +225,7 @@ def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], com
     return options.tell(fit_evaluation(request, sizes))
 
 
-def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, Any]) -> None:
+def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, Any]) -> tuple[SystemSummary, ...]:
     out, asked = output.make_console(), run.request
     workers, markdown = _choose_workers(asked, given), given.get("markdown")
     names = ", ".join(asked.targets)
@@ -194,7 +249,7 @@ def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, 
         show_standings(found)
         if markdown:
             write_markdown(found, markdown)
-    _exit_on_errors(lines, given["max_errors"])
+    return lines
 
 
 def _exit_on_errors(lines: Sequence[SystemSummary], most: int | None) -> None:

@@ -111,8 +111,11 @@ def estimate_training(request: EvolveSpec, train: TrainConfig, home: Path | None
     return cost.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}", plan.notices)
 
 
-def estimate_evaluation(request: EvaluateSpec, home: Path | None) -> CostEstimate:
+def estimate_evaluation(request: EvaluateSpec, home: Path | None, seeds: int = 1) -> CostEstimate:
     """Estimate the systems, the judge of their answers, and evolutions before, as `estimate_evolution`.
+
+    Args:
+        seeds: runs of the same sizes.
 
     Raises:
         ConfigError, LibraryError: the request cannot be used.
@@ -131,12 +134,12 @@ def estimate_evaluation(request: EvaluateSpec, home: Path | None) -> CostEstimat
     for evolution in make_evolutions(keyless, get_runs_folder(home) / "none", home):
         asked_for = evolution.evolve_request.replace(models=models)
         found += _estimate_evolution(asked_for, home, validate_evolution(evolution.evolve_request, home))
-    title = f"dry run of {', '.join(request.targets)} on {request.benchmark}"
+    title = f"dry run of {', '.join(request.targets)} on {request.benchmark}{f', {seeds} seeds' if seeds > 1 else ''}"
     assumes = (
         f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, of baselines 1 to {2 * LOOP:g} calls "
         f"per agent with tools; set --calls-per-task, {BINDING}"
     )
-    return found.explain(title, assumes, plan.notices)
+    return sum([found] * seeds, CostEstimate()).explain(title, assumes, plan.notices)
 
 
 def estimate_ablation(study: Study) -> CostEstimate:

@@ -14,20 +14,24 @@ ID_WORDS = 4
 _FILLERS = frozenset("you are is an a the of to and that who which your role agent please will member team".split())
 
 
-def make_newcomer(team: Team, parent: Id, description: str) -> Agent:
-    """An agent as described, with the tools of the agent at `parent` and an id made of the description."""
+def make_newcomer(team: Team, parent: Id, description: str, name: str = "") -> Agent:
+    """An agent as described, with the tools of the agent at `parent` and an id made of its name.
+
+    Args:
+        name: words for its job, such as "date checker"; without any the id is made of the description.
+    """
     text = description.strip()
     return Agent(
-        id=make_fresh_id(team, text),
+        id=make_fresh_id(team, name if re.search("[A-Za-z]", name) else text),
         role=" ".join(text.split())[:ROLE_LENGTH].strip(),
         prompt=text,
         tools=team.agent_at(parent).tools,
     )
 
 
-def make_fresh_id(team: Team, description: str) -> Id:
-    """An id of a description's first meaningful words, with a number where the id is taken."""
-    words = re.findall(r"[a-z0-9]+", description.lower())
+def make_fresh_id(team: Team, text: str) -> Id:
+    """An id of a text's first meaningful words, with a number where the id is taken."""
+    words = re.findall(r"[a-z0-9]+", text.lower())
     meaningful = [word[:14] for word in words if word not in _FILLERS][:ID_WORDS]
     stem = "-".join(meaningful) or "agent"
     taken = team.agents_by_id.keys() | team.topology.agents.keys()

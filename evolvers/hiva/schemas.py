@@ -98,6 +98,7 @@ class TopologyDecision(ReplySchema):
     """At most one change to the team around an agent."""
 
     operation: Literal["ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR", "NO_CHANGE"]
+    name: str = Field(default="", description="For ADD_*: two or three words for its job, such as date checker.")
     description: str = Field(default="", description="For ADD_*: what the new agent is and does, as its prompt.")
     successor: str = Field(default="", description="For REMOVE_SUCCESSOR: its id.")
     reason: str = Field(default="", description="Why, in one sentence.")

@@ -162,7 +162,7 @@ def to_rewiring(
     if decision.operation == "CONNECT_TO_AGGREGATOR":
         return connect_to_sink(team, node, why=why)
     add = add_parallel if decision.operation == "ADD_PARALLEL" else add_serial
-    return add(team, node, make_newcomer(team, node, decision.description), why=why)
+    return add(team, node, make_newcomer(team, node, decision.description, decision.name), why=why)
 
 
 def _find_objection(team: Team, node: Id, decision: TopologyDecision, legal: Sequence[str], config: HivaConfig) -> str:

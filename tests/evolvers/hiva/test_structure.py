@@ -58,6 +58,16 @@ def test_add_serial_comes_between_an_agent_and_all_its_successors() -> None:
     assert edges(changed) == {"s->checks-dates", "checks-dates->a", "checks-dates->b", "a->end", "b->end"}
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("Date Checker", "date-checker"), ("the checker of the dates", "checker-dates"), ("42 !?", "checks-dates")],
+)
+def test_a_newcomer_is_called_after_its_job(name: str, found: str) -> None:
+    named = SERIAL.model_copy(update={"name": name})
+    assert found in applied(FORK, s=named).agents_by_id
+    assert f"{found}-2" in applied(FORK, s=named, a=named).agents_by_id
+
+
 def test_a_newcomer_holds_its_parent_s_tools() -> None:
     equipped = LINE.replace(agents=tuple(a.replace(tools=("search",)) if a.id == "s" else a for a in LINE.agents))
     assert applied(equipped, s=SERIAL).agents_by_id["checks-dates"].tools == ("search",)

@@ -5,7 +5,6 @@ should do, `DROP_CUE` what a prompt should no longer say. A later reader underst
 """
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from selfwire.extras.offline.critic_input import CriticInput
@@ -125,9 +124,11 @@ def topology_decision(brief: CriticInput) -> dict[str, Any]:
     idle = _idle_successor(brief["successors"])
     additions = [word for word in offered if word.startswith("ADD_")]
     if wanted and additions:
-        description = _describe_agent(brief, wanted)
+        taken = wanted[: PLACES if brief.chance("two skills", 0.5) else 1]
         why = f"Feedback asks for a step that nobody takes: {', '.join(wanted)}."
-        return _decision(brief.pick("addition", additions), description=description, reason=why)
+        description = " ".join([*map(brief.phrase, taken), "Hand on what you find to the next agent."])
+        operation = brief.pick("addition", additions)
+        return _decision(operation, name=" and ".join(taken), description=description, reason=why)
     if idle and "REMOVE_SUCCESSOR" in offered:
         return _decision("REMOVE_SUCCESSOR", successor=idle, reason="It adds nothing to the work.")
     if brief["gradients"] and "CONNECT_TO_AGGREGATOR" in offered and brief.chance("connect", 0.1):
@@ -177,11 +178,6 @@ def _without(prompt: str, skill: str) -> str:
     return " ".join(sentence for sentence in sentences if skill not in find_skills(sentence)).strip()
 
 
-def _describe_agent(brief: CriticInput, wanted: Sequence[str]) -> str:
-    taken = wanted[: PLACES if brief.chance("two skills", 0.5) else 1]
-    return " ".join([*(brief.phrase(skill) for skill in taken), "Hand on what you find to the next agent."])
-
-
 def _idle_successor(successors: str) -> str:
     for line in successors.split("\n"):
         found = re.match(r"[\s-]*([A-Za-z0-9][\w-]*)\b(.*)", line)
@@ -190,5 +186,5 @@ def _idle_successor(successors: str) -> str:
     return ""
 
 
-def _decision(operation: str, *, description: str = "", successor: str = "", reason: str = "") -> dict[str, Any]:
-    return {"operation": operation, "description": description, "successor": successor, "reason": reason}
+def _decision(operation: str, **fields: str) -> dict[str, Any]:
+    return {"operation": operation, "name": "", "description": "", "successor": "", "reason": "", **fields}

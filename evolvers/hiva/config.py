@@ -20,8 +20,9 @@ class KabbConfig(FrozenModel):
             best run. Paper: 0. Ours: 0.5.
         decay: gamma, share of a belief that is kept per iteration. Paper and ours: 0.6.
         match_weight: delta, weight of the knowledge match in a belief update. Paper: learnable. Ours: 0.1.
-        distance_weight: lambda, weight of the knowledge distance, to begin with. Paper: learnable. Ours: 10.
-        synergy_weight: eta, exponent of the synergy, to begin with. Paper: learnable. Ours: 0.5.
+        distance_weight: lambda, weight of the knowledge distance, to begin with; 0 switches it off. Paper: learnable.
+            Ours: 10.
+        synergy_weight: eta, exponent of the synergy, to begin with; 0 switches it off. Paper: learnable. Ours: 0.5.
         fits_weights: whether lambda and eta are fitted to graded runs; off keeps them. Paper and ours: on.
         synergy_rate: gamma', how fast synergy grows. Paper: unstated. Ours: 0.05.
         mismatch_limit: candidates whose weighted mismatch exceeds it are left out. Paper and ours: 0.75.

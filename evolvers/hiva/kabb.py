@@ -223,7 +223,9 @@ def make_score_sample(trajectory: Trajectory, team: Team, match: TaskMatch, solv
     if not chosen:
         return None
     arms = [node.agent for node in topology.nodes if node.id not in (topology.entry, topology.sink)]
-    nearer = [every - here for every, here in zip(_average_terms(match, arms), _average_terms(match, chosen), strict=True)]
+    nearer = [
+        every - here for every, here in zip(_average_terms(match, arms), _average_terms(match, chosen), strict=True)
+    ]
     return ScoreSample(
         nearer=(nearer[0], nearer[1], nearer[2], nearer[3]), synergy=log(HivaMemory.of(team).zeta(ran)), solved=solved
     )

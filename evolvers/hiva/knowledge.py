@@ -372,7 +372,7 @@ def fit_score_weights(
     Args:
         evidence: at least one run.
         omega: the weights of Dist.
-        start: lambda and eta to begin with.
+        start: lambda and eta to begin with; a weight of 0 is switched off and stays.
 
     Returns:
         lambda in [0, 30] and eta in [0, 5].
@@ -392,6 +392,7 @@ def fit_score_weights(
         loss = np.logaddexp(0, -odds).sum() + (away**2).sum() / 2
         return float(loss), away / spread - signed.T @ np.exp(-np.logaddexp(0, odds))
 
-    bounds = [*((0.0, most) for most in STEEPEST), *[(None, None)] * len(numbers)]
-    found = minimize(lose, np.clip(centre, 0, [*STEEPEST, *np.zeros(len(numbers))]), jac=True, bounds=bounds).x
+    most = [bound if begin else 0.0 for bound, begin in zip(STEEPEST, start, strict=True)]
+    bounds = [*((0.0, bound) for bound in most), *[(None, None)] * len(numbers)]
+    found = minimize(lose, np.minimum(centre, [*most, *np.zeros(len(numbers))]), jac=True, bounds=bounds).x
     return round(float(found[0]), 4), round(float(found[1]), 4)

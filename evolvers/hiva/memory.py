@@ -246,10 +246,11 @@ class HivaMemory(FrozenModel):
         iteration = self.iteration + 1
         samples = [o.sample.replace(batch=iteration) for o in outcomes if o.sample]
         graded, start = (*self.graded, *samples)[-HISTORY:], (config.distance_weight, config.synergy_weight)
+        fits = bool(samples) and config.fits_weights
         return self.replace(
             iteration=iteration,
             graded=graded,
-            score_weights=fit_score_weights(graded, self.weights, start) if samples and config.fits_weights else self.score_weights,
+            score_weights=fit_score_weights(graded, self.weights, start) if fits else self.score_weights,
             beliefs=self._beliefs_after(outcomes, config),
             edges=self._edges_after(outcomes, config),
             knowledge=self._knowledge_after(outcomes),

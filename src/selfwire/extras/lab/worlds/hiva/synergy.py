@@ -26,6 +26,7 @@ from selfwire.extras.lab.worlds.hiva.branching import (
     K,
     compute_values,
     make_world,
+    run_task,
 )
 from selfwire.extras.lab.worlds.hiva.kabb import NO_DISTANCE, KabbChooser, compute_bounds, play
 from selfwire.extras.lab.worlds.hiva.regret import ORACLE, UNIFORM
@@ -37,10 +38,11 @@ BLIND = "knows the agents, not the pairs"
 KABB: Mapping[str, KabbConfig] = {
     MAIN: KabbConfig(k=K, **NO_DISTANCE),
     WITHOUT: KabbConfig(k=K, synergy_weight=0.0, **NO_DISTANCE),
-    "KABB, eta = 2": KabbConfig(k=K, synergy_weight=2.0, **NO_DISTANCE),
-    HEAVY: KabbConfig(k=K, synergy_weight=5.0, **NO_DISTANCE),
+    "KABB, eta = 0.5": KabbConfig(k=K, fits_weights=False, **NO_DISTANCE),
+    "KABB, eta = 2": KabbConfig(k=K, synergy_weight=2.0, fits_weights=False, **NO_DISTANCE),
+    HEAVY: KabbConfig(k=K, synergy_weight=5.0, fits_weights=False, **NO_DISTANCE),
     "KABB, told the pairs": KabbConfig(k=K, **NO_DISTANCE),
-    TOLD: KabbConfig(k=K, synergy_weight=5.0, **NO_DISTANCE),
+    TOLD: KabbConfig(k=K, synergy_weight=5.0, fits_weights=False, **NO_DISTANCE),
 }
 """The bandit with synergies of several weights; who is told the pairs has the right C instead of a learned one."""
 
@@ -74,7 +76,8 @@ async def _run_seed(given: BranchingParameters, seed: int) -> WorldResult:
     for name, config in KABB.items():
         learns = KabbChooser(world.workflow, config, embedder)
         told = ToldChooser(world.workflow, config, embedder, synergy=world.synergy)
-        scores, decided = await play(told if "told" in name else learns, world, given, seed)
+        run = partial(run_task, world, ceiling=given.ceiling)
+        scores, decided = await play(told if "told" in name else learns, run, world.kinds, given.batch, seed)
         figures[name] = {"score": float(scores.mean()), "made": decided.made, "free": decided.free}
     return WorldResult(seed=seed, figures=figures)
 
@@ -92,7 +95,8 @@ WORLD = World(
     partial(run_seed, PARAMETERS),
     scale=Scale("score", UNIFORM, ORACLE, MAIN, digits=3),
     claims=(
-        Claim("synergy, eta = 0.5", WITHOUT),
+        Claim("synergy, eta fitted", WITHOUT),
+        Claim("synergy, eta = 0.5", WITHOUT, main="KABB, eta = 0.5"),
         Claim("synergy, eta = 2", WITHOUT, main="KABB, eta = 2"),
         Claim("synergy, eta = 5", WITHOUT, main=HEAVY),
         Claim("the right C instead of a learned one, eta = 5", HEAVY, main=TOLD),

@@ -339,7 +339,7 @@ def _correlation(omega: _Array, terms: _Array, solved: _Array) -> float:
 
 STEEPEST = (30.0, 5.0)
 """Upper bounds of lambda and eta."""
-SPREAD = (10.0, 2.0, 2.0)
+SPREAD = (10.0, 2.0, 4.0)
 """Standard deviations, before any run, of lambda, of eta, and of the log odds of a batch."""
 
 

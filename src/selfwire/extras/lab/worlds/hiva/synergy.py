@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -35,16 +36,16 @@ from selfwire.models.embeddings import HashingEmbedder
 PARAMETERS = BranchingParameters(special=(0.3, 0.5), other=(0.3, 0.5), paired=0.2, synergy=0.5, new=0)
 MAIN, WITHOUT, HEAVY, TOLD = "KABB", "KABB w/o synergy", "KABB, eta = 5", "KABB, eta = 5, told the pairs"
 BLIND = "knows the agents, not the pairs"
+FIXED: Mapping[str, Any] = {"k": K, "within": 0.0, "fits_weights": False, **NO_DISTANCE}
 KABB: Mapping[str, KabbConfig] = {
-    MAIN: KabbConfig(k=K, **NO_DISTANCE),
-    WITHOUT: KabbConfig(k=K, synergy_weight=0.0, **NO_DISTANCE),
-    "KABB, eta = 0.5": KabbConfig(k=K, fits_weights=False, **NO_DISTANCE),
-    "KABB, eta = 2": KabbConfig(k=K, synergy_weight=2.0, fits_weights=False, **NO_DISTANCE),
-    HEAVY: KabbConfig(k=K, synergy_weight=5.0, fits_weights=False, **NO_DISTANCE),
-    "KABB, told the pairs": KabbConfig(k=K, **NO_DISTANCE),
-    TOLD: KabbConfig(k=K, synergy_weight=5.0, fits_weights=False, **NO_DISTANCE),
+    MAIN: KabbConfig(**FIXED),
+    WITHOUT: KabbConfig(**FIXED, synergy_weight=0.0),
+    "KABB, eta = 2": KabbConfig(**FIXED, synergy_weight=2.0),
+    HEAVY: KabbConfig(**FIXED, synergy_weight=5.0),
+    "KABB, told the pairs": KabbConfig(**FIXED),
+    TOLD: KabbConfig(**FIXED, synergy_weight=5.0),
 }
-"""The bandit with synergies of several weights; who is told the pairs has the right C instead of a learned one."""
+"""The bandit with fixed weights of synergy, two agents chosen at every node; who is told the pairs has the right C instead of a learned one."""
 
 
 @dataclass
@@ -95,8 +96,7 @@ WORLD = World(
     partial(run_seed, PARAMETERS),
     scale=Scale("score", UNIFORM, ORACLE, MAIN, digits=3),
     claims=(
-        Claim("synergy, eta fitted", WITHOUT),
-        Claim("synergy, eta = 0.5", WITHOUT, main="KABB, eta = 0.5"),
+        Claim("synergy, eta = 0.5", WITHOUT),
         Claim("synergy, eta = 2", WITHOUT, main="KABB, eta = 2"),
         Claim("synergy, eta = 5", WITHOUT, main=HEAVY),
         Claim("the right C instead of a learned one, eta = 5", HEAVY, main=TOLD),

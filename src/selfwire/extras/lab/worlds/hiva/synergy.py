@@ -45,7 +45,8 @@ KABB: Mapping[str, KabbConfig] = {
     "KABB, told the pairs": KabbConfig(**FIXED),
     TOLD: KabbConfig(**FIXED, synergy_weight=5.0),
 }
-"""The bandit with fixed weights of synergy, two agents chosen at every node; who is told the pairs has the right C instead of a learned one."""
+"""The bandit with fixed weights of synergy, and two agents chosen at every node; who is told the pairs has the right C
+instead of a learned one."""
 
 
 @dataclass

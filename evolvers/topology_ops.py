@@ -51,10 +51,8 @@ def find_free_name(name: str, taken: Collection[str]) -> str:
 
 
 def add_parallel(team: Team, node: Id, agent: Agent, *, why: str) -> Rewiring:
-    """ADD_PARALLEL: node -> newcomer -> sink; a direct edge node -> sink goes."""
-    sink = team.topology.sink
-    direct = [RemoveEdge(node, sink)] if sink in team.topology.successors[node] else []
-    edits = [*direct, *_join(agent), AddEdge(node, agent.id), AddEdge(agent.id, sink)]
+    """ADD_PARALLEL: node -> newcomer -> sink, beside the node's other edges."""
+    edits = [*_join(agent), AddEdge(node, agent.id), AddEdge(agent.id, team.topology.sink)]
     return Rewiring(*edits, why=why, operation="ADD_PARALLEL", by=node)
 
 
@@ -104,7 +102,7 @@ def list_legal_operations(team: Team, node: Id) -> tuple[str, ...]:
     room = len(targets) < topology.caps.successors
     space = len(topology.nodes) < topology.caps.nodes
     legal = {
-        "ADD_PARALLEL": space and (room or topology.sink in targets),
+        "ADD_PARALLEL": space and room,
         "ADD_SERIAL": space and bool(targets),
         "REMOVE_SUCCESSOR": any(target != topology.sink for target in targets) or len(targets) > 1,
         "CONNECT_TO_AGGREGATOR": room and topology.sink not in targets,

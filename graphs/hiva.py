@@ -319,7 +319,7 @@ async def update_beliefs(state: HivaState, ctx: HivaCtx) -> Update:
     """Update beliefs, synergy and knowledge once by the whole batch."""
     passes = state.passes or [None] * len(state.losses)
     lessons = [
-        make_lesson(done, found, made, await match_noted(done, state.ran, ctx.embed))
+        make_lesson(done, found, made, await match_noted(done, state.ran, ctx.embed), state.ran)
         for done, found, made in zip(state.trajectories, state.losses, passes, strict=True)
     ]
     return state.update(workflow=learn_lessons(state.workflow, lessons, config=ctx.options.routing))
@@ -478,7 +478,7 @@ class Hiva(Method[HivaConfig]):
         "Tang et al., *HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological "
         "Evolution*, arXiv 2509.00189"
     )
-    departures = "D1-D32"
+    departures = "D1-D34"
 
     @staticmethod
     def estimate_calls(config: HivaConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:

@@ -17,6 +17,8 @@ Evolution". Whatever asks a model raises BudgetError where the run must stop. In
                code of tools from feedback on tools, temperature 0.3     tools                  (App. A.3, B.3)
     f_G        ADD_PARALLEL, ADD_SERIAL, REMOVE_SUCCESSOR, CONNECT_...   structure              (Sec. 3.6, Fig. 10)
     omega      max corr(-Dist, success) on the simplex                   knowledge.fit_weights  (D.2, D.5, D20)
+    lambda,    log odds of success = level of the batch                  knowledge.fit_score_weights (D.2, D33)
+    eta        + lambda * (Dist by chance - Dist) + eta * log zeta
     repair     RepairTopology                                            structure              (G.1)
 
 Departures from the paper (a test is named after each):
@@ -28,7 +30,8 @@ Departures from the paper (a test is named after each):
     D4   KM is the share of the task's concepts that the agent has, clipped to [0, 1]: zeta({A, I}) is undefined.
     D5   C_syn starts at 1 (at 0 no agent could ever be chosen) and is clipped to [1, 2]; a new edge starts at the
          mean of its siblings. Without a bound a newcomer never beats an incumbent.
-    D6   The aggregator is never an arm: it always receives the output, and receives the output itself.
+    D6   The aggregator is never an arm: it always receives the output, and receives the output itself. As an arm of
+         Alg. 2 it would take one of k places, and leave a fork of two agents a single one to run.
     D7   Candidates whose weighted mismatch exceeds 0.75 are left out unless none would remain; the wording of D.2
          has the opposite direction. Every step of evolution notes how many were left out.
     D8   New concepts are below the root, so d_I >= 1: at depth 0 Dist is 0 for every agent.
@@ -63,8 +66,8 @@ Departures from the paper (a test is named after each):
     D26  Embedded are the task's concepts, as one text, and each agent's role, prompt and what tools of the team's own
          that it holds are for, which Psi_1 compares. Nodes of the graph have no embeddings; an agent is joined to the
          concepts whose words it uses.
-    D27  The first ADD_PARALLEL at a source that only the aggregator follows makes a chain, the second the fork of
-         Fig. 14: a decision adds one agent, as in Fig. 10, and the source's output goes to that agent instead.
+    D27  ADD_PARALLEL leaves the node's own way to the aggregator, which the newcomer works beside; two of them make the
+         fork of Fig. 14, as a decision adds one agent (Fig. 10).
     D28  omega's evidence is compared within an iteration's held-out tasks. The team changes between iterations, and
          what makes it better or worse as a whole says nothing about an indicator.
     D29  The team learns on train tasks, and what was rewired is kept if it proves its gain on held-out tasks. The
@@ -74,5 +77,9 @@ Departures from the paper (a test is named after each):
     D31  The weights of f_P are words of the prompt that rewrites a prompt. Feedback on tools goes to the tools first,
          and to the prompt where no tool changes. Code replaces a tool only if it passes the tool's examples: calls
          whose right result the environment stated word for word, never a reference.
-    D32  Every agent's critic also reads the task and the environment's verdict, not its successors' gradients alone.
+    D32  Of the k best arms only those run whose score, at the mean of beliefs, is half of the best one's or more: with
+         equal evidence both of two run (E.1), and evidence takes one out (Fig. 16). The paper takes the k best.
+    D33  lambda and eta are fitted after each batch by a penalised logistic regression of success on the terms of the
+         score, from 10 and 0.5 on; delta stays. The paper learns all three for a domain and does not say how.
+    D34  Every agent's critic also reads the task and the environment's verdict, not its successors' gradients alone.
 """

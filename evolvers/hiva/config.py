@@ -15,21 +15,27 @@ class KabbConfig(FrozenModel):
     Args:
         exploration: thompson draws theta from Beta(alpha, beta); gumbel perturbs log P at the posterior
             mean. Paper: the text says sampling, the formula prints the mean. Ours: thompson.
-        k: successors chosen at a node, apart from the aggregator. Paper: unstated. Ours: 2.
+        k: most successors chosen at a node, apart from the aggregator. Paper: unstated. Ours: 2.
+        within: share of the best arm's score, at the mean of beliefs, that an arm needs to run beside it; 0 has the k
+            best run. Paper: 0. Ours: 0.5.
         decay: gamma, share of a belief that is kept per iteration. Paper and ours: 0.6.
         match_weight: delta, weight of the knowledge match in a belief update. Paper: learnable. Ours: 0.1.
-        distance_weight: lambda, weight of the knowledge distance. Paper: learnable. Ours: 1.
-        synergy_weight: eta, exponent of the synergy. Paper: learnable. Ours: 0.5.
+        distance_weight: lambda, weight of the knowledge distance, to begin with; 0 switches it off. Paper: learnable.
+            Ours: 10.
+        synergy_weight: eta, exponent of the synergy, to begin with; 0 switches it off. Paper: learnable. Ours: 0.5.
+        fits_weights: whether lambda and eta are fitted to graded runs; off keeps them. Paper and ours: on.
         synergy_rate: gamma', how fast synergy grows. Paper: unstated. Ours: 0.05.
         mismatch_limit: candidates whose weighted mismatch exceeds it are left out. Paper and ours: 0.75.
     """
 
     exploration: Literal["thompson", "gumbel"] = "thompson"
     k: int = Field(default=2, ge=1)
+    within: float = Field(default=0.5, ge=0, le=1)
     decay: float = Field(default=0.6, gt=0, le=1)
     match_weight: float = Field(default=0.1, ge=0, le=1)
-    distance_weight: float = Field(default=1.0, ge=0, le=100)
+    distance_weight: float = Field(default=10.0, ge=0, le=100)
     synergy_weight: float = Field(default=0.5, ge=0, le=10)
+    fits_weights: bool = True
     synergy_rate: float = Field(default=0.05, ge=0, le=1)
     mismatch_limit: float = Field(default=0.75, ge=0, le=1)
 

@@ -14,8 +14,15 @@ from selfwire.core.trajectory import DecisionCount, Routing, Step, Trajectory
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.gradients import Backward, Loss
-from selfwire.evolvers.hiva.knowledge import Indicators, TaskConcepts, WeightSample, distance, mismatch
-from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
+from selfwire.evolvers.hiva.knowledge import (
+    Indicators,
+    ScoreSample,
+    TaskConcepts,
+    WeightSample,
+    distance,
+    mismatch,
+)
+from selfwire.evolvers.hiva.memory import Belief, HivaMemory, TrajectoryLesson
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.evolvers.trajectory_text import get_fault
 
@@ -47,37 +54,43 @@ def score(theta: float, dist: float, zeta: float, *, distance_weight: float, syn
 
 
 def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: KabbConfig) -> Router:
-    """A pure router that chooses the k best arms of a node.
+    """A pure router that chooses the k best arms of a node, less those far below the best of them (D32).
 
     Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is never an
     arm: it always receives the output (D6).
     """
     sink, agents = team.topology.sink, team.topology.agents
+    distance_weight, synergy_weight = learned.get_score_weights(config)
 
-    def weigh(arm: Id, node: Id, known: RouterInput) -> float:
+    def weigh(arm: Id, node: Id, known: RouterInput, theta: float) -> float:
         members = [member for member in (*known.selected, node, arm) if member != sink]
         return score(
-            _theta(learned, agents[arm], known.scope.at(node=node), arm, config),
+            theta,
             distance(match.depth, match.of(agents[arm]), learned.weights),
             learned.zeta(members),
-            distance_weight=config.distance_weight,
-            synergy_weight=config.synergy_weight,
+            distance_weight=distance_weight,
+            synergy_weight=synergy_weight,
         )
 
     def route(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
         arms = [successor for successor in successors if successor != sink]
         limit = config.mismatch_limit + 1e-9
         fit = [arm for arm in arms if mismatch(match.of(agents[arm]), learned.weights) <= limit] or arms
-        scores = {arm: weigh(arm, node, known) for arm in fit}
+        beliefs, scope = {arm: learned.belief(agents[arm]) for arm in fit}, known.scope.at(node=node)
+        means = {arm: weigh(arm, node, known, beliefs[arm].mean) for arm in fit}
         if config.exploration == "gumbel":
-            draw = known.scope.at(node=node).random
-            scores = {arm: log(max(p, 1e-300)) + float(draw(f"kabb/{arm}").gumbel()) for arm, p in scores.items()}
-        best = set(sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k])
+            draws = {arm: float(scope.random(f"kabb/{arm}").gumbel()) for arm in fit}
+            scores = {arm: log(max(means[arm], 1e-300)) + draws[arm] for arm in fit}
+        else:
+            scores = {arm: weigh(arm, node, known, _draw_theta(beliefs[arm], scope, arm)) for arm in fit}
+        first = sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k]
+        least = config.within * max((means[arm] for arm in first), default=0.0)
+        best = {arm for arm in first if means[arm] >= least}
         return Routing(
             chosen=tuple(s for s in successors if s in best or s == sink),
             scores=_round_scores(scores, config),
-            why=_format_reason(len(arms), len(fit), config),
-            free=len(fit) > config.k,
+            why=_format_reason(len(arms), len(fit), len(best), config),
+            free=len(fit) > (1 if config.within else config.k),
         )
 
     return route
@@ -122,10 +135,7 @@ def count_decisions(steps: Iterable[Step]) -> DecisionCount | None:
     return DecisionCount(made=len(made), free=free, filtered=filtered) if made else None
 
 
-def _theta(learned: HivaMemory, agent: Id, scope: Scope, arm: Id, config: KabbConfig) -> float:
-    belief = learned.belief(agent)
-    if config.exploration == "gumbel":
-        return belief.mean
+def _draw_theta(belief: Belief, scope: Scope, arm: Id) -> float:
     return float(scope.random(f"kabb/{arm}").beta(belief.alpha, belief.beta))
 
 
@@ -135,20 +145,27 @@ def _round_scores(scores: Mapping[Id, float], config: KabbConfig) -> dict[Id, fl
     return {arm: round(value / whole, 6) for arm, value in scores.items()}
 
 
-def _format_reason(arms: int, fit: int, config: KabbConfig) -> str:
+def _format_reason(arms: int, fit: int, best: int, config: KabbConfig) -> str:
     if not arms:
         return "only the aggregator follows"
     limit = f"; {arms - fit} {_BEYOND} {config.mismatch_limit}" if fit < arms else ""
-    return f"KABB, best {min(config.k, fit)} of {fit}{limit}"
+    return f"KABB, best {best} of {fit}{limit}"
 
 
 def make_lesson(
-    trajectory: Trajectory, judged: Loss, passed: Backward | None = None, match: TaskMatch | None = None
+    trajectory: Trajectory,
+    judged: Loss,
+    passed: Backward | None = None,
+    match: TaskMatch | None = None,
+    team: Team | None = None,
 ) -> TrajectoryLesson | None:
     """A trajectory's lesson on agents and edges; None after an infrastructure error (D13).
 
     On success every agent that ran has r = 1 (D2); else r is the sentiment of its own gradient, and an agent at several
     nodes has the lowest.
+
+    Args:
+        team: the team that ran; without it the lesson says nothing about lambda and eta.
     """
     if judged.solved is None or get_fault(trajectory) is not None or (passed is not None and passed.error is not None):
         return None
@@ -164,6 +181,7 @@ def make_lesson(
         matches={agent: match.matches.get(agent, 0.0) for agent in rewards} if match else {},
         concepts=match.concepts if match else None,
         left_out=sum(count_left_out(step.routing) for step in trajectory.steps if step.routing),
+        sample=make_score_sample(trajectory, team, match, judged.solved) if match and team else None,
     )
 
 
@@ -193,11 +211,31 @@ def make_weight_sample(trajectory: Trajectory, team: Team, match: TaskMatch) -> 
     if get_fault(trajectory) is not None or trajectory.feedback is None:
         return None
     sink = team.topology.sink
-    ran = [match.of(step.agent) for step in trajectory.steps if step.node != sink]
-    if not ran:
+    ran = [step.agent for step in trajectory.steps if step.node != sink]
+    return WeightSample(terms=_average_terms(match, ran), solved=trajectory.feedback.solved) if ran else None
+
+
+def make_score_sample(trajectory: Trajectory, team: Team, match: TaskMatch, solved: bool) -> ScoreSample | None:
+    """Evidence of a graded run of a team on lambda and eta; None where no agent was chosen."""
+    topology = team.topology
+    ran = [step.node for step in trajectory.steps if step.node != topology.sink]
+    chosen = [topology.agents[node] for node in ran if node != topology.entry]
+    if not chosen:
         return None
-    first, second, third, fourth = (log1p(match.depth) * sum(psi) / len(ran) for psi in zip(*ran, strict=True))
-    return WeightSample(terms=(first, second, third, fourth), solved=trajectory.feedback.solved)
+    arms = [node.agent for node in topology.nodes if node.id not in (topology.entry, topology.sink)]
+    nearer = [
+        every - here for every, here in zip(_average_terms(match, arms), _average_terms(match, chosen), strict=True)
+    ]
+    return ScoreSample(
+        nearer=(nearer[0], nearer[1], nearer[2], nearer[3]), synergy=log(HivaMemory.of(team).zeta(ran)), solved=solved
+    )
+
+
+def _average_terms(match: TaskMatch, agents: Sequence[Id]) -> Indicators:
+    """log(1 + d_I) * Psi_k, averaged over agents."""
+    rows = [match.of(agent) for agent in agents]
+    first, second, third, fourth = (log1p(match.depth) * sum(psi) / len(rows) for psi in zip(*rows, strict=True))
+    return first, second, third, fourth
 
 
 def refit_weights(team: Team, held_out: Sequence[WeightSample | None]) -> Team:

@@ -12,7 +12,15 @@ from pydantic import Field
 from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.knowledge import UNIFORM, Indicators, Knowledge, TaskConcepts, WeightSample
+from selfwire.evolvers.hiva.knowledge import (
+    UNIFORM,
+    Indicators,
+    Knowledge,
+    ScoreSample,
+    TaskConcepts,
+    WeightSample,
+    fit_score_weights,
+)
 
 SYNERGY_BOUNDS = (1.0, 2.0)
 """At 0 nobody could ever be chosen; without an upper bound no newcomer would beat an incumbent (D5)."""
@@ -132,6 +140,7 @@ class TrajectoryLesson(FrozenModel):
         matches: KM of the agents, in [0, 1]; none where the task was not characterised.
         concepts: of the task; None where it was not characterised.
         left_out: candidates that the mismatch limit left out.
+        sample: evidence for lambda and eta; None where the task was not characterised.
     """
 
     task: str
@@ -142,6 +151,7 @@ class TrajectoryLesson(FrozenModel):
     matches: Mapping[Id, float] = Field(default_factory=dict)
     concepts: TaskConcepts | None = None
     left_out: int = Field(default=0, ge=0)
+    sample: ScoreSample | None = None
 
 
 class Retired(FrozenModel):
@@ -161,6 +171,8 @@ class HivaMemory(FrozenModel):
         weights: omega on the simplex.
         history: past tasks, for Psi_3.
         evidence: held-out tasks, for the fit of the weights.
+        graded: runs that taught, for the fit of lambda and eta.
+        score_weights: lambda and eta as fitted; None before the first run with a choice.
         solved, runs: of the team.
         left_out: candidates that the mismatch limit left out.
         retired: lessons of the last update on agents and edges that its rewirings removed; restored if the gate rejects
@@ -174,6 +186,8 @@ class HivaMemory(FrozenModel):
     weights: Indicators = UNIFORM
     history: tuple[PastTask, ...] = ()
     evidence: tuple[WeightSample, ...] = ()
+    graded: tuple[ScoreSample, ...] = ()
+    score_weights: tuple[float, float] | None = None
     solved: int = Field(default=0, ge=0)
     runs: int = Field(default=0, ge=0)
     left_out: int = Field(default=0, ge=0)
@@ -205,6 +219,11 @@ class HivaMemory(FrozenModel):
         """The team's own smoothed success rate."""
         return (self.solved + 1) / (self.runs + 2)
 
+    def get_score_weights(self, config: KabbConfig) -> tuple[float, float]:
+        """Lambda and eta: as fitted, or the config's before there is anything to fit, and where it fixes them."""
+        given = (config.distance_weight, config.synergy_weight)
+        return (self.score_weights or given) if config.fits_weights else given
+
     def similar_runs(self, agent: Id, task: TaskConcepts) -> tuple[int, int]:
         """Successes and runs of an agent on similar past tasks."""
         rewards = [past.rewards[agent] for past in self.history if agent in past.rewards and _similar(past, task)]
@@ -224,8 +243,14 @@ class HivaMemory(FrozenModel):
             for o in outcomes
             if o.concepts
         ]
+        iteration = self.iteration + 1
+        samples = [o.sample.replace(batch=iteration) for o in outcomes if o.sample]
+        graded, start = (*self.graded, *samples)[-HISTORY:], (config.distance_weight, config.synergy_weight)
+        fits = bool(samples) and config.fits_weights
         return self.replace(
-            iteration=self.iteration + 1,
+            iteration=iteration,
+            graded=graded,
+            score_weights=fit_score_weights(graded, self.weights, start) if fits else self.score_weights,
             beliefs=self._beliefs_after(outcomes, config),
             edges=self._edges_after(outcomes, config),
             knowledge=self._knowledge_after(outcomes),

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from selfwire.evolvers.hiva.knowledge import (
     UNIFORM,
+    ScoreSample,
     WeightSample,
     dependency_mismatch,
     distance,
+    fit_score_weights,
     fit_weights,
     history_mismatch,
     knowledge_match,
@@ -143,3 +145,57 @@ def test_d14_the_weights_stay_without_twenty_tasks_of_mixed_outcome() -> None:
     assert fit_weights(held_out(19, 0)) is None
     assert fit_weights([e.replace(solved=True) for e in held_out(30, 0)]) is None
     assert fit_weights(held_out(20, 0)) is not None
+
+
+def graded(*runs: tuple[float, bool], synergy: float = 0.0, batch: int = 0) -> list[ScoreSample]:
+    """Runs whose agents were nearer by so much than those of a choice by chance."""
+    return [ScoreSample(nearer=(near,) * 4, synergy=synergy, solved=solved, batch=batch) for near, solved in runs]
+
+
+def test_d33_the_planted_lambda_is_found() -> None:
+    random = np.random.default_rng(0)
+    near = random.uniform(-0.4, 0.4, 1000)
+    solved = random.random(1000) < 1 / (1 + np.exp(-(12 * near - 1)))
+    runs = graded(*zip(near.tolist(), solved.tolist(), strict=True))
+    assert fit_score_weights(runs, UNIFORM, (1.0, 0.5))[0] == pytest.approx(12, abs=2)
+
+
+def test_d33_the_planted_eta_is_found() -> None:
+    random = np.random.default_rng(1)
+    synergy = random.uniform(0, 0.7, 2000)
+    solved = random.random(2000) < 1 / (1 + np.exp(-(3 * synergy - 1)))
+    runs = [
+        ScoreSample(nearer=(0.0,) * 4, synergy=float(log_zeta), solved=bool(right))
+        for log_zeta, right in zip(synergy, solved, strict=True)
+    ]
+    assert fit_score_weights(runs, UNIFORM, (10.0, 0.5)) == (pytest.approx(10), pytest.approx(3, abs=0.5))
+
+
+@pytest.mark.parametrize("start", [(10.0, 0.5), (1.0, 2.0)])
+def test_d33_runs_that_say_nothing_leave_the_weights_where_they_began(start: tuple[float, float]) -> None:
+    assert fit_score_weights(graded((0.0, True), (0.0, False)), UNIFORM, start) == pytest.approx(start)
+
+
+def test_d33_near_agents_that_always_fail_lower_lambda_though_no_run_is_solved() -> None:
+    weights = [fit_score_weights(graded(*[(0.3, False)] * runs), UNIFORM, (10.0, 0.5))[0] for runs in (1, 3, 40)]
+    assert 10 > weights[0] > weights[1] > weights[2]
+    assert weights[2] < 3
+    assert fit_score_weights(graded(*[(0.3, True)] * 40), UNIFORM, (10.0, 0.5))[0] > 10
+
+
+def test_d33_a_batch_s_level_is_no_evidence() -> None:
+    easy, hard = (
+        graded((0.2, True), (0.2, True), (0.1, True)),
+        graded((0.1, False), (0.0, False), (0.1, False), batch=1),
+    )
+    apart = fit_score_weights([*easy, *hard], UNIFORM, (1.0, 0.5))[0]
+    together = fit_score_weights([sample.replace(batch=0) for sample in (*easy, *hard)], UNIFORM, (1.0, 0.5))[0]
+    assert apart < together
+
+
+def test_d33_weights_stay_within_bounds_and_a_weight_of_zero_stays_off() -> None:
+    clear = graded(*[(1.0, True), (-1.0, False)] * 100, synergy=0.5)
+    assert fit_score_weights(clear, UNIFORM, (29.0, 0.0)) == (pytest.approx(30, abs=1), 0.0)
+    misled = graded(*[(1.0, False), (-1.0, True)] * 100)
+    assert fit_score_weights(misled, UNIFORM, (10.0, 0.5))[0] == 0
+    assert fit_score_weights(clear, UNIFORM, (0.0, 0.5))[0] == 0

@@ -234,7 +234,7 @@ async def test_one_critique_stands_under_one_heading() -> None:
     assert gradient(system_prompt="Read pages.", overall=" Read pages. ").text == "role: Read pages."
 
 
-async def test_d32_every_critic_reads_the_environment_s_words_and_what_the_agent_was_handed() -> None:
+async def test_d34_every_critic_reads_the_environment_s_words_and_what_the_agent_was_handed() -> None:
     model = ScriptedModel(AgentGradient=SHARE)
     whole = run(FORK)
     measured = Feedback(score=0.4, solved=False, text="It scores 0.40 of 1 by the words it shares with the reference.")

@@ -101,6 +101,33 @@ def test_a_lower_distance_is_chosen_more_often() -> None:
     assert found["a"] > found["b"] + found["c"]
 
 
+FAR = TaskMatch(depth=1, indicators={"a": (0.2,) * 4, "b": (0.2,) * 4, "c": (0.7,) * 4})
+
+
+def test_d32_an_arm_far_below_the_best_does_not_run_though_there_is_a_place() -> None:
+    assert counts(HivaMemory(), KabbConfig(k=3), FAR) == {"a": 300, "b": 300, "end": 300}
+    everybody = counts(HivaMemory(), KabbConfig(k=3, within=0), FAR)
+    assert everybody == {"a": 300, "b": 300, "c": 300, "end": 300}
+    assert "best 2 of 3" in routed(KabbConfig(k=3), FAR).why
+
+
+def test_d32_arms_of_equal_beliefs_all_run_and_evidence_takes_one_out() -> None:
+    config = KabbConfig(k=3)
+    assert counts(HivaMemory(), config) == {"a": 300, "b": 300, "c": 300, "end": 300}
+    learned = HivaMemory(beliefs={"a": Belief(alpha=9, beta=1), "b": Belief(alpha=5, beta=5), "c": Belief(beta=9)})
+    assert counts(learned, config) == {"a": 300, "b": 300, "end": 300}
+    routing = routed(config, learned=learned)
+    assert routing.free is True
+
+
+def test_d33_fitted_weights_decide_unless_the_config_fixes_them() -> None:
+    learned = HivaMemory(score_weights=(0.0, 0.5))
+    assert learned.get_score_weights(KabbConfig()) == (0.0, 0.5)
+    assert learned.get_score_weights(KabbConfig(fits_weights=False)) == (10.0, 0.5)
+    assert counts(learned, KabbConfig(k=3), FAR)["c"] == 300
+    assert counts(learned, KabbConfig(k=3, fits_weights=False), FAR)["c"] == 0
+
+
 def test_synergy_with_those_selected_before_raises_an_arm() -> None:
     learned = HivaMemory(edges={"s->b": EdgeRecord(synergy=2.0)})
     config = KabbConfig(k=1, synergy_weight=5)
@@ -152,7 +179,7 @@ def test_feedback_turns_a_decision_that_fell_the_other_way_before() -> None:
 def test_a_decision_is_free_where_more_candidates_than_places_stand_open(
     k: int, far: dict[str, Any], counted: DecisionCount
 ) -> None:
-    routing = routed(KabbConfig(k=k), TaskMatch(indicators=far))
+    routing = routed(KabbConfig(k=k, within=0), TaskMatch(indicators=far))
     assert routing.free is bool(counted.free)
     assert count_decisions([Step(node="s", agent="s", routing=routing), Step(node="end", agent="end")]) == counted
     assert counted.is_vacuous == (k == 3)

@@ -12,6 +12,7 @@ from selfwire.evolvers.hiva.kabb import (
     learn_lessons,
     make_kabb_router,
     make_lesson,
+    make_score_sample,
     make_weight_sample,
     refit_weights,
 )
@@ -127,6 +128,38 @@ def test_held_out_runs_are_evidence_for_the_weights() -> None:
     assert found.solved
     assert found.terms == pytest.approx((0.329584,) * 4, abs=1e-6)  # log(3) * (.2 + .4) / 2
     assert make_weight_sample(run(LINE).as_failed("down"), LINE, MATCH) is None
+
+
+def test_d33_a_lesson_s_evidence_compares_the_chosen_agents_with_all_that_could_be() -> None:
+    match = TaskMatch(depth=2, indicators={"a": (0.2,) * 4, "b": (0.6,) * 4})
+    whole = run(FORK, solved=True)
+    chosen = whole.replace(steps=tuple(step for step in whole.steps if step.node != "b"))
+    found = make_score_sample(chosen, FORK, match, True)
+    assert found is not None
+    assert found.nearer == pytest.approx((0.219722,) * 4, abs=1e-6)  # log(3) * ((.2 + .6) / 2 - .2)
+    assert (found.synergy, found.solved) == (0, True)
+    everybody = make_score_sample(whole, FORK, match, False)
+    assert everybody is not None
+    assert everybody.nearer == pytest.approx((0,) * 4)
+    alone = whole.replace(steps=tuple(step for step in whole.steps if step.node in ("s", "end")))
+    assert make_score_sample(alone, FORK, match, True) is None
+
+
+@pytest.mark.parametrize(("fits", "moved"), [(True, True), (False, False)])
+def test_d33_lambda_and_eta_are_fitted_by_every_batch_that_teaches(fits: bool, moved: bool) -> None:
+    match = TaskMatch(depth=2, indicators={"a": (0.2,) * 4, "b": (0.6,) * 4})
+    whole = run(FORK, solved=True)
+    near, far = (whole.replace(steps=tuple(s for s in whole.steps if s.node != away)) for away in ("b", "a"))
+    lessons = [
+        make_lesson(done, Loss(solved=solved), match=match, team=FORK)
+        for done, solved in [(near, True), (far, False)] * 5
+    ]
+    found = HivaMemory.of(learn_lessons(FORK, lessons, config=KabbConfig(fits_weights=fits)))
+    assert [sample.batch for sample in found.graded] == [0] * 10
+    assert (found.score_weights is not None) is moved
+    assert not moved or found.get_score_weights(KabbConfig())[0] > 10
+    again = HivaMemory.of(learn_lessons(found.save_to(FORK), [LESSON], config=KabbConfig(fits_weights=fits)))
+    assert again.score_weights == found.score_weights
 
 
 def test_d14_the_weights_are_refitted_once_there_is_enough_evidence() -> None:

@@ -7,8 +7,10 @@ level of the plan, `Need: 2 stick` for missing items, `No recipe: coal_ore`, `St
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
+from selfwire.core.errors import ToolError
 from selfwire.extras.offline.crafting_language import (
     TARGET,
     Need,
@@ -22,6 +24,7 @@ from selfwire.extras.offline.crafting_language import (
 )
 from selfwire.extras.offline.crafting_layout import CraftingLayout, ShortageError
 from selfwire.extras.offline.skills import CriticView, Family, SkillInput, SkillOutput
+from selfwire.tools.recipes import format_recipes
 
 SEARCH = r"recipe"
 
@@ -162,6 +165,16 @@ def concepts(task: str) -> tuple[str, ...]:
     return "crafting", "recipes", "planning", "inventory", parse_target(task).split("_")[-1]
 
 
+@lru_cache(maxsize=256)
+def parallel(task: str) -> float:
+    """High if the item is made of several sorts of things, each of which can be provided by itself."""
+    try:
+        known = find_recipes(format_recipes(parse_target(task)))
+    except ToolError:  # no such item
+        return 0.2
+    return 0.8 if any(len(recipe.wants) > 1 for recipe in known) else 0.2
+
+
 def is_crafting_question(task: str) -> bool:
     """Whether the task asks for an item to be crafted."""
     return bool(TARGET.search(task))
@@ -182,7 +195,7 @@ FAMILY = Family(
     missing=missing,
     concepts=concepts,
     needs=SEARCH,
-    parallel=lambda task: 0.2,
+    parallel=parallel,
 )
 
 

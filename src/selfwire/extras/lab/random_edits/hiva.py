@@ -100,10 +100,12 @@ async def _make_lesson(trajectory: Trajectory, team: Team, embedder: Embedder) -
     if trajectory.feedback is None:
         return None
     match = await match_noted(trajectory, team, embedder)
-    lesson = make_lesson(trajectory, Loss(solved=True), None, match)  # as if solved, so that all that ran are judged
+    as_if = Loss(solved=True)  # so that all that ran are judged
+    lesson = make_lesson(trajectory, as_if, None, match, team)
     if lesson is None or trajectory.feedback.solved:
         return lesson
-    return lesson.replace(solved=False, rewards=dict.fromkeys(lesson.rewards, 0))
+    sample = lesson.sample and lesson.sample.replace(solved=False)
+    return lesson.replace(solved=False, rewards=dict.fromkeys(lesson.rewards, 0), sample=sample)
 
 
 def _list_grantable(team: Team) -> list[Id]:

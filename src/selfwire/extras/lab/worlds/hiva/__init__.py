@@ -1,3 +1,3 @@
 """Worlds for HiVA's mechanisms."""
 
-WORLDS = ("kabb", "synergy", "growth")
+WORLDS = ("kabb", "rooms", "synergy", "growth")

@@ -8,7 +8,7 @@ A task is solved if an agent of the second layer succeeds on what an agent of th
 An agent's prompt claims kinds of tasks, mostly those that it is good at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 
@@ -188,10 +188,26 @@ def compute_values(skill: Floats, synergy: Floats, ceiling: float) -> Floats:
     return values
 
 
+def compute_value(world: BranchingWorld, kind: int, decided: Mapping[str, Sequence[str]], ceiling: float) -> float:
+    """The probability, exact, that decisions by node solve a task of a kind."""
+    firsts = [name for name in LAYERS[0] if name in decided[SOURCE]]
+    chosen, width = [PLACE[name] for name in firsts], len(LAYERS[1])
+    sent = np.array([[name in decided[first] for name in LAYERS[1]] for first in firsts])
+    more = (sent * world.synergy[chosen]).max(axis=0)
+    missed = 1 - np.minimum(world.skill[width:, kind] + more, ceiling)
+    return float(_combine(world.skill[chosen][:, [kind]], missed[:, None], sent)[0])
+
+
 def _combine(first: Floats, missed: Floats, sent: Bools) -> Floats:
-    """Sum over which agents of the first layer succeed, of what the second layer then makes of it."""
+    """Sum over which agents of the first layer succeed, of what the second layer then makes of it.
+
+    Args:
+        first: (chosen, kinds) probabilities of the chosen agents of the first layer.
+        missed: (width, kinds) probabilities that an agent of the second layer fails.
+        sent: (chosen, width) who hands on to whom.
+    """
     total = np.zeros(first.shape[1])
-    for right in product((False, True), repeat=K):
+    for right in product((False, True), repeat=len(first)):
         reached = sent[list(right)].any(axis=0) if any(right) else np.zeros(sent.shape[1], dtype=np.bool_)
         chance = np.where(np.array(right)[:, None], first, 1 - first).prod(axis=0)
         total += chance * (1 - missed[reached].prod(axis=0))
@@ -211,7 +227,7 @@ def route_task(team: Team, router: Router, question: Question, scope: Scope) -> 
     return decided
 
 
-def run_task(world: BranchingWorld, router: Router, number: int, ceiling: float, scope: Scope) -> Run:
+def run_task(world: BranchingWorld, router: Router, number: int, scope: Scope, *, ceiling: float) -> Run:
     """Let a router decide on a task, and the world say what came of it."""
     kind = int(world.kinds[number])
     question = Question(id=f"t{number}", input=KINDS[kind][0])
@@ -224,22 +240,23 @@ def run_task(world: BranchingWorld, router: Router, number: int, ceiling: float,
         chance = min(world.skill[len(LAYERS[0]) + place, kind] + more, ceiling)
         right[name] = bool(world.luck[number, len(LAYERS[0]) + place] < chance)
     solved = any(right[first] and right[second] for first in firsts for second in decided[first])
-    chosen = [tuple(PLACE[name] for name in decided[node]) for node in (SOURCE, *firsts)]
-    places = tuple(PAIRS.index(tuple(sorted(pair))) for pair in chosen)
     fair = {name: bool(world.fair[number, place]) for place, name in enumerate(AGENTS)}
-    gradients = [_judge(question.id, name, right[name] == fair[name]) for name in decided if name in PLACE]
+    gradients = [judge_agent(question.id, name, right[name] == fair[name]) for name in decided if name in PLACE]
     return Run(
-        value=float(world.values[(kind, *places)]),
-        trajectory=_record(world.workflow, question, routed, solved),
+        value=compute_value(world, kind, decided, ceiling),
+        trajectory=record_run(world.workflow, question, routed, solved),
         passed=Backward(gradients=() if solved else tuple(gradients)),
     )
 
 
-def _judge(task: str, name: str, right: bool) -> Gradient:
+def judge_agent(task: str, name: str, right: bool) -> Gradient:
+    """The gradient by which a critic says that an agent was right or not."""
     return Gradient(task=task, node=name, agent=name, sentiment="neutral" if right else "critical")
 
 
-def _record(team: Team, question: Question, routed: Mapping[str, Routing], solved: bool) -> Trajectory:
+def record_run(team: Team, question: Question, routed: Mapping[str, Routing], solved: bool) -> Trajectory:
+    """The record of a task, graded."""
+
     def send(node: str, routing: Routing) -> tuple[Message, ...]:
         return tuple(Message(source=node, target=target, text="") for target in routing.chosen)
 

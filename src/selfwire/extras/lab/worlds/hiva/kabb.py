@@ -1,6 +1,6 @@
 """Does KABB choose well? The bandit of HiVA's graph beside simple bandits and an oracle, in a team that branches.
 
-Everybody chooses two of five successors at a node, sees the same rewards of agents, and learns from
+Everybody chooses at most two of five successors at a node, sees the same rewards of agents, and learns from
 ten tasks at a time. Luck is shared: an agent that two systems choose for a task does equally well for both.
 """
 
@@ -12,6 +12,7 @@ from math import inf, log, sqrt
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder, Router, RouterInput
 from selfwire.core.scope import Scope
@@ -22,6 +23,7 @@ from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.forward import match_task
 from selfwire.evolvers.hiva.gradients import Loss
 from selfwire.evolvers.hiva.kabb import TaskMatch, count_decisions, learn_lessons, make_lesson, make_router
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import TrajectoryLesson
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
@@ -31,6 +33,7 @@ from selfwire.extras.lab.worlds.hiva.branching import (
     BranchingWorld,
     Floats,
     K,
+    Run,
     get_concepts,
     make_world,
     run_task,
@@ -43,17 +46,24 @@ KABB: Mapping[str, KabbConfig] = {
     MAIN: KabbConfig(k=K),
     "KABB w/o knowledge distance": KabbConfig(k=K, **NO_DISTANCE),
     "KABB w/o synergy": KabbConfig(k=K, synergy_weight=0.0),
-    "KABB, eta = 2": KabbConfig(k=K, synergy_weight=2.0),
-    "KABB, eta = 5": KabbConfig(k=K, synergy_weight=5.0),
+    "KABB, eta = 2": KabbConfig(k=K, synergy_weight=2.0, fits_weights=False),
+    "KABB, eta = 5": KabbConfig(k=K, synergy_weight=5.0, fits_weights=False),
+    "KABB, lambda = 1": KabbConfig(k=K, distance_weight=1.0, fits_weights=False),
+    "KABB, lambda = 10": KabbConfig(k=K, fits_weights=False),
+    "KABB, always two": KabbConfig(k=K, within=0.0),
     "KABB w/o decay": KabbConfig(k=K, decay=1.0),
     "KABB w/o both": KabbConfig(k=K, synergy_weight=0.0, **NO_DISTANCE),
     "KABB w/o both and decay": KabbConfig(k=K, synergy_weight=0.0, decay=1.0, **NO_DISTANCE),
 }
-"""The bandit as it is by default, with parts switched off, and with other weights of synergy."""
+"""The bandit as it is by default, with parts switched off or fixed, and with other weights of synergy."""
 
 
 class Chooser(Protocol):
     """A system in the world."""
+
+    @property
+    def workflow(self) -> Team | None:
+        """The team with what it has learned; None for a system without a memory."""
 
     async def prepare(self, kind: int) -> Router:
         """The router for a task of a kind, by what has been learned."""
@@ -72,12 +82,13 @@ class KabbChooser:
     workflow: Team
     config: KabbConfig
     embedder: Embedder
+    name_concepts: Callable[[int], TaskConcepts] = get_concepts
     matches: dict[int, TaskMatch] = field(default_factory=dict)
 
     async def prepare(self, kind: int) -> Router:
         """KABB over what the team has learned."""
         if kind not in self.matches:
-            self.matches[kind] = await match_task(get_concepts(kind), self.workflow, self.embedder)
+            self.matches[kind] = await match_task(self.name_concepts(kind), self.workflow, self.embedder)
         return make_router(self.workflow, self.matches[kind], HivaConfig(routing=self.config))
 
     def match(self, kind: int) -> TaskMatch | None:
@@ -106,6 +117,7 @@ class IndexChooser:
     by_kind: bool = False
     wins: dict[tuple[int, str], int] = field(default_factory=dict)
     runs: dict[tuple[int, str], int] = field(default_factory=dict)
+    workflow: None = None
 
     async def prepare(self, kind: int) -> Router:
         """The router by the counts so far."""
@@ -200,7 +212,8 @@ async def _run_seed(study: KabbStudy, seed: int) -> WorldResult:
             systems |= {name: make() for name, make in INDEXES.items()}
             figures |= {name: _summarise(values, given) for name, values in compute_bounds(world, given).items()}
         for name, system in systems.items():
-            scores, decided = await play(system, world, given, seed)
+            run = partial(run_task, world, ceiling=given.ceiling)
+            scores, decided = await play(system, run, world.kinds, given.batch, seed)
             figures[name] = {**_summarise(scores, given), "made": decided.made, "free": decided.free}
     return WorldResult(seed=seed, figures=figures)
 
@@ -213,23 +226,26 @@ def compute_bounds(world: BranchingWorld, given: BranchingParameters) -> dict[st
     return {UNIFORM: values.mean(axis=1), FIXED: alike, ORACLE: values.max(axis=1)}
 
 
+TaskRun = Callable[[Router, int, Scope], Run]
+"""Runs the task of a number by a router."""
+
+
 async def play(
-    system: Chooser, world: BranchingWorld, given: BranchingParameters, seed: int
+    system: Chooser, run: TaskRun, kinds: npt.NDArray[np.int64], batch: int, seed: int
 ) -> tuple[Floats, DecisionCount]:
     """A system on all tasks: its decisions' probability of solving each, and how many decisions were free."""
     scores, decided = [], []
-    for batch, start in enumerate(range(0, given.tasks, given.batch)):
-        numbers = range(start, min(start + given.batch, given.tasks))
-        kinds = [int(world.kinds[number]) for number in numbers]
+    for iteration, start in enumerate(range(0, len(kinds), batch)):
+        known = [int(kind) for kind in kinds[start : start + batch]]
         lessons = []
-        for number, kind in zip(numbers, kinds, strict=True):
-            scope = Scope(seed=seed, iteration=batch, phase="rollout")
-            done = run_task(world, await system.prepare(kind), number, given.ceiling, scope)
+        for number, kind in enumerate(known, start):
+            done = run(await system.prepare(kind), number, Scope(seed=seed, iteration=iteration, phase="rollout"))
             scores.append(done.value)
             decided.append(count_decisions(done.trajectory.steps))
             solved = done.trajectory.feedback is not None and done.trajectory.feedback.solved
-            lessons.append(make_lesson(done.trajectory, Loss(solved=solved), done.passed, system.match(kind)))
-        system.learn([lesson for lesson in lessons if lesson is not None], kinds)
+            match = system.match(kind)
+            lessons.append(make_lesson(done.trajectory, Loss(solved=solved), done.passed, match, system.workflow))
+        system.learn([lesson for lesson in lessons if lesson is not None], known)
     return np.array(scores), sum_decisions(decided) or DecisionCount()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from selfwire.extras.lab.worlds.hiva.branching import (
     K,
     compute_values,
     make_world,
+    run_task,
 )
 from selfwire.extras.lab.worlds.hiva.kabb import NO_DISTANCE, KabbChooser, compute_bounds, play
 from selfwire.extras.lab.worlds.hiva.regret import ORACLE, UNIFORM
@@ -34,15 +36,17 @@ from selfwire.models.embeddings import HashingEmbedder
 PARAMETERS = BranchingParameters(special=(0.3, 0.5), other=(0.3, 0.5), paired=0.2, synergy=0.5, new=0)
 MAIN, WITHOUT, HEAVY, TOLD = "KABB", "KABB w/o synergy", "KABB, eta = 5", "KABB, eta = 5, told the pairs"
 BLIND = "knows the agents, not the pairs"
+FIXED: Mapping[str, Any] = {"k": K, "within": 0.0, "fits_weights": False, **NO_DISTANCE}
 KABB: Mapping[str, KabbConfig] = {
-    MAIN: KabbConfig(k=K, **NO_DISTANCE),
-    WITHOUT: KabbConfig(k=K, synergy_weight=0.0, **NO_DISTANCE),
-    "KABB, eta = 2": KabbConfig(k=K, synergy_weight=2.0, **NO_DISTANCE),
-    HEAVY: KabbConfig(k=K, synergy_weight=5.0, **NO_DISTANCE),
-    "KABB, told the pairs": KabbConfig(k=K, **NO_DISTANCE),
-    TOLD: KabbConfig(k=K, synergy_weight=5.0, **NO_DISTANCE),
+    MAIN: KabbConfig(**FIXED),
+    WITHOUT: KabbConfig(**FIXED, synergy_weight=0.0),
+    "KABB, eta = 2": KabbConfig(**FIXED, synergy_weight=2.0),
+    HEAVY: KabbConfig(**FIXED, synergy_weight=5.0),
+    "KABB, told the pairs": KabbConfig(**FIXED),
+    TOLD: KabbConfig(**FIXED, synergy_weight=5.0),
 }
-"""The bandit with synergies of several weights; who is told the pairs has the right C instead of a learned one."""
+"""The bandit with fixed weights of synergy, and two agents chosen at every node; who is told the pairs has the right C
+instead of a learned one."""
 
 
 @dataclass
@@ -74,7 +78,8 @@ async def _run_seed(given: BranchingParameters, seed: int) -> WorldResult:
     for name, config in KABB.items():
         learns = KabbChooser(world.workflow, config, embedder)
         told = ToldChooser(world.workflow, config, embedder, synergy=world.synergy)
-        scores, decided = await play(told if "told" in name else learns, world, given, seed)
+        run = partial(run_task, world, ceiling=given.ceiling)
+        scores, decided = await play(told if "told" in name else learns, run, world.kinds, given.batch, seed)
         figures[name] = {"score": float(scores.mean()), "made": decided.made, "free": decided.free}
     return WorldResult(seed=seed, figures=figures)
 

@@ -1,0 +1,196 @@
+"""Does KABB find the two agents that each room needs? Shelf marks without a language model, with four or eight agents.
+
+A source hands a task on to agents side by side. A room needs two of them, each agent serves three rooms, and any other
+choice spoils the mark. Agents say in their prompts which rooms they serve, or say nothing of rooms, so that only what
+was solved before tells.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import combinations, product
+
+import numpy as np
+
+from selfwire.core.agent import Agent
+from selfwire.core.protocols import Router
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.team import Team
+from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.values import FrozenModel
+from selfwire.evals.table import Column, build_table
+from selfwire.evolvers.hiva.config import KabbConfig
+from selfwire.evolvers.hiva.gradients import Backward
+from selfwire.evolvers.hiva.knowledge import TaskConcepts, concept_name
+from selfwire.evolvers.hiva.memory import HivaMemory
+from selfwire.extras.lab.worlds.catalogue import World
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, list_claim_columns
+from selfwire.extras.lab.worlds.hiva.branching import SINK, SOURCE, Floats, Run, judge_agent, record_run, route_task
+from selfwire.extras.lab.worlds.hiva.kabb import INDEXES, Chooser, KabbChooser, play
+from selfwire.extras.lab.worlds.hiva.regret import LAST, MAIN, ORACLE, UNIFORM
+from selfwire.models.embeddings import HashingEmbedder
+
+ROOMS = "map music print coin photo poster stamp glass textile fossil medal clock".split()
+PARTS = (
+    "the year mirrored", "the maker's initials", "the title without its vowels", "the digit sum of the width",
+    "the last word of the title", "the century", "the first letter of the maker", "the number of its words",
+)  # fmt: skip
+"""What each agent writes of a mark."""
+KABB: Mapping[str, KabbConfig] = {
+    MAIN: KabbConfig(),
+    "KABB, lambda = 1": KabbConfig(distance_weight=1.0, fits_weights=False),
+    "KABB, lambda = 10": KabbConfig(distance_weight=10.0, fits_weights=False),
+    "KABB, lambda = 1, always two": KabbConfig(distance_weight=1.0, fits_weights=False, within=0.0),
+    "KABB, always two": KabbConfig(within=0.0),
+}
+"""The bandit as it is by default, with fixed weights of the distance, and with the two best whatever they score."""
+
+
+class RoomsParameters(FrozenModel):
+    """Sizes and probabilities.
+
+    Args:
+        arms: numbers of agents of the teams; even, 8 at most.
+        right: probability that an agent's part is right.
+        critic: probability that an agent's gradient of a failed task is right about it.
+        tasks: of all rooms alike, in an order of the seed's.
+        batch: tasks between two updates of what is learned.
+    """
+
+    arms: tuple[int, ...] = (4, 8)
+    right: float = 0.95
+    critic: float = 0.75
+    tasks: int = 150
+    batch: int = 10
+
+
+def list_pairs(arms: int) -> tuple[frozenset[str], ...]:
+    """The two agents of each room: neighbours on a ring and opposite ones, so that everybody serves three rooms."""
+    ring = [(place, (place + 1) % arms) for place in range(arms)]
+    across = [(place, place + arms // 2) for place in range(arms // 2)]
+    return tuple(frozenset((f"a{first}", f"a{second}")) for first, second in (*ring, *across))
+
+
+def make_team(arms: int, *, claims: bool) -> Team:
+    """The team, whose agents claim their rooms or none."""
+    pairs, agents = list_pairs(arms), list[Agent]()
+    for place, part in enumerate(PARTS[:arms]):
+        served = [f"the {room} room" for room, pair in zip(ROOMS, pairs, strict=False) if f"a{place}" in pair]
+        claim = f"You serve {', '.join(served)}. " if claims else ""
+        agents.append(Agent(id=f"a{place}", prompt=f"{claim}Give {part} as a part of the mark."))
+    source, sink = Agent(id=SOURCE, prompt="Hands on."), Agent(id=SINK, prompt="Answers.", kind="aggregator")
+    team = Team(
+        method="hiva",
+        agents=(source, *agents, sink),
+        topology=Topology(
+            nodes=tuple(Node(id=agent.id, agent=agent.id) for agent in (source, *agents, sink)),
+            edges=tuple(
+                Edge(source=a, target=b) for agent in agents for a, b in ((SOURCE, agent.id), (agent.id, SINK))
+            ),
+            entry=SOURCE,
+            sink=SINK,
+        ),
+    )
+    return HivaMemory().restrict_to(team).save_to(team)
+
+
+def get_concepts(room: int) -> TaskConcepts:
+    """The concepts of a room's tasks."""
+    return TaskConcepts(
+        main=concept_name(f"{ROOMS[room]} room mark"), broader=("shelf mark task",), skills=("catalogue",)
+    )
+
+
+def run_seed(given: RoomsParameters, seed: int) -> WorldResult:
+    """All systems in a seed's worlds."""
+    return asyncio.run(_run_seed(given, seed))
+
+
+async def _run_seed(given: RoomsParameters, seed: int) -> WorldResult:
+    figures: dict[str, dict[str, float]] = {}
+    for arms, claims in product(given.arms, (True, False)):
+        team, random = make_team(arms, claims=claims), np.random.default_rng([seed, arms])
+        kinds = random.permutation(np.resize(np.arange(len(list_pairs(arms))), given.tasks))
+        luck, fair = random.random((given.tasks, arms)) < given.right, random.random((given.tasks, arms)) < given.critic
+        run, named = partial(run_room, team, kinds, luck, fair, given.right), name_setting(arms, claims=claims)
+        systems: dict[str, Chooser] = {
+            name: KabbChooser(team, config, HashingEmbedder(), get_concepts) for name, config in KABB.items()
+        }
+        systems |= {name: make() for name, make in INDEXES.items() if name != UNIFORM}
+        best = given.right**2
+        bounds = {UNIFORM: best / len(list(combinations(range(arms), 2))), ORACLE: best}
+        for name, value in bounds.items():
+            figures.setdefault(name, {}).update({named: value, f"{named}, last": value})
+        for name, system in systems.items():
+            scores, decided = await play(system, run, kinds, given.batch, seed)
+            mine = figures.setdefault(name, {"made": 0, "free": 0})
+            mine |= {named: float(scores.mean()), f"{named}, last": float(scores[-LAST:].mean())}
+            mine["made"] += decided.made
+            mine["free"] += decided.free
+    return WorldResult(seed=seed, figures=figures)
+
+
+def run_room(
+    team: Team, kinds: Floats, luck: Floats, fair: Floats, right: float, router: Router, number: int, scope: Scope
+) -> Run:
+    """Let a router decide on a task; it is solved by the room's two agents, if both are right, and by no others."""
+    room, arms = int(kinds[number]), len(team.agents) - 2
+    question = Question(id=f"t{number}", input=ROOMS[room])
+    routed = route_task(team, router, question, scope.at(task=question.id))
+    chosen, wanted = [name for name in routed[SOURCE].chosen if name != SINK], list_pairs(arms)[room]
+    good = {name: name in wanted and bool(luck[number, int(name[1:])]) for name in chosen}
+    is_pair = set(chosen) == wanted
+    solved = is_pair and all(good.values())
+    gradients = [judge_agent(question.id, name, good[name] == bool(fair[number, int(name[1:])])) for name in chosen]
+    return Run(
+        value=right**2 * is_pair,
+        trajectory=record_run(team, question, routed, solved),
+        passed=Backward(gradients=() if solved else tuple(gradients)),
+    )
+
+
+def name_setting(arms: int, *, claims: bool) -> str:
+    """The name of a world."""
+    return f"{arms} agents, {'claims' if claims else 'no claims'}"
+
+
+def format_tables(results: Sequence[WorldResult]) -> str:
+    """The part of the possible gain that each system gets, in all tasks and in the last ones."""
+    settings = [name for name in results[0].figures[ORACLE] if not name.endswith("last")]
+
+    def share(figure: str) -> Column[str]:
+        scale = Scale(figure, UNIFORM, ORACLE, MAIN)
+        gain, least = (scale.estimate(results, name).value for name in (ORACLE, UNIFORM))
+
+        def format_share(name: str) -> str:
+            found = scale.estimate(results, name)
+            value, low, high = ((score - least) / (gain - least) for score in (found.value, found.low, found.high))
+            return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+        return Column(figure, format_share)
+
+    names = sorted(results[0].figures, key=lambda name: -WORLD.scale.estimate(results, name).value)
+    shown = [
+        f"{len(results)} seeds; share of the gain from uniform to oracle [95 %], over all tasks:",
+        build_table((Column[str]("system", str), *map(share, settings)), names).markdown,
+        f"In the last {LAST} tasks:",
+        build_table((Column[str]("system", str), *(share(f"{name}, last") for name in settings)), names).markdown,
+        build_table(list_claim_columns(results, WORLD.scale), WORLD.claims).markdown,
+    ]
+    return "\n\n".join(shown)
+
+
+PARAMETERS = RoomsParameters()
+FOUR, EIGHT = (Scale(name_setting(arms, claims=True), UNIFORM, ORACLE, MAIN, digits=3) for arms in PARAMETERS.arms)
+WORLD = World(
+    PARAMETERS,
+    partial(run_seed, PARAMETERS),
+    scale=FOUR,
+    claims=(
+        Claim("lambda fitted, 4 agents", "KABB, lambda = 1", scale=FOUR),
+        Claim("lambda fitted, 8 agents", "KABB, lambda = 1", scale=EIGHT),
+        Claim("a bandit that reads claims, 8 agents", "greedy per kind", scale=EIGHT),
+    ),
+    tables=format_tables,
+)

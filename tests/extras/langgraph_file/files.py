@@ -11,6 +11,10 @@ from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 
 from selfwire.core.plugins import import_user_file
+from selfwire.core.team import Team
+from selfwire.models.sync import run_sync
+from selfwire.store.library import open_library
+from tests.commands import call
 from tests.wire.server import Body, WireServer, asked_kind
 
 Calls = Callable[[Body], list[tuple[str, dict[str, Any]]]]
@@ -59,4 +63,22 @@ def ask(file: Path, server: WireServer, question: str) -> str:
     """Put a question to the graph that a file builds."""
     model = ChatOpenAI(model="local", base_url=server.url, api_key="none", temperature=1.0)  # type: ignore[arg-type]
     answer: str = load(file).build(model).invoke({"question": question})["answer"]
+    return answer
+
+
+def save(home: Path, team: Team, name: str = "mine") -> None:
+    with open_library(home) as library:
+        run_sync(library.save(name, team, run="r", step=0))
+
+
+def export(home: Path, file: Path, *more: str) -> Path:
+    told = call(home, "export", "mine", str(file), *more).output
+    assert f"python {file}" in told
+    return file
+
+
+def run(home: Path, server: WireServer, question: str, *more: str) -> str:
+    """Put a question to the saved team by the command line."""
+    asked = ("run", "mine", question, "--model", "openai:local", "--base-url", server.url, "--embedder", "hashing")
+    answer: str = json.loads(call(home, *asked, "--json", *more).stdout)["answer"]
     return answer

@@ -9,11 +9,9 @@ from selfwire.core.agent import Agent
 from selfwire.core.team import Team
 from selfwire.evals.baselines import BASELINES, make_single_team
 from selfwire.evolvers.hiva.memory import HivaMemory
-from selfwire.models.sync import run_sync
-from selfwire.store.library import open_library
 from tests.commands import call
 from tests.core.generators import make_tool
-from tests.extras.langgraph_file.files import answering, ask, take
+from tests.extras.langgraph_file.files import answering, ask, export, run, save, take
 from tests.graphs.teams import topology
 from tests.wire.server import Body, WireServer
 
@@ -52,24 +50,6 @@ def make(method: str, edges: str, **tools: tuple[str, ...]) -> Team:
     return Team(method=method, agents=tuple(agents), topology=shape)
 
 
-def save(home: Path, team: Team, name: str = "mine") -> None:
-    with open_library(home) as library:
-        run_sync(library.save(name, team, run="r", step=0))
-
-
-def export(home: Path, file: Path, *more: str) -> Path:
-    told = call(home, "export", "mine", str(file), *more).output
-    assert f"python {file}" in told
-    return file
-
-
-def run(home: Path, server: WireServer, *more: str) -> str:
-    asked = ("run", "mine", QUESTION, "--model", "openai:local", "--base-url", server.url, "--embedder", "hashing")
-    said = call(home, *asked, "--json", *more)
-    answer: str = json.loads(said.stdout)["answer"]
-    return answer
-
-
 def compute(body: Body) -> list[tuple[str, dict[str, object]]]:
     """A call that works, one that the calculator refuses, and one of a tool that is not there."""
     return [("calculator", {"expression": "6 * 7"}), ("calculator", {"expression": "6 ** 99"}), ("nothing", {})]
@@ -90,7 +70,7 @@ def compute(body: Body) -> list[tuple[str, dict[str, object]]]:
 def test_requests_and_answer_are_those_of_run(team: Team, tmp_path: Path, wire_server: WireServer) -> None:
     wire_server.answer = answering(compute)
     save(tmp_path, team)
-    wanted = run(tmp_path, wire_server)
+    wanted = run(tmp_path, wire_server, QUESTION)
     sent = take(wire_server)
     file = export(tmp_path, tmp_path / "mine.py")
     assert ask(file, wire_server, QUESTION) == wanted
@@ -103,7 +83,7 @@ def test_instructions_between_agents_are_written_as_in_a_run(tmp_path: Path, wir
     team = make("hiva", "s>a s>b a>c a>d b>d c>z d>z s>z", s=("calculator",), a=("calculator",))
     noted = [agent.replace(memory=("Be {brief}.", 'Say "so".')) if agent.id == "b" else agent for agent in team.agents]
     save(tmp_path, team.replace(agents=noted))
-    wanted = run(tmp_path, wire_server)
+    wanted = run(tmp_path, wire_server, QUESTION)
     sent = take(wire_server, without=("TaskProfile",))
     file = export(tmp_path, tmp_path / "mine.py")
     assert ask(file, wire_server, QUESTION) == wanted
@@ -121,7 +101,7 @@ def test_tools_of_the_teams_own_run_as_plain_code(tmp_path: Path, wire_server: W
     wire_server.answer = answering(lambda body: calls)
     team = make("hiva", "s>a a>z", s=("count",), a=("add-up", "count", "calculator")).replace(tools=tools)
     save(tmp_path, team)
-    wanted = run(tmp_path, wire_server)
+    wanted = run(tmp_path, wire_server, QUESTION)
     sent = take(wire_server)
     file = export(tmp_path, tmp_path / "mine.py")
     assert ask(file, wire_server, QUESTION) == wanted
@@ -153,7 +133,7 @@ def test_tools_of_a_module_are_imported(
     names = "shop_tools:search,shop_tools:look,calculator"
     wire_server.answer = answering(lambda body: [("search", {"query": "a"}), ("look", {"place": "it"}), *compute(body)])
     save(tmp_path, make("hiva", "s>a a>z", s=("search", "calculator"), a=("search", "look")))
-    wanted = run(tmp_path, wire_server, "--tools", names)
+    wanted = run(tmp_path, wire_server, QUESTION, "--tools", names)
     sent = take(wire_server)
     file = export(tmp_path, tmp_path / "mine.py", "--tools", names)
     assert ask(file, wire_server, QUESTION) == wanted
@@ -173,7 +153,7 @@ def test_a_bandits_choice_is_frozen_to_the_best_arms(tmp_path: Path, wire_server
     file = export(tmp_path, tmp_path / "mine.py")
     assert '"b"' not in file.read_text()
     save(tmp_path / "kept", make("hiva", "s>a s>c s>z a>z c>d d>z"))
-    wanted = run(tmp_path / "kept", wire_server)
+    wanted = run(tmp_path / "kept", wire_server, QUESTION)
     sent = take(wire_server, without=("TaskProfile",))
     assert ask(file, wire_server, QUESTION) == wanted
     assert take(wire_server) == sent

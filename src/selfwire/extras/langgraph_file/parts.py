@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any, TypeVar
 
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel
@@ -138,9 +138,12 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 def ask_for(model: BaseChatModel, schema: type[Schema], *asks: Sequence[BaseMessage]) -> list[Schema | None]:
     """Ask for objects, side by side; None where a reply is not valid."""
-    replies = model.with_structured_output(schema, include_raw=True).batch([[*messages] for messages in asks])
-    parsed = [reply["parsed"] if isinstance(reply, dict) else reply for reply in replies]
-    return [found if isinstance(found, schema) else None for found in parsed]
+    asked: list[LanguageModelInput] = [[*messages] for messages in asks]
+    replies = model.with_structured_output(schema).batch(asked, return_exceptions=True)
+    for reply in replies:
+        if isinstance(reply, Exception) and not isinstance(reply, ValueError):
+            raise reply
+    return [reply if isinstance(reply, schema) else None for reply in replies]
 
 
 def hand_over(

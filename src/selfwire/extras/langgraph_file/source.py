@@ -5,11 +5,11 @@ import builtins
 import keyword
 import re
 import sys
-import textwrap
 from collections.abc import Collection, Iterable, Mapping, Set
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib.util import find_spec
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from selfwire.core.errors import ConfigError
 
 WIDTH = 88
 """Characters of a line."""
+COMMENT = 100
+"""Most characters of a comment."""
 
 
 def write_literal(text: str) -> str:
@@ -61,8 +63,9 @@ def _fold(line: str) -> list[str]:
 
 def write_comment(text: str) -> str:
     """Write a text for a comment or a docstring: in one line, without what could end it, cut where it is long."""
-    plain = "".join(char for char in " ".join(text.split()) if char.isprintable())
-    return textwrap.shorten(plain.replace("\\", "/").replace('"', "'"), WIDTH - 16, placeholder=" ...")
+    shown = "".join(char for char in " ".join(text.split()) if char.isprintable())
+    plain = shown.replace("\\", "/").replace('"', "'")
+    return plain if len(plain) <= COMMENT else f"{plain[:COMMENT].rpartition(' ')[0]} ..."
 
 
 class NameSpace:
@@ -75,14 +78,23 @@ class NameSpace:
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = {*taken, *keyword.kwlist, *keyword.softkwlist, *dir(builtins)}
 
-    def add(self, id: str, *, upper: bool = False) -> str:
-        """Make a name of an id: letters, digits and underscores, with a number where it is taken."""
-        plain = id.replace("-", "_").strip("_") or "agent"
-        plain = f"agent_{plain}" if plain[0].isdigit() else plain
-        plain = plain.upper() if upper else plain
-        name = next(name for n in count(1) if (name := plain if n == 1 else f"{plain}_{n}") not in self._taken)
+    def add(self, id: str, *, otherwise: str = "", upper: bool = False) -> str:
+        """Make a name of an id: letters, digits and underscores, with a number where it is taken.
+
+        Args:
+            otherwise: an id to try before numbers.
+        """
+        wanted = [_to_name(id, upper=upper), *([_to_name(otherwise, upper=upper)] if otherwise else [])]
+        numbered = (f"{wanted[-1]}_{number}" for number in count(2))
+        name = next(name for name in chain(wanted, numbered) if name not in self._taken)
         self._taken.add(name)
         return name
+
+
+def _to_name(id: str, *, upper: bool) -> str:
+    plain = id.replace("-", "_").strip("_") or "agent"
+    plain = f"agent_{plain}" if plain[0].isdigit() else plain
+    return plain.upper() if upper else plain
 
 
 class _Module(NamedTuple):
@@ -108,7 +120,8 @@ def parse_module(source: str) -> _Module:
     imported: dict[str, tuple[str, str]] = {}
     last: list[str] = []
     for statement in ast.parse(source).body:
-        first, end = statement.lineno, statement.end_lineno or statement.lineno
+        above = [node.lineno for node in getattr(statement, "decorator_list", ())]
+        first, end = min([statement.lineno, *above]), statement.end_lineno or statement.lineno
         match statement:
             case ast.Import(names=names):
                 imported |= {alias.asname or alias.name: (alias.name, "") for alias in names}
@@ -141,37 +154,52 @@ def list_names(source: str) -> set[str]:
     return found
 
 
+Places = dict[str, tuple[str, str]]
+"""Where names are imported from: module, and name there, which a module itself has none of."""
+
+
 def copy_definitions(
-    module: str, names: Collection[str], renamed: Mapping[str, str]
-) -> tuple[str, dict[str, tuple[str, str]]]:
-    """Copy definitions with all of this package that they need; also returns the imports of other packages.
+    wanted: Mapping[str, Collection[str]], renamed: Mapping[str, str], there: Collection[str] = ()
+) -> tuple[str, Places]:
+    """Copy definitions by their modules, with all of this package that they need, and find their other imports.
 
     Args:
-        renamed: names in the copy, by names here; where they come from is for the caller to import.
+        renamed: names that the copy has for names here; where they come from is for the caller to say.
+        there: names that the file has already.
     """
-    found, imported, texts = read_module(module), dict[str, tuple[str, str]](), list[str]()
-    wanted, waiting = set[str](), [*names]
-    elsewhere: dict[str, set[str]] = {}
-    while waiting:
-        name = waiting.pop()
-        if name in wanted or name in renamed:
-            continue
+    needed: dict[str, set[str]] = {}
+    places: Places = {}
+
+    def collect(module: str, name: str) -> None:
+        found = read_module(module)
+        if name in renamed or name in there or name in needed.get(module, ()):
+            return
         if name in found.definitions:
-            wanted.add(name)
-            waiting += sorted(list_names(_cut(found, name)))
+            needed.setdefault(module, set()).add(name)
+            for inner in sorted(list_names(_cut(found, name))):
+                collect(module, inner)
         elif name in found.imported:
             source, original = found.imported[name]
             if source.partition(".")[0] == __name__.partition(".")[0]:
-                elsewhere.setdefault(source, set()).add(original)
+                collect(source, original)
             else:
-                imported[name] = (source, original)
-    for source, originals in sorted(elsewhere.items()):
-        text, more = copy_definitions(source, originals, renamed)
-        texts, imported = [*texts, text], imported | more
-    for name in sorted(wanted, key=lambda name: found.definitions[name]):
-        if (text := _rename(_cut(found, name), renamed)) not in texts:  # an assignment may define two names
-            texts.append(text)
-    return join_definitions(texts), imported
+                places[name] = (source, original)
+
+    for module, names in wanted.items():
+        for name in sorted(names):
+            collect(module, name)
+    texts: list[str] = []
+    for module in _sort_modules(needed):
+        found = read_module(module)
+        spans = {found.definitions[name]: name for name in sorted(needed[module])}  # an assignment may define two names
+        texts += [_rename(_cut(found, spans[span]), renamed) for span in sorted(spans)]
+    return join_definitions(texts), places
+
+
+def _sort_modules(modules: Iterable[str]) -> Iterable[str]:
+    """Sort modules, those first that others import."""
+    sources = {module: {source for source, _ in read_module(module).imported.values()} for module in modules}
+    return TopologicalSorter({module: sources[module] & sources.keys() for module in sorted(sources)}).static_order()
 
 
 def join_definitions(texts: Iterable[str]) -> str:

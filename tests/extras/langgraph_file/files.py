@@ -49,10 +49,14 @@ def answering(calls: Calls = lambda body: [], **objects: Callable[[Body], Body])
 
 
 def take(server: WireServer, *, without: tuple[str, ...] = ()) -> list[Any]:
-    """Take the requests since the last time, sorted, as parallel ones arrive in any order."""
+    """Take the requests since the last time, sorted, as parallel ones arrive in any order.
+
+    Second requests for an object are left out.
+    """
     asked = [keep(one.body["messages"]) for one in server.asked if asked_kind(one.body) not in without]
     server.asked.clear()
-    return sorted(asked, key=json.dumps)
+    kept = [messages for messages in asked if "Reply with one JSON object" not in messages[-1][1]]
+    return sorted(kept, key=json.dumps)
 
 
 def load(file: Path) -> ModuleType:

@@ -273,7 +273,7 @@ class TeamFile:
         head = [
             self._write_docstring(),
             UNCHECKED if self.own else "",
-            write_imports(list_names(body + given), self.places),
+            write_imports(list_names(f"{body}\n{given}"), self.places),
         ]
         gap = "\n\n\n" if body.startswith(("class ", "def ", "@")) else "\n\n"
         return "\n\n".join(filter(None, [*head, given])) + f"{gap}{body}\n"

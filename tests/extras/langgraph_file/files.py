@@ -65,7 +65,7 @@ def load(file: Path) -> ModuleType:
 
 def ask(file: Path, server: WireServer, question: str) -> str:
     """Put a question to the graph that a file builds."""
-    model = ChatOpenAI(model="local", base_url=server.url, api_key="none", temperature=1.0)  # type: ignore[arg-type]
+    model = ChatOpenAI(model="local", base_url=server.url, api_key="none", temperature=1.0)
     answer: str = load(file).build(model).invoke({"question": question})["answer"]
     return answer
 

@@ -22,7 +22,7 @@ QUESTION = f"Who built <agents>it</agents>, $5 or {{x}}?\n{LONG}\n{LONG}"
 def learned(team: Team, *entries: tuple[str, str, str, int, int]) -> Team:
     insights = [
         Insight(profile=Profile(type=kind, summary=summary), text=text, uses=uses, successes=successes)
-        for kind, summary, text, uses, successes in entries  # type: ignore[misc]
+        for kind, summary, text, uses, successes in entries
     ]
     return with_library(team, tuple(insights))
 

@@ -53,7 +53,7 @@ class Recorder(ChatOpenAI):
         said = AIMessage(f"Said {digest(sent)}.")
         if name:
             made = {"instruction": f"Do {digest(sent)}."}
-            parsed = {"parsed": form(**made)} if isinstance(form, type) else {}  # type: ignore[operator]
+            parsed = {"parsed": form(**made)} if isinstance(form, type) else {}
             said = AIMessage(json.dumps(made), additional_kwargs=parsed)
         elif kwargs.get("tools") and messages[-1].type != "tool":
             function = kwargs["tools"][0]["function"]["name"]
@@ -66,7 +66,7 @@ class Recorder(ChatOpenAI):
 
 
 def make_recorder() -> Recorder:
-    return Recorder(model="local", api_key="none", temperature=1.0)  # type: ignore[arg-type]
+    return Recorder(model="local", api_key="none", temperature=1.0)
 
 
 def random_team(rng: random.Random) -> Team:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from selfwire.extras.langgraph_file.source import (
     NameSpace,
     copy_definitions,
+    parse_module,
     write_comment,
     write_imports,
     write_literal,
@@ -54,11 +55,7 @@ def test_long_texts_are_folded_between_words() -> None:
 
 def test_definitions_are_copied_with_what_they_need() -> None:
     text, places = copy_definitions({"selfwire.core.text": ["excerpt"]}, {})
-    assert {"GAP", "_rank", "excerpt"} <= {
-        node.name if isinstance(node, ast.FunctionDef) else node.targets[0].id
-        for node in ast.parse(text).body
-        if isinstance(node, ast.FunctionDef | ast.Assign)
-    }  # type: ignore[attr-defined]
+    assert {"GAP", "_rank", "excerpt"} <= parse_module(text).definitions.keys()
     assert "mask_secrets" not in text
     scope: dict[str, object] = {}
     exec(write_imports({*places}, places) + "\n" + text, scope)

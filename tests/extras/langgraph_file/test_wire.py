@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ COUNT = '''
 import string
 
 LETTERS = "abcn"
+arguments = 1
 NOTE = """two
   lines"""
 
@@ -50,7 +52,7 @@ def make(method: str, edges: str, **tools: tuple[str, ...]) -> Team:
     return Team(method=method, agents=tuple(agents), topology=shape)
 
 
-def compute(body: Body) -> list[tuple[str, dict[str, object]]]:
+def compute(body: Body) -> list[tuple[str, dict[str, Any]]]:
     """A call that works, one that the calculator refuses, and one of a tool that is not there."""
     return [("calculator", {"expression": "6 * 7"}), ("calculator", {"expression": "6 ** 99"}), ("nothing", {})]
 

@@ -9,8 +9,19 @@ from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD, list_able_agents, make_default_topology
 from selfwire.evolvers.hera.library import Insight, get_library, rank_insights
 from selfwire.evolvers.trajectory_text import render_agents
+from selfwire.extras.langgraph_file.planning_parts import (
+    KnownInsight,
+    PlainReply,
+    QuestionSort,
+    TeamStep,
+    characterize_question,
+    embed_by_spelling,
+    plan_steps,
+    repair_plan,
+    select_insights,
+)
 from selfwire.extras.langgraph_file.source import write_comment, write_literal
-from selfwire.extras.langgraph_file.team_file import GRAPH, WRITE_TASK, Step, TeamFile, list_steps, quote_id
+from selfwire.extras.langgraph_file.team_file import GRAPH, WRITE_TASK, FileStep, Helper, TeamFile, list_steps, quote_id
 from selfwire.graphs.team import Layout
 
 STATE = '''
@@ -83,8 +94,7 @@ PLANNING = '''
         plan = plan_steps(model, PLAN, state["question"], state["sort"], insights, AGENTS, MOST_STEPS)
         return {"plan": repair_plan(plan, [*NODES], ANSWERING, DEFAULT_PLAN, MOST_STEPS)}
 '''
-MODULE = "selfwire.extras.langgraph_file.planning_parts"
-TYPES = ("Embed", "LearnedInsight", "PlainReply", "QuestionSort", "TeamStep")
+TYPES = ("Embed", *(kind.__name__ for kind in (KnownInsight, PlainReply, QuestionSort, TeamStep)))
 """Definitions that the constants and the state need, so that they stand first."""
 
 
@@ -94,18 +104,17 @@ class HeraFile(TeamFile):
     renamed: ClassVar[Mapping[str, str]] = {**TeamFile.renamed, "ReplySchema": "PlainReply"}
 
     @staticmethod
-    def list_steps(team: Team) -> list[Step]:
+    def list_steps(team: Team) -> list[FileStep]:
         """List the agents that can be planned."""
-        return [Step(agent.id, agent, ()) for agent in list_able_agents(team.agents)]
+        return [FileStep(agent.id, agent, ()) for agent in list_able_agents(team.agents)]
 
-    first: ClassVar[Mapping[str, Collection[str]]] = {MODULE: TYPES}
+    first: ClassVar[Mapping[str, Collection[str]]] = {KnownInsight.__module__: TYPES}
 
-    def list_helpers(self) -> dict[str, set[str]]:
-        """List the functions that the file needs beside these, by the modules that they are copied from."""
+    def list_helpers(self) -> list[Helper]:
+        """List the functions that the file needs beside these."""
         self.insights = rank_insights(get_library(self.team))
-        helpers = {"characterize_question", "plan_steps", "repair_plan"}
-        helpers |= {"select_insights", "embed_by_spelling"} if self.insights else set()
-        return {MODULE: helpers, **super().list_helpers()}
+        helpers: list[Helper] = [characterize_question, plan_steps, repair_plan, *super().list_helpers()]
+        return [*helpers, select_insights, embed_by_spelling] if self.insights else helpers
 
     def _describe(self) -> str:
         return f"a team of {len(self.steps)} agents, planned for every question, as a LangGraph."
@@ -163,4 +172,4 @@ class HeraFile(TeamFile):
 def _write_insight(insight: Insight) -> str:
     profile = insight.profile
     texts = f"{write_literal(profile.summary)}, {insight.utility:.6g}, {write_literal(insight.text)}"
-    return f"    LearnedInsight({quote_id(profile.type)}, {texts}),\n"
+    return f"    KnownInsight({quote_id(profile.type)}, {texts}),\n"

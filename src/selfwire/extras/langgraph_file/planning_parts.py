@@ -38,7 +38,7 @@ class QuestionSort(TypedDict):
     summary: str
 
 
-class LearnedInsight(NamedTuple):
+class KnownInsight(NamedTuple):
     """A lesson of earlier runs on a sort of questions; its utility is the success rate of runs that were shown it."""
 
     kind: str
@@ -75,7 +75,7 @@ def plan_steps(
     prompt: str,
     question: str,
     sort: QuestionSort,
-    insights: Sequence[LearnedInsight],
+    insights: Sequence[KnownInsight],
     agents: str,
     most: int,
 ) -> TopologyPlan | None:
@@ -146,7 +146,7 @@ SHOWN, SIMILAR, REDUNDANT = 5, 0.5, 0.85
 """Most insights in a plan's prompt, and similarities from which summaries count as alike and texts as the same."""
 
 
-def select_insights(insights: Sequence[LearnedInsight], sort: QuestionSort, embed: Embed) -> list[LearnedInsight]:
+def select_insights(insights: Sequence[KnownInsight], sort: QuestionSort, embed: Embed) -> list[KnownInsight]:
     """Select the best insights from similar questions, none of which says the same as another.
 
     Args:

@@ -1,9 +1,9 @@
 """The file of a team with fixed edges, and what the files of all teams have in common."""
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import load_prompts
@@ -14,6 +14,7 @@ from selfwire.evals.baselines import BASELINES, OPENING, make_baseline
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.kabb import score
 from selfwire.evolvers.hiva.memory import HivaMemory
+from selfwire.extras.langgraph_file import parts
 from selfwire.extras.langgraph_file.source import (
     NameSpace,
     copy_definitions,
@@ -26,9 +27,9 @@ from selfwire.extras.langgraph_file.source import (
 )
 from selfwire.graphs.methods import make_method
 from selfwire.graphs.team import Layout
+from selfwire.tools.calculator import calculate
 
-PARTS = "selfwire.extras.langgraph_file.parts"
-CALCULATOR, CALCULATE = "calculator", "selfwire.tools.calculator"
+CALCULATOR = "calculator"
 HEAD = parse_module(
     """
 import operator
@@ -92,6 +93,9 @@ def write_task(question: str, inbox: Mapping[str, str]) -> str:
 '''
 
 
+Helper = Callable[..., Any]
+
+
 class OutsideTool(NamedTuple):
     """A tool of a module of the user's."""
 
@@ -101,7 +105,7 @@ class OutsideTool(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Step:
+class FileStep:
     """A node of a team as a function of the file.
 
     Attributes:
@@ -145,7 +149,7 @@ def _pick_best(team: Team, node: str, targets: tuple[str, ...], selected: tuple[
     return tuple(target for target in targets if target in best or target == topology.sink)
 
 
-def list_steps(team: Team) -> list[Step]:
+def list_steps(team: Team) -> list[FileStep]:
     """List the nodes that run, in topological order."""
     chosen, topology, layout = choose_edges(team), team.topology, Layout(team.topology)
     shared = {node for node, arms in topology.successors.items() if len({*arms} - {topology.sink}) > 1}
@@ -164,7 +168,7 @@ def list_steps(team: Team) -> list[Step]:
                 for source in layout.sources[node]
                 if node in chosen.get(source, ()) and team.agent_at(source).kind != OPENING
             ]
-            steps.append(Step(node, team.agent_at(node), tuple(sources), tuple(readers)))
+            steps.append(FileStep(node, team.agent_at(node), tuple(sources), tuple(readers)))
     return steps
 
 
@@ -212,11 +216,16 @@ class TeamFile:
         self.given = {tool: tools[tool] for tool in held if tool in tools and tool not in self.own}
         self._refuse_others(held)
         calculates = CALCULATOR in held and CALCULATOR not in self.own.keys() | self.given.keys()
+        helpers: dict[str, set[str]] = {}
+        for helper in self.list_helpers():
+            helpers.setdefault(helper.__module__, set()).add(helper.__name__)
         self.types, places = copy_definitions(self.first, self.renamed)
         self.places = {**HEAD, **places}
-        self.helpers, places = copy_definitions(self.list_helpers(), self.renamed, list_names(self.types))
+        self.helpers, places = copy_definitions(helpers, self.renamed, list_names(self.types))
         self.places |= places
-        self.calculator, places = copy_definitions({CALCULATE: ["calculate"]} if calculates else {}, self.renamed)
+        self.calculator, places = copy_definitions(
+            {calculate.__module__: [calculate.__name__]} if calculates else {}, self.renamed
+        )
         self.places |= places
         copied = (self.types, self.helpers, self.calculator)
         taken = set[str]().union(self.places, LOCALS, *map(list_names, copied))
@@ -234,15 +243,14 @@ class TeamFile:
     """Definitions that the constants and the state need, by the modules that they are copied from."""
 
     @staticmethod
-    def list_steps(team: Team) -> list[Step]:
+    def list_steps(team: Team) -> list[FileStep]:
         """List the nodes that are functions of the file."""
         return list_steps(team)
 
-    def list_helpers(self) -> dict[str, set[str]]:
-        """List the functions that the file needs beside these, by the modules that they are copied from."""
-        helpers = {"work" if _converses(step) else "ask" for step in self.steps}
-        helpers |= {"hand_over"} if self.hands_over else set()
-        return {PARTS: helpers | ({"to_text"} if self.own else set())}
+    def list_helpers(self) -> list[Helper]:
+        """List the functions that the file needs beside these."""
+        helpers: list[Helper] = [parts.work if _converses(step) else parts.ask for step in self.steps]
+        return [*helpers, *[parts.hand_over] * self.hands_over, *[parts.to_text] * bool(self.own)]
 
     def _refuse_others(self, held: list[str]) -> None:
         for tool in held:
@@ -257,7 +265,7 @@ class TeamFile:
     def write(self) -> str:
         """Write the file."""
         tools = [_write_tool(tool, self.tools[name], self.names.add(f"run_{name}")) for name, tool in self.own.items()]
-        parts = [
+        written = [
             self.types,
             "\n".join(self._write_constants()),
             *self._write_state(),
@@ -269,7 +277,7 @@ class TeamFile:
             self.calculator,
             MAIN,
         ]
-        body, given = join_definitions(parts), "\n".join(self._import_given())
+        body, given = join_definitions(written), "\n".join(self._import_given())
         head = [
             self._write_docstring(),
             UNCHECKED if self.own else "",
@@ -329,7 +337,7 @@ class TeamFile:
         yield f'    graph.add_edge("{names[topology.sink]}", END)'
         yield f'    return graph.compile(name="{write_comment(self.title)}")'
 
-    def _write_function(self, step: Step) -> Iterator[str]:
+    def _write_function(self, step: FileStep) -> Iterator[str]:
         quoted = [quote_id(source) for source in step.sources]
         yield from self._write_signature(step, "state: State")
         if self.hands_over:
@@ -350,12 +358,12 @@ class TeamFile:
             update += ', "instructions": handed'
         yield f"        return {{{update}}}\n"
 
-    def _write_signature(self, step: Step, parameter: str) -> Iterator[str]:
+    def _write_signature(self, step: FileStep, parameter: str) -> Iterator[str]:
         yield f"    def {self.functions[step.node]}({parameter}) -> dict[str, Any]:"
         if role := write_comment(step.agent.role):
             yield f'        """{role}"""'
 
-    def _write_asking(self, step: Step, task: str) -> Iterator[str]:
+    def _write_asking(self, step: FileStep, task: str) -> Iterator[str]:
         agent = step.agent
         asked = ["model", self.prompts[agent.id] + (f" + {self.notes[agent.id]}" if agent.memory else ""), task]
         if agent.tools:
@@ -373,7 +381,7 @@ class TeamFile:
         return START_OF_GRAPH.replace("MODEL_NAME", write_literal(self.model)).replace("OPTIONS", options)
 
 
-def _converses(step: Step) -> bool:
+def _converses(step: FileStep) -> bool:
     """Whether a step needs the messages of its work, and not its answer alone."""
     return bool(step.agent.tools or step.readers)
 
@@ -387,44 +395,56 @@ def _write_tool(tool: OwnTool, name: str, inner: str) -> str:
     """Write a tool of the team: its source inside a function, so that names of two tools do not meet.
 
     Raises:
-        ConfigError: its source has a statement that would mean something else there.
+        ConfigError: its source has something that would mean something else there.
     """
-    tree = ast.parse(tool.source)
-    if any(isinstance(node, ast.Global) for node in ast.walk(tree)):
-        raise ConfigError(f"tool {tool.name!r} assigns to a global variable, which a function of the file cannot hold")
-    spans = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr | ast.Constant)]
-    inside = {line for node in spans for line in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)}
-    lines = tool.source.strip("\n").split("\n") if tool.source.startswith("\n") is False else tool.source.split("\n")
-    body = "\n".join(
-        line if number in inside or not line.strip() else f"    {line}" for number, line in enumerate(lines, start=1)
-    )
+    tree, packed = ast.parse(tool.source), "arguments"
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
     parameters = [*function.args.args, *function.args.kwonlyargs]
-    for parameter in parameters:
-        parameter.annotation = _complete_type(parameter.annotation)
+    names = list_names(tool.source)
+    if any(isinstance(node, ast.Global) for node in ast.walk(tree)):
+        raise ConfigError(f"tool {tool.name!r} assigns to a global variable, which a function of the file cannot hold")
+    if clashes := {"to_text", inner}.intersection(parameter.arg for parameter in parameters):
+        raise ConfigError(f"tool {tool.name!r} has a parameter {clashes.pop()!r}, which the file needs; rename it")
+    while packed in names:
+        packed += "_"
+    body = _indent(tool.source, tree)
+    for parameter, default in _pair_defaults(function.args):
+        parameter.annotation = _complete_type(parameter.annotation, default)
     given = ", ".join(f"{parameter.arg}={parameter.arg}" for parameter in parameters)
     function.args.kwarg = None
-    for parameter, default in _pair_defaults(function.args):
-        if isinstance(default, ast.Constant) and default.value is None and parameter.annotation:
-            if "None" not in (shown := ast.unparse(parameter.annotation)):
-                parameter.annotation = ast.parse(f"{shown} | None", mode="eval").body
     return (
-        f"@no_type_check\ndef {inner}(**arguments: Any) -> Any:\n"
+        f"@no_type_check\ndef {inner}(**{packed}: Any) -> Any:\n"
         f"    # A model wrote this code. It ran in a sandbox before; here it runs in this process.\n"
-        f"{body}\n\n    return {FUNCTION}(**arguments)\n\n\n"
+        f"{body}\n\n    return {FUNCTION}(**{packed})\n\n\n"
         f"@tool({quote_id(tool.name)}, description={write_literal(tool.description)})\n"
         f"def {name}({ast.unparse(function.args)}) -> str:\n"
         f"    return to_text({inner}({given}))"
     )
 
 
-def _complete_type(annotation: ast.expr | None) -> ast.expr:
-    """The type of a parameter as type checkers want it: a text where none is given, and with its items."""
+def _indent(source: str, tree: ast.Module) -> str:
+    """Indent a source, without the lines that begin inside a text."""
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr | ast.Constant)]
+    inside = {line for node in texts for line in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)}
+    lines = enumerate(source.split("\n"), start=1)
+    indented = (line if number in inside or not line.strip() else f"    {line}" for number, line in lines)
+    return "\n".join(indented).strip("\n")
+
+
+def _complete_type(annotation: ast.expr | None, default: ast.expr | None) -> ast.expr:
+    """Complete the type of a parameter for type checkers: a text where none is given, its items, and None."""
     shown = {"": "str", "list": "list[Any]", "dict": "dict[str, Any]"}
     text = ast.unparse(annotation) if annotation else ""
-    return ast.parse(shown.get(text, text), mode="eval").body
+    text = shown.get(text, text)
+    if isinstance(default, ast.Constant) and default.value is None and "None" not in text:
+        text = f"{text} | None"
+    return ast.parse(text, mode="eval").body
 
 
 def _pair_defaults(given: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
-    defaulted = given.args[len(given.args) - len(given.defaults) :]
-    return [*zip(defaulted, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    """Pair all parameters with their defaults; None for a parameter without one."""
+    none: list[ast.expr | None] = [None] * (len(given.args) - len(given.defaults))
+    return [
+        *zip(given.args, [*none, *given.defaults], strict=True),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]

@@ -52,6 +52,10 @@ def make(method: str, edges: str, **tools: tuple[str, ...]) -> Team:
     return Team(method=method, agents=tuple(agents), topology=shape)
 
 
+def search_and_look(body: Body) -> list[tuple[str, dict[str, Any]]]:
+    return [("search", {"query": "a"}), ("look", {"place": "it"}), *compute(body)]
+
+
 def compute(body: Body) -> list[tuple[str, dict[str, Any]]]:
     """A call that works, one that the calculator refuses, and one of a tool that is not there."""
     return [("calculator", {"expression": "6 * 7"}), ("calculator", {"expression": "6 ** 99"}), ("nothing", {})]
@@ -95,7 +99,7 @@ def test_instructions_between_agents_are_written_as_in_a_run(tmp_path: Path, wir
 
 def test_tools_of_the_teams_own_run_as_plain_code(tmp_path: Path, wire_server: WireServer) -> None:
     tools = (make_tool("count", COUNT), make_tool("add-up"))
-    calls = [
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("count", {"text": "banana"}),
         ("count", {"text": "bänana", "letter": "n"}),
         ("add-up", {"n": 3}),
@@ -133,7 +137,7 @@ def test_tools_of_a_module_are_imported(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     names = "shop_tools:search,shop_tools:look,calculator"
-    wire_server.answer = answering(lambda body: [("search", {"query": "a"}), ("look", {"place": "it"}), *compute(body)])
+    wire_server.answer = answering(search_and_look)
     save(tmp_path, make("hiva", "s>a a>z", s=("search", "calculator"), a=("search", "look")))
     wanted = run(tmp_path, wire_server, QUESTION, "--tools", names)
     sent = take(wire_server)

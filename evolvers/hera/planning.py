@@ -110,7 +110,7 @@ async def sample_topology(
 def resolve_plan(reply: TopologyPlan, team: Team, *, steps: int) -> TeamPlan:
     """A plan's topology, repaired where necessary."""
     repairs: list[str] = []
-    resolved = resolve_steps(reply.execution_order, list_able_agents(team.agents), repairs)
+    resolved = resolve_steps(reply.execution_order, [agent.id for agent in list_able_agents(team.agents)], repairs)
     if len(resolved) > steps:
         repairs.append(f"{len(resolved)} steps are more than {steps}; the first {steps} are kept")
         resolved = resolved[:steps]

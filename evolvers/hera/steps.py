@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from selfwire.core.agent import Agent
 from selfwire.core.topology import compute_greedy_order
 from selfwire.evolvers.hera.schemas import PlanStep
 from selfwire.evolvers.trajectory_text import to_plain_name
@@ -28,9 +27,9 @@ class ResolvedStep:
     parallel: bool
 
 
-def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: list[str]) -> list[ResolvedStep]:
+def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[str], repairs: list[str]) -> list[ResolvedStep]:
     """The steps of known agents; a dependency on any other step becomes that step's dependencies."""
-    names = {to_plain_name(agent.id): agent.id for agent in agents}
+    names = {to_plain_name(agent): agent for agent in agents}
     inherited: dict[int, tuple[int | str, ...]] = {}
     known: list[ResolvedStep] = []
     for step in steps:

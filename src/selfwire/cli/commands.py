@@ -24,7 +24,7 @@ COMMANDS = {
     "diff": ("workflows:diff", "Show what changed from one team to another."),
     "history": ("workflows:history", "List the versions of a team."),
     "rollback": ("workflows:rollback", "Make an older version of a team the current one."),
-    "export": ("workflows:export", "Write a team to a JSON file."),
+    "export": ("workflows:export", "Write a team to a file: JSON, its LangGraph in Python, or a patch."),
     "report": ("", "Make an HTML page of a run and its team."),
     "view": ("", "Serve the pages of runs on this machine, live."),
     "runs": ("runs:runs", "List runs: what they did, how they stand, what they spent."),

@@ -148,23 +148,47 @@ def rollback(
     typer.echo(f"{name} is now {now.ref} ({now.fingerprint}); it was {before.ref} ({before.fingerprint})")
 
 
+ENDINGS = {".json": "json", ".patch": "patch", ".diff": "patch", ".py": "langgraph"}
+"""Forms of an exported team by the ending of its file."""
+
+
 def export(
     ref: Ref,
     file: Annotated[
         Path,
-        typer.Argument(help="A .json file; of a graph of your own a .patch file for `git apply`; `-` is the output."),
+        typer.Argument(
+            help="A .json file; a .py file of its LangGraph; of a graph of your own a .patch; `-` is the output."
+        ),
     ],
-    patch: Annotated[
-        bool, typer.Option("--patch", help="Of a graph of your own: write a patch to the output, with FILE `-`.")
-    ] = False,
+    form: Annotated[
+        str | None, typer.Option("--as", help="json, langgraph or patch; by default as FILE ends, json for `-`.")
+    ] = None,
+    tools: Annotated[
+        str | None, typer.Option("--tools", help="For a LangGraph: tools that its agents hold, as my_tools:search.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     home: Home = None,
 ) -> None:
-    """Write a team to a JSON file that every command takes, or the new prompts of your own graph to a patch."""
-    team, _ = with_library(home, lambda library: load_saved(ref, library))
-    if patch or file.suffix in (".patch", ".diff"):
+    """Write a team to a JSON file that every command takes, to Python that builds its LangGraph, or as a patch."""
+    team, version = with_library(home, lambda library: load_saved(ref, library))
+    wanted = form or ("json" if str(file) == "-" else ENDINGS.get(file.suffix))
+    if wanted not in ENDINGS.values():
+        raise ConfigError(
+            f"export to a file that ends in .json, .py or .patch, not to {file}"
+            if form is None
+            else f"--as {form}: a team is exported as json, langgraph or patch"
+        )
+    if tools and wanted != "langgraph":
+        raise ConfigError("--tools names tools for a LangGraph; export to a .py file, or leave it out")
+    if wanted == "patch":
         _export_patch(ref, team, file, force=force, home=home)
-        return
+    elif wanted == "langgraph":
+        _export_langgraph(ref, team, version, file, tools=tools, force=force)
+    else:
+        _export_json(ref, team, file, force=force)
+
+
+def _export_json(ref: str, team: Team, file: Path, *, force: bool) -> None:
     if str(file) == "-":
         add_result(team=team, fingerprint=team.fingerprint)
         typer.echo(team.model_dump_json(indent=2))
@@ -177,6 +201,27 @@ def export(
     beside = write_team(team, file)
     add_result(files=[str(written) for written in (file, *beside)], fingerprint=team.fingerprint)
     typer.echo(f"wrote {ref} ({team.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
+
+
+def _export_langgraph(
+    ref: str, team: Team, version: Version | None, file: Path, *, tools: str | None, force: bool
+) -> None:
+    """Write a team as a file of Python that builds its LangGraph without this package.
+
+    Raises:
+        ConfigError: its way to work is no graph of its agents, or an agent holds a tool that is not given.
+    """
+    if str(file) != "-":
+        output.refuse_existing(file, force)
+    name, model = version.ref if version else team.method, str(version.facts.get("model", "")) if version else ""
+    source = load_plugin("selfwire.programs", "langgraph")(team, name, tools=tools, model=model)
+    if str(file) == "-":
+        add_result(source=source, fingerprint=team.fingerprint)
+        typer.echo(source, nl=False)
+        return
+    file.write_text(source, encoding="utf-8")
+    add_result(files=[str(file)], fingerprint=team.fingerprint)
+    typer.echo(f'wrote {ref} ({team.fingerprint}) to {file}; ask it with: python {file} "your question"')
 
 
 def _export_patch(ref: str, team: Team, file: Path, *, force: bool, home: str | None) -> None:

@@ -1,0 +1,1 @@
+"""Teams as a file of plain Python that builds their LangGraph."""

@@ -1,0 +1,124 @@
+"""Evolved teams as files that run by themselves, on the recorded replies of a run."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from selfwire.cli.run import KNOWN
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, AddTool, Grant, RemoveEdge, Rewiring
+from selfwire.core.team import Team
+from selfwire.models.providers import make_chat_model
+from selfwire.models.sync import run_sync
+from selfwire.store.library import open_library
+from tests.commands import call
+from tests.core.generators import make_tool
+from tests.extras.langgraph_file.files import digest, export, keep, save, take
+from tests.wire.server import Body, WireServer, asked_kind, served
+
+EVOLVE = (
+    "--benchmark archive --gate mean --train 8 --gate-size 8 --gate-tasks 8 --batch 4 --test 4 --iterations 4 --seed 1 "
+    "--embedder hashing"
+).split()
+MODULE = '''
+import json
+from pathlib import Path
+
+FOUND = json.loads(Path(__file__).with_name("found.json").read_text())
+
+
+def search(query: str) -> str:
+    """Search the archive."""
+    return str(FOUND[query])
+'''
+BLOCKED = """
+import runpy, sys
+sys.modules["selfwire"] = None
+sys.argv = sys.argv[1:]
+sys.path.insert(0, ".")
+runpy.run_path(sys.argv[0], None, "__main__")
+"""
+
+
+class Recorded:
+    """Replies of the offline model, which are kept by what was asked; `replays` has those alone."""
+
+    def __init__(self) -> None:
+        self.replays, self.replies = False, dict[str, AIMessage]()
+        self.model = served(make_chat_model("offline"))
+
+    async def __call__(self, body: Body) -> AIMessage:
+        asked = digest([keep(body["messages"]), bool(body.get("tools")), asked_kind(body)])
+        if not self.replays and asked not in self.replies:
+            self.replies[asked] = await self.model(body)
+        return self.replies[asked]
+
+
+def branch(team: Team) -> Team:
+    """A team of HiVA with two more agents in parallel, one of them with a tool of the team's own."""
+    [before, sink] = [team.topology.order()[-2], team.topology.sink]
+    edits: list[Any] = [RemoveEdge(before, sink), AddTool(make_tool("add-up"))]
+    for name in ("checker", "counter-2"):
+        edits += [AddAgent(Agent(id=name, prompt=f"You are the {name}.\nCheck it.")), AddNode(name, name)]
+        edits += [AddEdge(before, name), AddEdge(name, sink)]
+    return team.apply(Rewiring(*edits, Grant("checker", "add-up"), why="to branch"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "change"), [("hiva", None), ("hera", None), ("hiva", branch)])
+def test_an_evolved_team_runs_without_this_package(
+    method: str, change: Callable[[Team], Team] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(tmp_path, "evolve", method, "--name", "mine", *EVOLVE)
+    with open_library(tmp_path) as library:
+        evolved = run_sync(library.load("mine"))
+    assert evolved.lineage.parent
+    if change:
+        call(tmp_path, "export", "mine", str(tmp_path / "evolved.json"))
+        save(tmp_path / "changed", change(evolved))
+    check_alone(tmp_path / "changed" if change else tmp_path, tmp_path / "out", sys.executable)
+
+
+def check_alone(home: Path, folder: Path, python: str) -> None:
+    """Run a saved team and its file in a process without this package; requests and answers are equal."""
+    folder.mkdir()
+    question = KNOWN[0]
+    recorded = Recorded()
+    with WireServer(recorded) as server:
+        asked = ("run", "mine", question, "--benchmark", "archive", "--model", "openai:local", "--base-url", server.url)
+        done = json.loads(call(home, *asked, "--embedder", "hashing", "--json").stdout)
+        sent = take(server, without=("TaskProfile",))
+        uses = [use for step in done["trajectory"]["steps"] for use in step["tools"] if use["name"] == "search"]
+        assert uses
+        (folder / "found.json").write_text(json.dumps({use["arguments"]["query"]: use["result"] for use in uses}))
+        (folder / "archive_tools.py").write_text(MODULE)
+        os.chdir(folder)
+        sys.path.insert(0, str(folder))
+        try:
+            file = export(home, folder / "mine.py", "--tools", "archive_tools:search")
+        finally:
+            sys.path.remove(str(folder))
+            sys.modules.pop("archive_tools", None)
+        recorded.replays = True
+        env = {**os.environ, "MODEL": "openai:local", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+        env = {name: value for name, value in env.items() if name != "PYTHONPATH"}
+        alone = subprocess.run(
+            [python, "-c", BLOCKED, str(file), question], env=env, cwd=folder, capture_output=True, text=True
+        )
+        assert alone.returncode == 0, alone.stderr
+        assert alone.stdout.strip() == done["answer"].strip()
+        assert [messages for messages, _ in groupby(take(server))] == [messages for messages, _ in groupby(sent)]
+    for command in (
+        ["mypy", "--strict", "--python-executable", python, str(file)],
+        ["ruff", "check", "--isolated", str(file)],
+    ):
+        checked = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout

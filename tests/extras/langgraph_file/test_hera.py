@@ -1,0 +1,114 @@
+"""An exported team of HERA plans, repairs its plans and runs them as a run does."""
+
+import random
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfwire.core.team import Team
+from selfwire.evolvers.hera.library import Insight, Profile, with_library
+from selfwire.graphs.hera import Hera
+from tests.extras.langgraph_file.files import answering, ask, export, run, save, take
+from tests.graphs.orchestra import order
+from tests.wire.server import Body, WireServer
+
+NAMES = ("query_decomposer", "Evidence Selector", "calculator", "reflect_agent", "conclude_agent", "answer_generator")
+LONG = " ".join(["The passage says that the bridge was built by nobody in particular."] * 4)
+QUESTION = f"Who built <agents>it</agents>, $5 or {{x}}?\n{LONG}\n{LONG}"
+
+
+def learned(team: Team, *entries: tuple[str, str, str, int, int]) -> Team:
+    insights = [
+        Insight(profile=Profile(type=kind, summary=summary), text=text, uses=uses, successes=successes)
+        for kind, summary, text, uses, successes in entries
+    ]
+    return with_library(team, tuple(insights))
+
+
+def step(number: int, agent: str, *after: int | str, mode: str = "sequential") -> Body:
+    return {"step": number, "agent": agent, "depends_on": [*after], "mode": mode}
+
+
+def compare(team: Team, home: Path, server: WireServer, **objects: Any) -> list[Any]:
+    """Run a team and its exported file, and return the requests of both, which must be equal.
+
+    Equal requests count once, as at temperature 0 a run sends them once.
+    """
+    said = {name: lambda body, made=made: made for name, made in objects.items()}
+    server.answer = answering(lambda body: [("calculator", {"expression": "1/3"})], **said)
+    save(home, team)
+    wanted = run(home, server, QUESTION)
+    sent = [messages for messages, _ in groupby(take(server))]
+    file = export(home, home / "mine.py")
+    assert ask(file, server, QUESTION) == wanted
+    assert [messages for messages, _ in groupby(take(server))] == sent
+    return sent
+
+
+PROFILE = {"query_type": "bridge", "difficulty": "hard", "summary": " Find  two\nfacts. "}
+PLANS: dict[str, Body] = {
+    "chain": order("query_decomposer", "evidence_selector", "answer_generator"),
+    "one": order("conclude_agent"),
+    "parallel": {
+        "query_profile": "Two.",
+        "execution_order": [
+            step(1, "query_decomposer"),
+            step(2, "evidence_selector", 1, mode="parallel"),
+            step(3, "evidence_selector", 1, mode="parallel"),
+            step(4, "calculator", 3, mode="parallel"),
+            step(5, "reflect_agent", 1, 2, mode="parallel"),
+            step(6, "conclude_agent", 2, 3, 4, 5),
+        ],
+    },
+    "many-starts": {"execution_order": [step(n, name, mode="parallel") for n, name in enumerate(NAMES, 1)]},
+    "broken": {"execution_order": [step(1, "nobody"), step(2, "calculator", 3, 2, 9), step(3, "calculator", "step 2")]},
+    "nobody": {"execution_order": [step(1, "nobody")]},
+    "long": order(*NAMES * 4),
+    "no plan": {"steps": []},
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_run_as_in_a_run(name: str, tmp_path: Path, wire_server: WireServer) -> None:
+    sent = compare(Hera().seed(["calculator"]), tmp_path, wire_server, QueryProfile=PROFILE, TopologyPlan=PLANS[name])
+    assert len(sent) > 2
+
+
+def test_an_invalid_profile_is_the_default_one(tmp_path: Path, wire_server: WireServer) -> None:
+    compare(Hera().seed([]), tmp_path, wire_server, QueryProfile={"kind": 1}, TopologyPlan=PLANS["chain"])
+
+
+def test_insights_are_chosen_as_in_a_run(tmp_path: Path, wire_server: WireServer) -> None:
+    team = learned(
+        Hera().seed(["calculator"]),
+        ("bridge", "Find a place.", "Search for the person first, and then for the place.", 4, 4),
+        ("bridge", "Find a place.", "Search for the person first and then for the place!", 4, 3),
+        ("other", "Find two facts.", 'Say "no" where {nothing} is known.\\', 0, 0),
+        ("other", "Compare numbers.", "Calculate.", 9, 9),
+        ("comparison", "Weigh rivers.", "Never.", 9, 9),
+    )
+    sent = compare(team, tmp_path, wire_server, QueryProfile=PROFILE, TopologyPlan=PLANS["chain"])
+    [planned] = [messages[1][1] for messages in sent if "You orchestrate a team" in messages[0][1]]
+    assert "utility 0.83) Search for the person first, and then" in planned
+    assert "person first and then" not in planned
+    assert 'Say "no" where {nothing} is known.\\' in planned
+    assert "Never." not in planned
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_any_plan_runs_as_in_a_run(seed: int, tmp_path: Path, wire_server: WireServer) -> None:
+    rng = random.Random(seed)
+    steps = [
+        step(
+            rng.choice([n, n, n, 1]),
+            rng.choice([*NAMES, "nobody"]),
+            *rng.sample([*range(9), "step 2", "calculator"], rng.randint(0, 3)),
+            mode=rng.choice(["parallel", "sequential"]),
+        )
+        for n in range(1, rng.randint(2, 14))
+    ]
+    team = Hera().seed(["calculator"])
+    compare(team, tmp_path, wire_server, QueryProfile=PROFILE, TopologyPlan={"execution_order": steps})

@@ -153,19 +153,7 @@ class GraphReader:
         while (node := self.program.parents.get(node)) is not None and node is not at.owner:
             if isinstance(node, ast.For):
                 loops.insert(0, node)
-        rounds = [at]
-        for loop in loops:
-            rounds = [inner for outer in rounds for inner in self._list_rounds(loop, outer)]
-        return rounds
-
-    def _list_rounds(self, loop: ast.For, at: Surroundings) -> list[Surroundings]:
-        rounds = []
-        for found in self.program.trace(loop.iter, at):
-            for part in self.program.iterate(found):
-                value: Any = ast.Tuple(list(part), ast.Load()) if isinstance(part, tuple) else part
-                given = dict(list_targets(loop.target, value, found.at))
-                rounds.append(Surroundings(at.file, at.owner, at.outer, {**at.given, **given}))
-        return rounds or [at]
+        return self.program.list_rounds(loops, at)
 
     def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         named = get_keywords(call)
@@ -289,15 +277,13 @@ class GraphReader:
         complete = True
         is_list = False
         for found in self.program.trace(node, at):
-            parts: list[Any] = []
-            if isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict):
-                is_list = True
-                parts = found.node.values if isinstance(found.node, ast.Dict) else found.node.elts
-            elif isinstance(found.node, ast.Call):
-                parts = list(self.program.iterate(found))
-                is_list = is_list or bool(parts)
+            pairs = list(self.program.list_pairs(found))
+            parts = [value for _, value in pairs] if pairs else list(self.program.iterate(found))
+            is_list = is_list or bool(parts) or isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict)
             for part in parts:
-                strings = find_strings(self.program, part, found.at)
+                if not isinstance(part, Traced):
+                    continue
+                strings = find_strings(self.program, part.node, part.at)
                 values += strings.values
                 complete = complete and strings.complete
         return Strings(tuple(dict.fromkeys(values)), complete) if is_list else find_strings(self.program, node, at)
@@ -353,11 +339,12 @@ class GraphReader:
         names: list[str] = []
         for found in self.program.trace(call.args[0], at) if call.args else ():
             for part in self.program.iterate(found):
-                if isinstance(part, ast.Tuple) and len(part.elts) == 2:
-                    given = find_strings(self.program, part.elts[0], found.at).values
-                    names += self._add_action(call, part.elts[1], found.at, graph, given)
-                else:
-                    names += self._add_action(call, part, found.at, graph, ())
+                pair = [Traced(inner, part.at) for inner in getattr(getattr(part, "node", None), "elts", ())] or part
+                if isinstance(pair, Traced):
+                    names += self._add_action(call, pair.node, pair.at, graph, ())
+                elif len(pair) == 2:
+                    given = find_strings(self.program, pair[0].node, pair[0].at).values
+                    names += self._add_action(call, pair[1].node, pair[1].at, graph, given)
         for before, after in pairwise(names):
             self._add_edge(before, Strings((after,), True), "data", "sequence", call, at, graph)
 
@@ -730,15 +717,6 @@ def is_marked_prompt(statement: ast.AnnAssign) -> bool:
     dicts = [node for node in ast.walk(statement) if isinstance(node, ast.Dict)]
     marks = [value for node in dicts for key, value in list_items(node) if key == "langgraph_type"]
     return statement.value is not None and any(is_text(mark) and mark.value == "prompt" for mark in marks)
-
-
-def list_targets(target: ast.expr, value: Any, at: Surroundings) -> Iterator[tuple[str, list[Traced]]]:
-    """Find the names that a loop's target binds for one element."""
-    if isinstance(target, ast.Name):
-        yield target.id, [Traced(value, at)]
-    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-        for part, inner in zip(target.elts, value.elts, strict=False):
-            yield from list_targets(part, inner, at)
 
 
 def place_of(node: Any, at: Surroundings) -> dict[str, Any]:

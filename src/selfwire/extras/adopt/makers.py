@@ -539,18 +539,10 @@ def _list_parts(program: Program, found: Traced) -> list[Traced] | None:
     node = found.node
     if isinstance(node, ast.BinOp):
         return [*list_elements(program, node.left, found.at), *list_elements(program, node.right, found.at)]
-    if isinstance(node, ast.ListComp):
-        return program.trace(node.elt, found.at)
-    parts = list(program.iterate(found))
+    parts = [part for part in program.iterate(found) if isinstance(part, Traced)]
     if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
         return None
-    return [element for part in parts for element in _list_part(program, part, found.at)]
-
-
-def _list_part(program: Program, part: Any, at: Surroundings) -> list[Traced]:
-    if isinstance(part, ast.Starred):
-        return list_elements(program, part.value, at)
-    return program.trace(part, at)
+    return [element for part in parts for element in program.trace(part.node, part.at)]
 
 
 def get_docstring(owner: Any) -> ast.Constant | None:

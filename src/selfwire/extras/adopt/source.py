@@ -21,8 +21,12 @@ FOREIGN = ("site-packages", "dist-packages")
 """Folders of installed packages, which are never read."""
 MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
 """Files that lie in the topmost folder of a project."""
-LISTS = ("sorted", "list", "tuple", "set")
+LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain")
 """Functions that make a collection of another."""
+VIEWS = {"items": None, "keys": 0, "values": 1}
+"""Views of a dict, and the part of each pair that they show."""
+COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "dict", "Final")
+"""Functions whose result has the items of their first argument."""
 MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
@@ -155,11 +159,11 @@ class BoundNames(ast.NodeVisitor):
         elif isinstance(target, ast.Tuple | ast.List):
             for index, part in enumerate(target.elts):
                 self._bind_target(part, value, (*path, index), loop)
-        elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            self._add(target.value.id, ast.Dict([target.slice], [value]))
 
-    def _add(self, name: str, value: ast.expr) -> None:
-        self.added.setdefault(name, []).append(value)
+    def _add(self, node: ast.AST) -> None:
+        for target, value in list_additions(node):
+            if isinstance(target, ast.Name):
+                self.added.setdefault(target.id, []).append(value)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Bind a function; its body has names of its own."""
@@ -196,6 +200,7 @@ class BoundNames(ast.NodeVisitor):
         """Bind the targets."""
         for target in node.targets:
             self._bind_target(target, node.value)
+        self._add(node)
         self.visit(node.value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -208,8 +213,7 @@ class BoundNames(ast.NodeVisitor):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """Add what `+=` appends."""
-        if isinstance(node.target, ast.Name):
-            self._add(node.target.id, node.value)
+        self._add(node)
         self.visit(node.value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
@@ -246,11 +250,7 @@ class BoundNames(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         """Note what `append`, `insert`, `extend` and `update` add to a list or a dict."""
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.args:
-            if node.func.attr in ("append", "insert"):
-                self._add(node.func.value.id, ast.List([node.args[-1]], ast.Load()))
-            elif node.func.attr in ("extend", "update"):
-                self._add(node.func.value.id, node.args[-1])
+        self._add(node)
         self.generic_visit(node)
 
 
@@ -507,12 +507,28 @@ class Program:
         yield from self._look_up_star(name, at)
 
     def _look_up_star(self, name: str, at: Surroundings) -> Iterator[Traced]:
-        for star in at.file.top.names.bound.get("*", ()):
-            found = self.follow_import(at.file, star)
-            if found and name in found.file.top.names.bound:
-                yield from self.look_up(name, found.file.top)
-                return
-        yield Traced(Outside(name), at)
+        file = self._find_star(name, at.file, set())
+        yield from self.look_up(name, file.top) if file else [Traced(Outside(name), at)]
+
+    def _find_star(self, name: str, file: SourceFile, seen: set[Path]) -> SourceFile | None:
+        """Find the file from which `from ... import *` takes a name, over any number of files."""
+        for star in file.top.names.bound.get("*", ()):
+            found = self.follow_import(file, star)
+            if found and found.file.path not in seen:
+                seen.add(found.file.path)
+                inner = found.file if name in found.file.top.names.bound else self._find_star(name, found.file, seen)
+                if inner is not None:
+                    return inner
+        return None
+
+    def _look_up_in_module(self, name: str, file: SourceFile) -> Iterator[Traced]:
+        """Find what another file gets under a name: also from the module's `__getattr__`."""
+        getters = file.top.names.bound.get("__getattr__", ())
+        if name not in file.top.names.bound and getters and isinstance(getters[0], Function):
+            given = {argument.arg: [Traced(ast.Constant(name), file.top)] for argument in getters[0].args.args[:1]}
+            yield from self.list_returned(getters[0], file.top, given, None, None)
+        else:
+            yield from self.look_up(name, file.top)
 
     def _open_binding(self, value: Any, at: Surroundings) -> Iterator[Traced]:
         if not isinstance(value, Import):
@@ -525,7 +541,7 @@ class Program:
         elif not found.name:
             yield Traced(Imported(found.file), found.file.top)
         elif found.file is not at.file:
-            yield from self.look_up(found.name, found.file.top)
+            yield from self._look_up_in_module(found.name, found.file)
 
     # tracing
 
@@ -588,33 +604,96 @@ class Program:
 
     def _take(self, value: Traced, element: Element) -> Iterator[Traced]:
         """Take the elements that a loop or an unpacking gets from a value."""
-        parts: list[Any] = [value.node]
-        path = list(element.path)
-        if element.loop:
-            parts = list(self.iterate(value))
-            if parts and isinstance(parts[0], tuple):  # pairs of a dict
-                index = path.pop(0) if path else 0
-                parts = [pair[index] for pair in parts]
-        for part in parts:
-            for index in path:
-                part = part.elts[index] if isinstance(part, ast.Tuple | ast.List) and index < len(part.elts) else None
-            if part is not None and (part is not value.node):
-                yield Traced(part, value.at)
+        for part in self.iterate(value) if element.loop else [value]:
+            for found in self._unpack(part, element.path):
+                if found.node is not value.node:
+                    yield found
 
-    def iterate(self, value: Traced) -> Iterator[Any]:
-        """Iterate over the elements that a value's source shows; over pairs of a dict's items."""
-        node = value.node
+    def _unpack(self, value: "Traced | tuple[Traced, ...]", path: Sequence[int]) -> list[Traced]:
+        """Take an element of elements; a whole pair has no expression of its own."""
+        if isinstance(value, tuple) and not isinstance(value, Traced):
+            return self._unpack(value[path[0]], path[1:]) if path and path[0] < len(value) else []
+        if not path:
+            return [value]
+        if not isinstance(value.node, ast.Tuple | ast.List):
+            inner = [part for part in self.trace(value.node, value.at) if isinstance(part.node, ast.Tuple | ast.List)]
+        else:
+            inner = [value]
+        return [
+            found
+            for part in inner
+            if path[0] < len(part.node.elts)
+            for found in self._unpack(Traced(part.node.elts[path[0]], part.at), path[1:])
+        ]
+
+    def iterate(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
+        """Iterate over the elements that a value's source shows: tuples for `items`, `zip`, `pairwise`, `enumerate`."""
+        node, at = value.node, value.at
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
-            yield from node.elts
-        elif isinstance(node, ast.Dict):
-            yield from (key for key in node.keys if key is not None)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            for owner in self.trace(node.func.value, value.at):
-                if isinstance(owner.node, ast.Dict):
-                    yield from _iterate_view(owner.node, node.func.attr)
-        elif isinstance(node, ast.Call) and get_last_name(node.func) in LISTS and node.args:
-            for inner in self.trace(node.args[0], value.at):
-                yield from self.iterate(inner)
+            for part in node.elts:
+                yield from self._iterate_all([part.value], at) if isinstance(part, ast.Starred) else [Traced(part, at)]
+        elif isinstance(node, ast.Dict | ast.DictComp):
+            yield from (key for key, _ in self.list_pairs(value))
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            yield from (Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at))
+        elif isinstance(node, ast.Call):
+            yield from self._iterate_call(node, at)
+
+    def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
+        return [part for node in nodes for found in self.trace(node, at) for part in self.iterate(found)]
+
+    def _iterate_call(self, node: ast.Call, at: Surroundings) -> Iterator["Traced | tuple[Traced, ...]"]:
+        name, given = get_last_name(node.func), [part for part in node.args if not isinstance(part, ast.Starred)]
+        if isinstance(node.func, ast.Attribute) and name in VIEWS and not given:
+            for owner in self.trace(node.func.value, at):
+                for pair in self.list_pairs(owner):
+                    yield pair if VIEWS[name] is None else pair[VIEWS[name]]
+        elif name in LISTS:
+            yield from self._iterate_all(given if name == "chain" else given[:1], at)
+        elif name in ("zip", "pairwise", "enumerate") and given:
+            columns = [[part for part in self._iterate_all([one], at) if isinstance(part, Traced)] for one in given]
+            if name == "pairwise":
+                columns = [columns[0], columns[0][1:]]
+            elif name == "enumerate":
+                columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
+            yield from zip(*columns, strict=False)
+
+    def list_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
+        """List the keys and values of a dict that the source shows, those of dicts inside it too."""
+        node, at = value.node, value.at
+        if isinstance(node, ast.Dict):
+            for key, part in zip(node.keys, node.values, strict=True):
+                if key is not None:
+                    yield Traced(key, at), Traced(part, at)
+                else:
+                    yield from (pair for inner in self.trace(part, at) for pair in self.list_pairs(inner))
+        elif isinstance(node, ast.DictComp):
+            for inner_at in self.list_rounds(node.generators, at):
+                yield Traced(node.key, inner_at), Traced(node.value, inner_at)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            for side in (node.left, node.right):
+                yield from (pair for inner in self.trace(side, at) for pair in self.list_pairs(inner))
+
+    def list_rounds(self, loops: Sequence[Any], at: Surroundings) -> list[Surroundings]:
+        """Find the surroundings inside loops for each of their rounds, where the source shows them."""
+        rounds = [at]
+        for loop in loops:
+            rounds = [inner for outer in rounds for inner in self._list_loop_rounds(loop, outer)][:MOST]
+        return rounds
+
+    def _list_loop_rounds(self, loop: Any, at: Surroundings) -> list[Surroundings]:
+        found = self._iterate_all([loop.iter], at)
+        given = [dict(self._list_targets(loop.target, part)) for part in found]
+        return [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given] or [at]
+
+    def _list_targets(self, target: ast.expr, part: Any) -> Iterator[tuple[str, list[Traced]]]:
+        """Find the names that a loop's target binds for one element."""
+        if isinstance(target, ast.Name):
+            yield target.id, [part] if isinstance(part, Traced) else [Traced(_make_tuple(part), part[0].at)]
+        elif isinstance(target, ast.Tuple | ast.List):
+            for index, inner in enumerate(target.elts):
+                for found in self._unpack(part, [index])[:1]:
+                    yield from self._list_targets(inner, found)
 
     def _trace_argument(self, node: Argument, at: Surroundings) -> Iterator[Traced]:
         """Find the values that callers pass, and the default; the argument itself comes last."""
@@ -671,13 +750,16 @@ class Program:
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
-        if name in file.top.names.bound:
-            yield from self.look_up(name, file.top)
-        elif file.path.name == "__init__.py" and (below := self.find_module(name, file.path.parent)):
+        is_package = file.path.name == "__init__.py" and name not in file.top.names.bound
+        if is_package and (below := self.find_module(name, file.path.parent)):
             yield Traced(Imported(below), below.top)
+        else:
+            found = self._look_up_in_module(name, file)
+            yield from (value for value in found if not (isinstance(value.node, Outside) and value.node.name == name))
 
     def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
-        """Find the context of `get_runtime(Context).context`."""
+        """Find the context of `get_runtime(Context).context`, or an argument by the name of the attribute."""
+        yield from (Traced(part.value, base.at) for part in base.node.keywords if part.arg == name)
         if name in ("context", "configurable"):
             for part in [*base.node.args, *(keyword.value for keyword in base.node.keywords)]:
                 for given in self.trace(part, base.at):
@@ -785,16 +867,45 @@ class Program:
 
     def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
-        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        if key is None:
+        key = read_key(node.slice)
+        if key is None and not isinstance(node.slice, ast.Slice):
             keys = [value.node.value for value in self.trace(node.slice, at) if is_text(value.node)]
             key = keys[0] if len(keys) == 1 else None
         for base in self.trace(node.value, at):
-            for part in get_items(base.node, key):
+            for part in self._list_sliced(base, node.slice) or self.get_items(base, key):
                 found = True
-                yield from self.trace(part, base.at, base.call)
+                yield from self.trace(part.node, part.at, base.call)
         if not found:
             yield Traced(node, at)
+
+    @staticmethod
+    def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
+        """Cut a literal list, if its bounds are numbers."""
+        if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
+            return []
+        bounds = [None if bound is None else read_key(bound) for bound in (part.lower, part.upper, part.step)]
+        is_known = all(
+            bound is None or isinstance(key, int)
+            for bound, key in zip((part.lower, part.upper, part.step), bounds, strict=True)
+        )
+        return [Traced(ast.List(base.node.elts[slice(*bounds)] if is_known else base.node.elts, ast.Load()), base.at)]
+
+    def get_items(self, base: Traced, key: Any) -> Iterator[Traced]:
+        """Find the values that a dict or list has under a key; all, where the key is not known."""
+        node = base.node
+        if isinstance(node, ast.List | ast.Tuple):
+            if key is None or (isinstance(key, int) and -len(node.elts) <= key < len(node.elts)):
+                yield from (Traced(part, base.at) for part in (node.elts if key is None else [node.elts[key]]))
+            return
+        pairs = list(self.list_pairs(base))
+        known = [value for at, value in pairs if key is None or self._is_key(at, key)]
+        yield from known[-1:] if key is not None and isinstance(node, ast.BinOp) else known
+
+    def _is_key(self, found: Traced, key: Any) -> bool:
+        if isinstance(found.node, ast.Constant):
+            return bool(found.node.value == key)
+        values = self.trace(found.node, found.at)
+        return all(not isinstance(value.node, ast.Constant) or value.node.value == key for value in values)
 
     def _trace_call(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         found = False
@@ -811,8 +922,25 @@ class Program:
             for value in self._get_from_dict(node, at):
                 found_default = True
                 yield value
-        if not found and not found_default:
-            yield Traced(node, at)
+        if found or found_default:
+            return
+        copied = self._list_copied(node, at)
+        yield from copied or [Traced(node, at)]
+
+    def _list_copied(self, node: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find what a copy is made of, or the dict that `dict(key=value)` makes."""
+        name = get_last_name(node.func)
+        if name == "copy" and isinstance(node.func, ast.Attribute) and not node.args:
+            return self.trace(node.func.value, at)
+        if name not in COPIES:
+            return []
+        found = [value for part in node.args for value in self.trace(part, at)]
+        keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
+        if keys and name in ("dict", "OrderedDict"):
+            made = ast.copy_location(ast.Dict(keys, [part.value for part in node.keywords]), node)
+            self.parents[made] = self.parents.get(node)
+            found.append(Traced(made, at))
+        return found
 
     def _trace_default(self, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
         for found in self.trace(value, at):
@@ -827,9 +955,9 @@ class Program:
         key = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
         known = False
         for base in self.trace(node.func.value, at):
-            for part in get_items(base.node, key):
+            for part in self.get_items(base, key):
                 known = True
-                yield from self.trace(part, base.at, base.call)
+                yield from self.trace(part.node, part.at, base.call)
         if len(node.args) > 1:
             yield from self.trace(node.args[1], at)
         elif not known:
@@ -912,11 +1040,8 @@ MEMBERS: dict[type, Any] = {
 """How an attribute is found, by the kind of what has it."""
 
 
-def _iterate_view(node: ast.Dict, view: str) -> Iterator[Any]:
-    """Iterate over the items, keys or values of a literal dict."""
-    for key, value in zip(node.keys, node.values, strict=True):
-        if key is not None and view in ("items", "keys", "values"):
-            yield {"items": (key, value), "keys": key, "values": value}[view]
+def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
+    return ast.Tuple([part.node for part in parts], ast.Load())
 
 
 Found = TypeVar("Found")
@@ -984,20 +1109,12 @@ def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield statement.target, statement.value
 
 
-def get_items(node: Any, key: Any) -> list[ast.expr]:
-    """The values that a literal dict or list has under a key; all, where the key is not known."""
-    if isinstance(node, ast.Dict):
-        known = [value for at, value in zip(node.keys, node.values, strict=True) if _is_key(at, key)]
-        return known if key is not None else list(node.values)
-    if isinstance(node, ast.List | ast.Tuple):
-        if isinstance(key, int) and -len(node.elts) <= key < len(node.elts):
-            return [node.elts[key]]
-        return list(node.elts) if key is None else []
-    return []
-
-
-def _is_key(node: ast.expr | None, key: Any) -> bool:
-    return isinstance(node, ast.Constant) and node.value == key
+def read_key(node: ast.expr) -> Any:
+    """The constant key or index in a subscript, from the end too; None if it is computed."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = read_key(node.operand)
+        return -inner if isinstance(inner, int) else None
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 def get_last_name(node: Any) -> str:
@@ -1032,16 +1149,33 @@ def is_field(statement: ast.stmt) -> bool:
 
 
 def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
-    """Read what the methods of a class assign to attributes of `self`: methods and values by attribute."""
+    """Read what the methods of a class assign or add to attributes of `self`: methods and values by attribute."""
     found: dict[str, list[tuple[Any, ast.expr]]] = {}
     for method in owner.body:
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.args.args:
             me = method.args.args[0].arg
             for statement in ast.walk(method):
-                for target, value in list_assignments(statement):
+                for target, value in [*list_assignments(statement), *list_additions(statement)]:
                     if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") == me:
                         found.setdefault(target.attr, []).append((method, value))
     return found
+
+
+def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Find the collections that a statement or a call adds to, and what it adds, as a collection."""
+    if isinstance(node, ast.AugAssign):
+        yield node.target, node.value
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Subscript):
+                yield target.value, ast.Dict([target.slice], [node.value])
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        if node.func.attr in ("append", "insert", "add"):
+            yield node.func.value, ast.List([node.args[-1]], ast.Load())
+        elif node.func.attr in ("extend", "update"):
+            yield node.func.value, node.args[-1]
+        elif node.func.attr == "setdefault" and len(node.args) > 1:
+            yield node.func.value, ast.Dict([node.args[0]], [node.args[1]])
 
 
 def list_decorators(function: Any) -> list[str]:

@@ -457,6 +457,8 @@ class GraphReader:
     def _read_node_code(self, draft: NodeDraft) -> None:
         """Read where the code of a node may lead, which graphs it asks and where it waits."""
         self.reader.read_pending()
+        if draft.agent is not None:
+            self._read_agent_pauses(draft.agent, draft.name, draft.graph)
         if draft.code is None:
             return
         for code in draft.code.list_reached():
@@ -597,18 +599,22 @@ class GraphReader:
             self._add_edge(draft.name, ends, "code", "handoff", found.node, found.at, graph, "task")
         elif draft.default:
             self._add_edge(START, Strings((draft.default,), True), "data", "entry", found.node, found.at, graph)
-        self._read_agent_pauses(found, draft, graph)
         for node in self.nodes[first:]:
             self._read_node_code(node)
 
-    def _read_agent_pauses(self, found: Traced, draft: AgentDraft, graph: str) -> None:
-        for keyword in found.node.keywords:
-            if keyword.arg in ("interrupt_before", "interrupt_after", "interrupt_on"):
-                self.interrupts.append(
-                    ProgramInterrupt(
-                        node=draft.name, kind=keyword.arg, graph=graph, **place_of(keyword.value, found.at)
+    def _read_agent_pauses(self, draft: AgentDraft, name: str, graph: str) -> None:
+        """Read where an agent waits for a person: by its own arguments, or by those of its middleware."""
+        call, at = draft.at.node, draft.at.at
+        given = get_keywords(call).get("middleware") if isinstance(call, ast.Call) else None
+        made = self.makers.list_elements(given, at) if given is not None else []
+        for found in [draft.at, *(part for part in made if isinstance(part.node, ast.Call))]:
+            for keyword in getattr(found.node, "keywords", ()):
+                if keyword.arg in ("interrupt_before", "interrupt_after", "interrupt_on"):
+                    pause = ProgramInterrupt(
+                        node=name, kind=keyword.arg, graph=graph, **place_of(keyword.value, found.at)
                     )
-                )
+                    if pause not in self.interrupts:
+                        self.interrupts.append(pause)
 
     def _add_agent_node(self, draft: AgentDraft, graph: str) -> str:
         place = (show_path(draft.at.at.file.path), draft.at.node.lineno, draft.at.node.end_lineno)
@@ -659,19 +665,22 @@ class GraphReader:
 
     def _add_task(self, draft: NodeDraft, task: Traced, code: Code) -> None:
         function = task.node
-        known = any(node.name == function.name and node.graph == draft.graph for node in self.nodes)
-        ends = Strings((function.name,), True)
+        made = [part for part in function.decorator_list if isinstance(part, ast.Call)]
+        given = [self.makers.find_first(get_keywords(part).get("name"), task.at) for part in made]
+        name = next(filter(None, given), function.name)
+        known = any(node.name == name and node.graph == draft.graph for node in self.nodes)
+        ends = Strings((name,), True)
         same = next(
             (e for e in self.edges if (e.source, e.shown_by, e.graph) == (draft.name, "call", draft.graph)), None
         )
         if same is None:
             self._add_edge(draft.name, ends, "code", "call", code.owner, code.at, draft.graph, router=draft.target)
-        elif function.name not in same.ends:
-            self.edges[self.edges.index(same)] = same.replace(ends=(*same.ends, function.name))
+        elif name not in same.ends:
+            self.edges[self.edges.index(same)] = same.replace(ends=(*same.ends, name))
         if not known:
             place = (show_path(task.at.file.path), function.lineno, function.end_lineno)
             inner = self.reader.get_code(function, task.at)
-            self.nodes.append(NodeDraft(function.name, "task", function.name, place, draft.graph, inner))
+            self.nodes.append(NodeDraft(name, "task", function.name, place, draft.graph, inner))
             self._read_node_code(self.nodes[-1])
 
     # interrupts

@@ -175,10 +175,14 @@ class MakerReader:
                 code.refers.append(self.reader.get_code(found.node, found.at))
 
     def _read_extra(self, key: str, node: ast.expr, at: Surroundings, code: Code) -> None:
-        """Read middleware, hooks and the response's format."""
+        """Read middleware, hooks and the response's format: a schema, or a prompt with one."""
         if key == "response_format":
-            for found in self._list_schemas(node, at):
-                self.read_schema(found, code)
+            for given in self.program.trace(node, at):
+                prompt, schema = given.node.elts if isinstance(given.node, ast.Tuple) else (None, given.node)
+                if prompt is not None:
+                    self.reader.ask(prompt, given.at, code, role="system")
+                for found in self._list_schemas(schema, given.at):
+                    self.read_schema(found, code)
             return
         for found in self.list_elements(node, at) if key == "middleware" else self.program.trace(node, at):
             function = found.node.function if isinstance(found.node, BoundMethod) else found.node
@@ -302,6 +306,8 @@ class MakerReader:
                 self._read_json_schema(found.node, found.at, code)
             for found in self.program.trace(part, at):
                 self._read_json_schema(found.node, found.at, code)
+        if "handle_tool_errors" in named:
+            self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in a JSON schema that the source holds as a dict."""
@@ -506,10 +512,10 @@ class MakerReader:
         inside = self.program.enter(node, found.at)
         own = self.schemas[node] = Code([], inside, None)
         code.refers.append(own)
-        if has_base(self.program, found, ("Enum", "StrEnum", "IntEnum")):
-            return own
         if docstring and (doc := get_docstring(node)) is not None:
             self.reader.ask(doc, inside, own, role="schema", kind="docstring", changes=("cleandoc",))
+        if has_base(self.program, found, ("Enum", "StrEnum", "IntEnum")):
+            return own
         for base in self.program.list_bases(found):
             if isinstance(base.node, ast.ClassDef):
                 self.read_schema(base, own, docstring=False)

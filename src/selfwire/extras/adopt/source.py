@@ -335,6 +335,8 @@ class Program:
 
     Attributes:
         parents: the node around each node.
+        classes: those of the program.
+        loaded: names that are read somewhere.
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
@@ -352,6 +354,8 @@ class Program:
         self.calls: dict[str, list[Traced]] = {}
         self.inner: dict[tuple[Any, Any], Surroundings] = {}
         self.parents: dict[Any, Any] = {}
+        self.classes: list[Traced] = []
+        self.loaded: set[str] = set()
         self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.live: set[Any] | None = None
         self.traced: dict[Any, list[Traced]] = {}
@@ -435,6 +439,10 @@ class Program:
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
                 pending.append((child, inner))
+            if isinstance(node, ast.ClassDef):
+                self.classes.append(Traced(node, at))
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self.loaded.add(get_last_name(node))
             if isinstance(node, ast.ImportFrom):
                 other_names |= {alias.asname: alias.name for alias in node.names if alias.asname}
             elif isinstance(node, ast.Call):
@@ -776,6 +784,27 @@ class Program:
         for base in value.node.bases:
             yield from self.trace(base.value if isinstance(base, ast.Subscript) else base, value.at)
 
+    def list_overriding(self, of: Traced, name: str) -> Iterator[Traced]:
+        """Find the subclasses, direct or not, that have an attribute of their own and are used."""
+        if not self.classes:
+            return
+        for below in self.classes:
+            if below.node is of.node or below.node.name not in self.loaded:
+                continue
+            names = self.enter(below.node, below.at).names.bound
+            is_own = name in names or name in read_own_assignments(below.node)
+            if is_own and self._is_below(below, of.node):
+                yield below
+
+    def _is_below(self, found: Traced, base: ast.ClassDef) -> bool:
+        if not found.node.bases:
+            return False
+        return any(
+            parent.node is base or (isinstance(parent.node, ast.ClassDef) and self._is_below(parent, base))
+            for parent in self.list_bases(found)
+            if parent.node is not found.node
+        )
+
     def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
         inside = self.enter(base.node, base.at)
         found = inside.names.bound.get(name)
@@ -838,8 +867,8 @@ class Program:
             of = Traced(owner, base.at.outer.outer or base.at)
             if not is_static(argument.function):
                 is_class = is_classmethod(argument.function)
-                value = of if is_class else Traced(Instance(owner, None), of.at)
-                yield from self.get_member(value, name)
+                for own in [of, *self.list_overriding(of, name)]:
+                    yield from self.get_member(own if is_class else Traced(Instance(own.node, None), own.at), name)
                 return
         for annotated in self.list_annotated(argument.annotation, base.at):
             if name == "context" and annotated.call is not None:

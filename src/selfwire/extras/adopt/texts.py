@@ -52,8 +52,14 @@ MESSAGES = {
     "AIMessagePromptTemplate": "assistant",
 }
 """Classes of messages by the role of their text."""
-PROMPTS = ("ChatPromptTemplate", "PromptTemplate", "FewShotPromptTemplate", "ChatMessagePromptTemplate")
-TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt")
+PROMPTS = (
+    "ChatPromptTemplate",
+    "PromptTemplate",
+    "FewShotPromptTemplate",
+    "FewShotChatMessagePromptTemplate",
+    "ChatMessagePromptTemplate",
+)
+TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
 """Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
 UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix")
@@ -360,10 +366,15 @@ class TextFinder:
             return
         for part in [*node.args[:1], *texts]:
             self.follow(part, at, inner)
+        filled = reach._replace(mode="", whole=False, kind="")
         if "examples" in named:
-            self.follow(named["examples"], at, reach._replace(mode="", whole=False, kind=""))
+            self.follow(named["examples"], at, filled)
+        for selector in self.program.trace(named["example_selector"], at) if "example_selector" in named else ():
+            if isinstance(selector.node, ast.Call):
+                for part in [*selector.node.args[:1], *(k.value for k in selector.node.keywords if k.arg == "examples")]:
+                    self.follow(part, selector.at, filled)
         for part in list_values(named.get("partial_variables")):
-            self.follow(part, at, reach._replace(mode="", whole=False, kind=""))
+            self.follow(part, at, filled)
 
     def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)

@@ -105,11 +105,17 @@ class CodeReader:
                 code = Code([owner.body], self.program.enter(owner, at), owner)
             elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
                 code = Code([*owner.body], self.program.enter(owner, at), owner)
+                code.refers += [self.get_code(part, at) for part in owner.decorator_list if self._is_own(part, at)]
             else:
                 code = Code([owner], at, owner)
             self.add_code(code, at)
             self.pending.append(code)
         return self.codes[key]
+
+    def _is_own(self, decorator: ast.expr, at: Surroundings) -> bool:
+        """Whether a decorator is a function of the program."""
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return any(isinstance(found.node, Function) for found in self.program.trace(called, at))
 
     def add_code(self, code: Code, at: Surroundings) -> None:
         """Make a piece of code known."""

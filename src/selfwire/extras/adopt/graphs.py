@@ -192,7 +192,7 @@ class GraphReader:
                 f"the source does not show what node {', '.join(names)} runs: {ast.unparse(action)}",
                 "add a function of the program as the node",
             )
-        own = names or (self._name_action(chosen, action) if len(call.args) < 2 else ast.unparse(call.args[0]),)
+        own = names or (self._name_action(chosen, action) if len(call.args) < 2 else f"{{{ast.unparse(call.args[0])}}}",)
         code = Code([], at, action)
         if not isinstance(action, ast.Name | ast.Attribute):
             code = self.reader.get_code(action, at)

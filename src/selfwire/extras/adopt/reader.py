@@ -42,7 +42,9 @@ def read_program(name: str) -> Inventory:
     """
     matched = GRAPH_NAME.fullmatch(name)
     if matched is None:
-        raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph")
+        team = "; team:NAME is a saved team, so name a module called team by its file, as team.py:graph"
+        way_out = team if name.startswith("team:") else ""
+        raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph{way_out}")
     try:
         program, file = open_program(matched["module"])
         graphs = GraphReader(program)

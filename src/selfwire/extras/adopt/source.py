@@ -336,6 +336,8 @@ class Program:
     Attributes:
         parents: the node around each node.
         classes: those of the program.
+        decorated: functions and classes by the names of their decorators, each with the decorator.
+        additions: what functions add to collections outside them, by the collection's name.
         loaded: names that are read somewhere.
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
@@ -355,6 +357,8 @@ class Program:
         self.inner: dict[tuple[Any, Any], Surroundings] = {}
         self.parents: dict[Any, Any] = {}
         self.classes: list[Traced] = []
+        self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
+        self.additions: dict[str, list[Traced]] = {}
         self.loaded: set[str] = set()
         self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.live: set[Any] | None = None
@@ -441,7 +445,13 @@ class Program:
                 pending.append((child, inner))
             if isinstance(node, ast.ClassDef):
                 self.classes.append(Traced(node, at))
-            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            for decorator in getattr(node, "decorator_list", ()):
+                name = get_last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
+                self.decorated.setdefault(name, []).append((Traced(node, at), decorator))
+            for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
+                if isinstance(target, ast.Name) and target.id not in at.names.bound:
+                    self.additions.setdefault(target.id, []).append(Traced(value, at))
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
             if isinstance(node, ast.ImportFrom):
                 other_names |= {alias.asname: alias.name for alias in node.names if alias.asname}
@@ -510,9 +520,33 @@ class Program:
                 for value in found:
                     yield from self._open_binding(value, here)
                 yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+                if here is here.file.top and name in self.additions:
+                    yield from self._list_added_inside(name, here)
                 return
             here = here.outer
         yield from self._look_up_star(name, at)
+
+    def _list_added_inside(self, name: str, top: Surroundings) -> Iterator[Traced]:
+        """Find what functions add to a collection of their module; for each function that they decorate, if they do."""
+        for value in self.additions[name]:
+            if value.at.file is top.file:
+                yield from (Traced(value.node, at) for at in self._list_decorations(value.at) or [value.at])
+
+    def _list_decorations(self, at: Surroundings) -> list[Surroundings]:
+        """Find the surroundings inside a decorator, or inside what it returns, for each function that it decorates."""
+        function, outer = at.owner, at.outer
+        if not isinstance(function, ast.FunctionDef) or outer is None:
+            return []
+        maker = outer.owner if isinstance(outer.owner, ast.FunctionDef) else function
+        found = []
+        for decorated, decorator in self.decorated.get(maker.name, ()):
+            if isinstance(decorator, ast.Call) is (maker is not function):
+                given = {argument.arg: [decorated] for argument in function.args.args[:1]}
+                if isinstance(decorator, ast.Call):
+                    passed = self._pass(maker, decorator, decorated.at)
+                    outer = Surroundings(at.file, maker, at.outer.outer, passed)  # type: ignore[union-attr]
+                found.append(Surroundings(at.file, function, outer, given))
+        return found
 
     def _look_up_star(self, name: str, at: Surroundings) -> Iterator[Traced]:
         file = self._find_star(name, at.file, set())

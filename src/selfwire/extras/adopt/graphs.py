@@ -192,7 +192,9 @@ class GraphReader:
                 f"the source does not show what node {', '.join(names)} runs: {ast.unparse(action)}",
                 "add a function of the program as the node",
             )
-        own = names or (self._name_action(chosen, action) if len(call.args) < 2 else f"{{{ast.unparse(call.args[0])}}}",)
+        own = names or (
+            self._name_action(chosen, action) if len(call.args) < 2 else f"{{{ast.unparse(call.args[0])}}}",
+        )
         code = Code([], at, action)
         if not isinstance(action, ast.Name | ast.Attribute):
             code = self.reader.get_code(action, at)
@@ -250,7 +252,7 @@ class GraphReader:
                 function = node.function if isinstance(node, BoundMethod) else node
                 name = getattr(function, "name", "lambda")
                 own = "lambda" if isinstance(function, ast.Lambda) else "subgraph" if kind == "graph" else kind
-                yield Action(own, name, found, self.reader.get_code(function, found.at))
+                yield Action(own, name, found, self.reader.get_found_code(found))
             elif kind in ("object", "tool") and isinstance(node, Instance):
                 yield self._read_object(found)
             elif kind == "graph":
@@ -267,8 +269,7 @@ class GraphReader:
         for name in ("__call__", "invoke", "ainvoke"):
             for member in self.program.get_member(found, name):
                 if isinstance(member.node, BoundMethod):
-                    code = self.reader.get_code(member.node.function, member.at)
-                    return Action("object", found.node.of.name, found, code)
+                    return Action("object", found.node.of.name, found, self.reader.get_found_code(member))
         return Action("object", found.node.of.name, found)
 
     def _list_names(self, node: ast.expr, at: Surroundings) -> Strings:
@@ -367,7 +368,7 @@ class GraphReader:
         where: tuple[Any, Surroundings] = (call, at)
         if router is not None:
             function = router.node.function if isinstance(router.node, BoundMethod) else router.node
-            self.routers.append((name, self.reader.get_code(function, router.at)))
+            self.routers.append((name, self.reader.get_found_code(router)))
             where = (function, router.at)
         for start in sources:
             self._add_edge(start, ends, kind, shown_by, *where, graph, router=name)

@@ -319,10 +319,18 @@ class Surroundings:
         whole = (self.owner, given, self.outer.key if self.outer else -1)
         return self.file.keys.setdefault(whole, len(self.file.keys))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Surroundings) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return self.key
+
     @cached_property
     def depth(self) -> int:
         """How many calls inside calls the given arguments come from."""
-        inside = [value.at.depth for values in self.given.values() for value in values]
+        given = [value for values in self.given.values() for value in values]
+        makers = [value.node.made_in for value in given if isinstance(value.node, Instance)]
+        inside = [at.depth for at in (*(value.at for value in given), *makers) if at is not None]
         return max([self.outer.depth if self.outer else 0, *(depth + 1 for depth in inside)])
 
 
@@ -335,7 +343,7 @@ class Program:
 
     Attributes:
         parents: the node around each node.
-        classes: those of the program.
+        classes: those of the program; `below` has the subclasses of each.
         decorated: functions and classes by the names of their decorators, each with the decorator.
         additions: what functions add to collections outside them, by the collection's name.
         loaded: names that are read somewhere.
@@ -357,6 +365,7 @@ class Program:
         self.inner: dict[tuple[Any, Any], Surroundings] = {}
         self.parents: dict[Any, Any] = {}
         self.classes: list[Traced] = []
+        self.below: dict[ast.ClassDef, list[Traced]] | None = None
         self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
         self.additions: dict[str, list[Traced]] = {}
         self.loaded: set[str] = set()
@@ -443,14 +452,7 @@ class Program:
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
                 pending.append((child, inner))
-            if isinstance(node, ast.ClassDef):
-                self.classes.append(Traced(node, at))
-            for decorator in getattr(node, "decorator_list", ()):
-                name = get_last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
-                self.decorated.setdefault(name, []).append((Traced(node, at), decorator))
-            for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
-                if isinstance(target, ast.Name) and target.id not in at.names.bound:
-                    self.additions.setdefault(target.id, []).append(Traced(value, at))
+            self._index_definition(Traced(node, at))
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
             if isinstance(node, ast.ImportFrom):
@@ -458,6 +460,18 @@ class Program:
             elif isinstance(node, ast.Call):
                 for name in {called := get_last_name(node.func), other_names.get(called, called)}:
                     self.calls.setdefault(name, []).append(Traced(node, at))
+
+    def _index_definition(self, found: Traced) -> None:
+        """Note a class, what is decorated, and what a function adds to a collection outside it."""
+        node, at = found.node, found.at
+        if isinstance(node, ast.ClassDef):
+            self.classes.append(found)
+        for decorator in getattr(node, "decorator_list", ()):
+            name = get_last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
+            self.decorated.setdefault(name, []).append((found, decorator))
+        for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
+            if isinstance(target, ast.Name) and target.id not in at.names.bound:
+                self.additions.setdefault(target.id, []).append(Traced(value, at))
 
     def enter(self, owner: Any, at: Surroundings) -> Surroundings:
         """Return the surroundings inside a class or function."""
@@ -539,7 +553,8 @@ class Program:
             return []
         maker = outer.owner if isinstance(outer.owner, ast.FunctionDef) else function
         found = []
-        for decorated, decorator in self.decorated.get(maker.name, ()):
+        known = self.decorated.get(maker.name, ())
+        for decorated, decorator in sorted(known, key=lambda pair: pair[0].node.lineno):
             if isinstance(decorator, ast.Call) is (maker is not function):
                 given = {argument.arg: [decorated] for argument in function.args.args[:1]}
                 if isinstance(decorator, ast.Call):
@@ -751,13 +766,27 @@ class Program:
         if isinstance(function, ast.Lambda):
             return
         name = function.name
-        if isinstance(at.outer and at.outer.owner, ast.ClassDef) and name == "__init__":
-            name = at.outer.owner.name  # type: ignore[union-attr]
-        for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
-            if not self.is_live(found):
-                continue
-            if value := self._find_passed(argument, name, found, is_method=isinstance(at.outer.owner, ast.ClassDef)):  # type: ignore[union-attr]
-                yield value, found.at, found.node
+        owner = at.outer.owner if at.outer else None
+        is_method = isinstance(owner, ast.ClassDef)
+        names = [name]
+        if isinstance(owner, ast.ClassDef) and name == "__init__":
+            names = [owner.name, *(below.node.name for below in self.list_below(owner))]
+        for name in names:
+            for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+                if self.is_live(found) and (value := self._find_passed(argument, name, found, is_method=is_method)):
+                    yield value, found.at, found.node
+        if names[0] != function.name:
+            for found in self.calls.get("__init__", ()):
+                if self._is_super(found, owner):
+                    call = found.node
+                    value = pick_argument(function, argument.name, call.args, call.keywords, skip_first=True)
+                    if value is not None:
+                        yield value, found.at, call
+
+    def _is_super(self, found: Traced, owner: Any) -> bool:
+        """Whether a call is `super().__init__(...)` in a subclass of a class."""
+        around = found.at.outer.owner if found.at.outer else None
+        return any(below.node is around for below in self.list_below(owner))
 
     def is_live(self, found: Traced) -> bool:
         """Whether the code around a call can be reached from the graph, as far as that is known."""
@@ -820,24 +849,26 @@ class Program:
 
     def list_overriding(self, of: Traced, name: str) -> Iterator[Traced]:
         """Find the subclasses, direct or not, that have an attribute of their own and are used."""
-        if not self.classes:
-            return
-        for below in self.classes:
-            if below.node is of.node or below.node.name not in self.loaded:
-                continue
+        for below in self.list_below(of.node):
             names = self.enter(below.node, below.at).names.bound
-            is_own = name in names or name in read_own_assignments(below.node)
-            if is_own and self._is_below(below, of.node):
+            if below.node.name in self.loaded and (name in names or name in self._read_assigned(below.node)):
                 yield below
 
-    def _is_below(self, found: Traced, base: ast.ClassDef) -> bool:
-        if not found.node.bases:
-            return False
-        return any(
-            parent.node is base or (isinstance(parent.node, ast.ClassDef) and self._is_below(parent, base))
-            for parent in self.list_bases(found)
-            if parent.node is not found.node
-        )
+    def list_below(self, base: ast.ClassDef) -> list[Traced]:
+        """List the subclasses of a class, direct or not."""
+        if self.below is None:
+            self.below = {}
+            for found in self.classes:
+                for parent in self.list_bases(found) if found.node.bases else ():
+                    if isinstance(parent.node, ast.ClassDef):
+                        self.below.setdefault(parent.node, []).append(found)
+        found, pending = dict[Any, Traced](), [base]
+        while pending:
+            for below in self.below.get(pending.pop(), ()):
+                if below.node not in found and below.node is not base:
+                    found[below.node] = below
+                    pending.append(below.node)
+        return list(found.values())
 
     def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
         inside = self.enter(base.node, base.at)
@@ -856,7 +887,7 @@ class Program:
 
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
-        if instance.call is not None and instance.made_in is not None:
+        if instance.call is not None and instance.made_in is not None and not self.find_init(base):
             passed = self._get_passed_field(instance, name)
             if passed is not None:
                 yield Traced(passed, instance.made_in, instance.call)
@@ -870,18 +901,53 @@ class Program:
                     yield Traced(BoundMethod(value.node.function, base), value.at)
             else:
                 yield value
-        yield from self.list_assigned(owner, name)
+        yield from self._list_assigned(owner, name, base)
 
-    def list_assigned(self, owner: Traced, name: str) -> Iterator[Traced]:
-        """Find what the methods of a class assign to an attribute of `self`."""
+    def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
+        """Find what the methods of a class assign to an attribute of an object."""
         inside = self.enter(owner.node, owner.at)
-        if owner.node not in self.assigned:
-            self.assigned[owner.node] = read_own_assignments(owner.node)
-        for method, value in self.assigned[owner.node].get(name, ()):
-            yield Traced(value, self.enter(method, inside))
+        for method, value in self._read_assigned(owner.node).get(name, ()):
+            made = self.enter_init(me, method) if method.name == "__init__" else None
+            yield Traced(value, made or self.enter(method, inside))
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
-                yield from self.list_assigned(parent, name)
+                yield from self._list_assigned(parent, name, me)
+
+    def _read_assigned(self, owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
+        if owner not in self.assigned:
+            self.assigned[owner] = read_own_assignments(owner)
+        return self.assigned[owner]
+
+    def find_init(self, me: Traced) -> list[Traced]:
+        """Find the `__init__` of an object's class, or that of a base class."""
+        return [
+            Traced(value.node.function, value.at)
+            for value in self._get_class_member(Traced(me.node.of, me.at), "__init__")
+            if isinstance(value.node, BoundMethod)
+        ]
+
+    def enter_init(self, me: Traced, target: Any) -> Surroundings | None:
+        """Return the surroundings inside an `__init__` with the arguments of the call that makes an object.
+
+        It may be that of a base class, which `super().__init__(...)` calls. None if the call is not known.
+        """
+        call, at = me.node.call, me.node.made_in
+        for init in self.find_init(me) if call is not None and at is not None else ():
+            given = self._pass(init.node, call, at, skip_first=True)
+            for argument in init.at.file.read_names(init.node).bound.values():
+                if isinstance(argument[0], Argument) and argument[0].default is not None:
+                    given.setdefault(argument[0].name, [Traced(argument[0].default, init.at)])
+            inside = Surroundings(init.at.file, init.node, init.at, {init.node.args.args[0].arg: [me], **given})
+            if init.node is target:
+                return inside
+            for above in self.calls.get("__init__", ()):
+                if above.at.owner is init.node and inside.depth <= NESTED:
+                    for parent in self.list_bases(Traced(init.at.owner, init.at.outer or init.at)):
+                        if isinstance(parent.node, ast.ClassDef):
+                            made = Traced(Instance(parent.node, above.node, inside), parent.at)
+                            if (found := self.enter_init(made, target)) is not None:
+                                return found
+        return None
 
     @staticmethod
     def _get_passed_field(instance: Instance, name: str) -> ast.expr | None:
@@ -1035,7 +1101,7 @@ class Program:
             if not is_wrapped(target):
                 yield from self.list_returned(target, called.at, self._pass(target, node, at), node, None)
         elif isinstance(target, ast.ClassDef):
-            yield Traced(Instance(target, node, at), called.at)
+            yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 
     def _call_bound(self, target: BoundMethod, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         function, owner = target

@@ -371,7 +371,10 @@ class TextFinder:
             self.follow(named["examples"], at, filled)
         for selector in self.program.trace(named["example_selector"], at) if "example_selector" in named else ():
             if isinstance(selector.node, ast.Call):
-                for part in [*selector.node.args[:1], *(k.value for k in selector.node.keywords if k.arg == "examples")]:
+                for part in [
+                    *selector.node.args[:1],
+                    *(k.value for k in selector.node.keywords if k.arg == "examples"),
+                ]:
                     self.follow(part, selector.at, filled)
         for part in list_values(named.get("partial_variables")):
             self.follow(part, at, filled)

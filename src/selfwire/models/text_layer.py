@@ -126,6 +126,7 @@ class TextLayer:
         self._texts = sorted(texts, key=lambda text: -sum(map(len, text.pieces)))
         known = {text.name: text for text in self._texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
+        self._made = set[str]()
         self._before = _compile(text.pieces for text in self._texts)
         self._after = _compile(
             _join_pieces(self._changed[text.name]) if text.name in self._changed else text.pieces
@@ -169,7 +170,13 @@ class TextLayer:
         return block
 
     def _swap(self, text: str) -> str:
-        return self._before.sub(self._replace, text)
+        """Replace once: some models convert what they send a second time, and a new text may have the old one in it."""
+        if text in self._made:
+            return text
+        new = self._before.sub(self._replace, text)
+        if new != text:
+            self._made.add(new)
+        return new
 
     def _replace(self, match: re.Match[str]) -> str:
         new = self._changed.get(self._texts[_get_number(match)].name)

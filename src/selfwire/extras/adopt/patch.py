@@ -1,9 +1,13 @@
 """A patch that writes changed prompts where they stand in the source of a program."""
 
 import ast
+import inspect
+import json
 import re
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from string import Formatter
 from typing import NamedTuple
@@ -11,11 +15,25 @@ from typing import NamedTuple
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_prompts
+from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, split_template
 
 WIDTH = 100
 """Characters of a text from which on it stands between triple quotes."""
 PLAIN = frozenset({".md", ".txt", ".prompt", ".tmpl", ".jinja", ".j2"})
 """Endings of files that are a prompt as a whole."""
+
+
+def _double_braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+TEMPLATES: Mapping[str, Callable[[str], str]] = {
+    "format": _double_braces,
+    "percent": lambda text: text.replace("%", "%%"),
+    "dollar": lambda text: text.replace("$", "$$"),
+    "curly": str,
+}
+"""How static text is written in a template, by how its holes are."""
 
 
 class Literal(NamedTuple):
@@ -24,10 +42,12 @@ class Literal(NamedTuple):
     Attributes:
         shown: the text with its holes in braces, as a `LayerText` shows it.
         holes: what stands in the source for each hole, by what is shown for it.
+        escape: writes static text between them.
     """
 
     shown: str
     holes: Mapping[str, str]
+    escape: Callable[[str], str]
 
 
 def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, str]) -> str:
@@ -59,60 +79,93 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
         ConfigError: the old one is not the whole of what stands there.
     """
     file, where = Path(place.file), f"{place.file}:{place.line}"
-    old = _cut(file.read_text(encoding="utf-8"), place)
-    if file.suffix in PLAIN and old.strip() == shown.strip():
+    old, new = _cut(file.read_text(encoding="utf-8"), place), new.strip()
+    if file.suffix in PLAIN and old.strip() == shown:
         return old.replace(old.strip(), new)
-    literal = read_literal(old, place.kind) if file.suffix == ".py" else None
-    if literal is None or literal.shown != shown:
+    if file.suffix in (".yaml", ".yml", ".json"):
+        written = _write_scalar(old, new, is_yaml=file.suffix != ".json")
+        if written is not None and _cut_scalar(old) == shown and _cut_scalar(written) == new:
+            return written
+    form = _find_form(old, place.kind, shown) if file.suffix == ".py" else None
+    if form is None:
         raise ConfigError(f"{where} has this text in a form that a patch cannot write; write it there yourself:\n{new}")
+    literal, change = form
+    lines = literal.shown.split("\n")[1:] if change else []
+    margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
+    text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
     markers = "|".join(re.escape(hole) for hole in sorted(literal.holes, key=len, reverse=True))
-    parts = re.split(f"({markers})", new) if markers else [new]
-    template = bool(literal.holes) or place.kind in ("template", "f-string")
-    body = "".join(literal.holes.get(part) or (_double_braces(part) if template else part) for part in parts)
-    written = _quote(body, "f" if old.lstrip("(").lower().startswith(("f", "rf")) else "")
-    again = read_literal(written, place.kind)
-    if again is None or again.shown != new:
+    parts = re.split(f"({markers})", text) if markers else [text]
+    body = "".join(literal.holes.get(part) or literal.escape(part) for part in parts)
+    written = _quote(body, "f" if old.lstrip("(").lower().startswith(("f", "rf", "fr")) else "")
+    if _find_form(written, place.kind, new) is None:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
     return written
 
 
-def read_literal(source: str, kind: str) -> Literal | None:
-    """Read a literal of Python as its text with its holes in braces; None if it is another expression."""
+def _find_form(source: str, kind: str, shown: str) -> tuple[Literal, Callable[[str], str] | None] | None:
+    """Find how a literal is to be read, and how its indentation is taken off, to be a text; None if it is not."""
+    for literal in read_literals(source, kind):
+        for change in (None, textwrap.dedent, inspect.cleandoc):
+            if (change(literal.shown) if change else literal.shown).strip() == shown:
+                return literal, change
+    return None
+
+
+def read_literals(source: str, kind: str) -> Iterator[Literal]:
+    """Read a literal of Python, or a sum of constants, as its text with its holes in braces, in each form it may be."""
     try:
         node = ast.parse(f"({source})", mode="eval").body
     except SyntaxError:
-        return None
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _read_template(node.value) if kind == "template" else Literal(node.value, {})
-    if not isinstance(node, ast.JoinedStr):
-        return None
-    shown, holes = list[str](), dict[str, str]()
-    for part in node.values:
-        if isinstance(part, ast.FormattedValue):
-            hole = f"{{{ast.unparse(part.value)}}}"
-            holes[hole] = ast.unparse(ast.JoinedStr([part]))[2:-1]
-            shown.append(hole)
-        elif isinstance(part, ast.Constant):
-            shown.append(str(part.value))
-    return Literal("".join(shown), holes)
-
-
-def _read_template(text: str) -> Literal | None:
-    shown, holes = list[str](), dict[str, str]()
-    try:
-        for static, field, spec, conversion in Formatter().parse(text):
-            shown.append(static)
-            if field is not None:
-                hole = f"{{{field}}}"
-                holes[hole] = f"{{{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
+        return
+    if (text := join_constants(node)) is not None:
+        yield from map(partial(_read_template, text), TEMPLATES) if kind == "template" else [Literal(text, {}, str)]
+    elif isinstance(node, ast.JoinedStr):
+        shown, holes = list[str](), dict[str, str]()
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                hole = f"{{{ast.unparse(part.value)}}}"
+                holes[hole] = ast.unparse(ast.JoinedStr([part]))[2:-1]
                 shown.append(hole)
-    except ValueError:
-        return None
-    return Literal("".join(shown), holes)
+            elif isinstance(part, ast.Constant):
+                shown.append(str(part.value))
+        yield Literal("".join(shown), holes, _double_braces)
 
 
-def _double_braces(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+def _read_template(text: str, mode: str) -> Literal:
+    """Read a template: as split at its holes, each with the source that stands for it."""
+    pieces, names = split_template(text, mode)
+    if mode == "format":
+        marks = [
+            f"{{{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
+            for _, field, spec, conversion in Formatter().parse(text if names else "")
+            if field is not None
+        ]
+    else:
+        marks = [match[0] for match in HOLES[mode].finditer(text) if match[0] not in ESCAPES]
+    fields = [f"{{{name}}}" for name in names]
+    shown = "".join(part for pair in zip(pieces, [*fields, ""], strict=True) for part in pair)
+    return Literal(shown, dict(zip(fields, marks, strict=True)), TEMPLATES[mode])
+
+
+def _write_scalar(old: str, new: str, *, is_yaml: bool) -> str | None:
+    """Write a text of a YAML or JSON file in the form of the old one; None if that is neither a block nor quoted."""
+    head, _, body = old.partition("\n")
+    if is_yaml and head.startswith("|"):
+        margin = " " * (len(body) - len(body.lstrip(" ")))
+        lines = [f"{margin}{line}".rstrip() for line in new.split("\n")]
+        return "\n".join([head, *lines]) + old[len(old.rstrip()) :]
+    return json.dumps(new, ensure_ascii=False) if old.startswith('"') or (is_yaml and old) else None
+
+
+def _cut_scalar(source: str) -> str:
+    """Read a scalar of YAML or JSON."""
+    import yaml
+
+    try:
+        return str(yaml.safe_load(source)).strip()
+    except yaml.YAMLError:
+        return ""
 
 
 def _quote(body: str, prefix: str) -> str:

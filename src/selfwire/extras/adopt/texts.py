@@ -76,9 +76,12 @@ HOLDERS = {
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_community", "langchain_classic", "pydantic")
 LETTERS = re.compile(r"[^\W\d_]")
-PERCENT = re.compile(r"%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
-DOLLAR = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
+DOLLAR = re.compile(r"\$\$|\$(?:(\w+)|\{(\w+)\})")
 CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}")
+ESCAPES = ("%%", "$$")
+HOLES = {"percent": PERCENT, "dollar": DOLLAR, "curly": CURLY}
+"""Patterns of holes by how they are written; those of `format` have a parser of their own."""
 GAP = "\0"
 """Stands for a hole of an f-string while its text is changed."""
 
@@ -422,8 +425,7 @@ class TextFinder:
     def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
         separator, given = node.func.value, node.args[0] if node.args else None
-        if is_text(separator) and isinstance(given, ast.List | ast.Tuple) and all(map(is_text, given.elts)):
-            text = separator.value.join(part.value for part in given.elts if is_text(part))
+        if (text := join_constants(node)) is not None:
             self.add_literal(node, text, at, reach)
             return
         self.follow(separator, at, reach)
@@ -642,7 +644,13 @@ CHANGES: dict[str, Callable[[str], str]] = {
 
 
 def join_constants(node: ast.expr) -> str | None:
-    """Join a sum of constant texts; None if a part is none."""
+    """Join a sum, or a literal list, of constant texts; None if a part is none."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join" and node.args:
+        separator, given = node.func.value, node.args[0]
+        parts = given.elts if isinstance(given, ast.List | ast.Tuple) else [separator]
+        texts = [part.value for part in parts if is_text(part)]
+        is_whole = isinstance(given, ast.List | ast.Tuple) and len(texts) == len(parts)
+        return separator.value.join(texts) if is_whole and is_text(separator) else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = join_constants(node.left), join_constants(node.right)
         return None if left is None or right is None else left + right
@@ -658,14 +666,19 @@ def split_template(text: str, mode: str) -> Split:
     """Split a template into its static pieces and the names of its holes."""
     if mode == "format":
         return _split_format(text)
-    pattern = {"percent": PERCENT, "dollar": DOLLAR, "curly": CURLY}.get(mode)
+    pattern = HOLES.get(mode)
     if pattern is None:
         return (text,), ()
-    found = list(pattern.finditer(text))
-    ends = [0, *(match.end() for match in found)]
-    starts = [*(match.start() for match in found), len(text)]
-    holes = tuple(next(filter(None, match.groups()), str(index)) for index, match in enumerate(found))
-    return tuple(text[end:start] for end, start in zip(ends, starts, strict=True)), holes
+    pieces, holes, end = [""], list[str](), 0
+    for match in pattern.finditer(text):
+        pieces[-1] += text[end : match.start()]
+        end = match.end()
+        if match[0] in ESCAPES:
+            pieces[-1] += match[0][0]
+        else:
+            holes.append(next(filter(None, match.groups()), str(len(holes))))
+            pieces.append("")
+    return (*pieces[:-1], pieces[-1] + text[end:]), tuple(holes)
 
 
 def _split_format(text: str) -> Split:

@@ -63,7 +63,7 @@ class LayerText(FrozenModel):
             return None
         cut[0] = cut[0] if before else cut[0].lstrip()
         cut[-1] = cut[-1] if after else cut[-1].rstrip()
-        return cls(name=name, pieces=tuple(cut), holes=tuple(marks), before=before, after=after)
+        return cls(name=name, pieces=tuple(cut), holes=tuple(marks), before=before.lstrip(), after=after.rstrip())
 
     @property
     def shown(self) -> str:
@@ -78,6 +78,11 @@ class LayerText(FrozenModel):
         begin, end = (f"{edge} ({place})" if edge else "" for edge, place in edges)
         words = (f"{word} (a word that the program compares with)" for word in self.keeps)
         return "\n".join(filter(None, (begin, *self.holes, end, *words)))
+
+    def show(self, parts: Sequence[str | int]) -> str:
+        """Write what `parse` has taken apart, with this text's own names of holes."""
+        inner = "".join(part if isinstance(part, str) else self.holes[part] for part in parts)
+        return f"{self.before}{inner}{self.after}"
 
     def parse(self, text: str) -> tuple[str | int, ...]:
         """Take another text for this one apart, into static pieces and numbers of holes; edges are left out.

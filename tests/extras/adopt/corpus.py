@@ -92,6 +92,8 @@ def list_text_lines(text: ProgramText) -> Iterator[str]:
         yield f"    holes {json.dumps(text.holes, ensure_ascii=False)}"
     if text.signal or text.keeps:
         yield f"    signal {text.signal!r} keeps {list(text.keeps)}"
+    if text.is_past:
+        yield "    sent past LangChain"
 
 
 def join(graph: str, name: str) -> str:

@@ -98,6 +98,19 @@ def test_two_prompts_of_a_file_change_at_once_and_each_has_its_reason() -> None:
     assert {text.shown for text, _ in list_prompts("asking.py:graph")} == set(new.values())
 
 
+def test_a_text_in_two_places_changes_in_both() -> None:
+    call = (
+        'said = model.invoke(f"Answer this visitor: {state[0]} Be kind.")\n    other = 1\n'
+        '    return {"messages": [model.invoke(f"Answer this visitor: {other!r} Be kind.")]}'
+    )
+    write("", call)
+    assert len({text.name for text, _ in list_prompts("asking.py:graph")}) == 1
+    apply({"ask": "Help {state[0]} well, please."})
+    source = Path("asking.py").read_text(encoding="utf-8")
+    assert 'f"Help {state[0]} well, please."' in source
+    assert 'f"Help {other!r} well, please."' in source
+
+
 def test_a_prompt_file_is_written_as_a_file() -> None:
     Path("prompt.md").write_text("You answer questions of visitors.\n", encoding="utf-8")
     write('from pathlib import Path\n\nPROMPT = Path("prompt.md").read_text()')
@@ -142,12 +155,12 @@ def test_a_text_is_written_as_the_program_reads_it(constants: str, old: str, wri
 @pytest.mark.parametrize(
     ("form", "call", "written"),
     [
-        ("Rate at 100%% these %d of %(n)s.", "PROMPT % 3", "All %d at 5%%, {} too %(n)s."),
-        ("Rate at 100$$ these $0 of $n.", "string.Template(PROMPT).substitute(x=3)", "All $0 at 5%, {} too $n."),
+        ("Rate at 100%% these %d of %(n)s.", "PROMPT % 3", "All at 5%%, {} too %d of %(n)s."),
+        ("Rate at 100$$ these $0 of $n.", "string.Template(PROMPT).substitute(x=3)", "All at 5%, {} too $0 of $n."),
         (
             "Rate at 100% these {{ 0 }} of {{n}}.",
             "jinja2.Template(PROMPT).render(x=3)",
-            "All {{ 0 }} at 5%, {} too {{n}}.",
+            "All at 5%, {} too {{ 0 }} of {{n}}.",
         ),
     ],
 )
@@ -156,7 +169,7 @@ def test_a_template_of_another_kind_keeps_its_holes(form: str, call: str, writte
     write(f"import string, jinja2\n\nPROMPT = {form!r}", f'return {{"messages": [model.invoke({call})]}}')
     [(text, _)] = list_prompts("asking.py:graph")
     assert text.shown in ("Rate at 100% these {0} of {n}.", "Rate at 100$ these {0} of {n}.")
-    apply({"ask": "All {0} at 5%, {} too {n}."})
+    apply({"ask": "All at 5%, {} too {0} of {n}."})
     assert written in Path("asking.py").read_text(encoding="utf-8")
 
 

@@ -298,7 +298,7 @@ class CodeReader:
         for keyword in node.keywords:
             if keyword.arg in ASKED:
                 role = "system" if keyword.arg in ("system", "instructions") else ""
-                self.ask(keyword.value, at, code, role=role)
+                self.ask(keyword.value, at, code, role=role, via="client")
 
     def _read_asking(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         assert isinstance(node.func, ast.Attribute)
@@ -345,7 +345,7 @@ class CodeReader:
     def _read_dict(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
         names = {key.value for key in node.keys if is_text(key)}
         if {"role", "content"} <= names:
-            self.ask(node, at, code)
+            self.ask(node, at, code, via="message")
 
     def is_reply(self, node: ast.Call, at: Surroundings) -> bool:
         """Whether a call asks a model, so that its result is no text of the program."""

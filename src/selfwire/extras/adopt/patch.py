@@ -16,6 +16,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_prompts
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, split_template
+from selfwire.models.text_layer import LayerText
 
 WIDTH = 100
 """Characters of a text from which on it stands between triple quotes."""
@@ -49,6 +50,12 @@ class Literal(NamedTuple):
     holes: Mapping[str, str]
     escape: Callable[[str], str]
 
+    def write(self, text: str) -> str:
+        """Write another text with the same holes, as it stands in a source."""
+        markers = "|".join(re.escape(hole) for hole in sorted(self.holes, key=len, reverse=True))
+        parts = re.split(f"({markers})", text) if markers else [text]
+        return "".join(self.holes.get(part) or self.escape(part) for part in parts)
+
 
 def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, str]) -> str:
     """Make a unified diff against the files of a graph, which `git apply` takes; above it the reason of each change.
@@ -61,14 +68,22 @@ def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, st
     Raises:
         ConfigError: a text is not there any more, or stands in a form that cannot be written; the message names it.
     """
-    known = {text.name: (text, place) for text, place in list_prompts(target)}
+    known = dict[str, list[tuple[LayerText, ProgramText]]]()
+    for text, place in list_prompts(target):
+        known.setdefault(text.name, []).append((text, place))
     if gone := sorted(changed.keys() - known.keys()):
         raise ConfigError(f"the source of {target!r} has no text {gone[0]!r} any more; evolve the graph anew")
     edits = dict[str, list[tuple[ProgramText, str]]]()
     for name, new in changed.items():
-        text, place = known[name]
-        edits.setdefault(place.file, []).append((place, _write(place, text.shown, new)))
-    head = [f"{known[name][0].place} {name}: {' '.join(reasons.get(name, '').split())}" for name in changed]
+        for text, place in known[name]:
+            own = LayerText.of(name, place.pieces, place.holes)
+            assert own is not None, "it is a prompt"
+            try:
+                written = _write(place, own.shown, own.show(text.parse(new)))
+            except ValueError as error:
+                raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
+            edits.setdefault(place.file, []).append((place, written))
+    head = [f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}" for name in changed]
     return "\n".join([*head, "", *(_diff(Path(file), found) for file, found in sorted(edits.items()))])
 
 
@@ -80,8 +95,10 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     """
     file, where = Path(place.file), f"{place.file}:{place.line}"
     old, new = _cut(file.read_text(encoding="utf-8"), place), new.strip()
-    if file.suffix in PLAIN and old.strip() == shown:
-        return old.replace(old.strip(), new)
+    if file.suffix in PLAIN:
+        for literal in (Literal(old, {}, str), *(_read_template(old, mode) for mode in TEMPLATES)):
+            if literal.shown.strip() == shown:
+                return literal.write(literal.shown.replace(shown, new))
     if file.suffix in (".yaml", ".yml", ".json"):
         written = _write_scalar(old, new, is_yaml=file.suffix != ".json")
         if written is not None and _cut_scalar(old) == shown and _cut_scalar(written) == new:
@@ -94,10 +111,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
-    markers = "|".join(re.escape(hole) for hole in sorted(literal.holes, key=len, reverse=True))
-    parts = re.split(f"({markers})", text) if markers else [text]
-    body = "".join(literal.holes.get(part) or literal.escape(part) for part in parts)
-    written = _quote(body, "f" if old.lstrip("(").lower().startswith(("f", "rf", "fr")) else "")
+    written = _quote(literal.write(text), "f" if old.lstrip("(").lower().startswith(("f", "rf", "fr")) else "")
     if _find_form(written, place.kind, new) is None:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
     return written

@@ -244,6 +244,7 @@ def _make_text(
         used_by=tuple(dict.fromkeys(used)),
         signal=signal,
         keeps=tuple(keeps),
+        is_past="client" in draft.vias and "model" not in draft.vias,
         file=show_path(draft.path),
         line=line,
         end_line=end_line,

@@ -100,6 +100,7 @@ class Reach(NamedTuple):
         changes: functions that change its white space, in the order of their use.
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
+        via: model; client, if it is not LangChain's; message, for a literal that one of them is sent.
     """
 
     unit: Any
@@ -108,6 +109,7 @@ class Reach(NamedTuple):
     changes: tuple[str, ...] = ()
     kind: str = ""
     whole: bool = True
+    via: str = "model"
 
     def change_first(self, changes: tuple[str, ...]) -> "Reach":
         """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
@@ -128,6 +130,7 @@ class TextDraft:
     node: Any = None
     roles: list[str] = field(default_factory=list)
     units: list[Any] = field(default_factory=list)
+    vias: set[str] = field(default_factory=set)
 
 
 class TextFinder:
@@ -282,6 +285,7 @@ class TextFinder:
         known = self.drafts.setdefault(key, draft)
         if len(draft.holes) > len(known.holes) or (known.kind == "constant" and draft.kind == "template"):
             known.kind, known.pieces, known.holes, known.value = draft.kind, draft.pieces, draft.holes, draft.value
+        known.vias.add(reach.via)
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
         if reach.unit is not None and reach.unit not in known.units:

@@ -31,6 +31,7 @@ from selfwire.extras.adopt.source import (
     list_decorators,
     list_items,
 )
+from selfwire.extras.adopt.texts import get_outside_maker, is_foreign, shorten_source
 
 PROMPTS = ("prompt", "system_prompt", "state_modifier", "messages_modifier", "instructions", "supervisor_prompt")
 """Keywords of an agent's prompt."""
@@ -238,14 +239,16 @@ class MakerReader:
     def read_model(self, found: Traced) -> tuple[str, ...]:
         """Read a call that makes a model or asks one directly; returns the names it may have."""
         call = found.node
-        if call in self.models:
-            return self.models[call][2]
+        known = self.models[call][2] if call in self.models else ()
         maker = get_last_name(call.func)
         values = [keyword.value for keyword in call.keywords if keyword.arg in MODELS]
         if not values and (maker == "init_chat_model" or maker.startswith("Chat")):
             values = call.args[:1]
         names = [name for value in values for name in find_strings(self.program, value, found.at).values]
         unique = tuple(dict.fromkeys(names))
+        if call in self.models:  # made for several arguments
+            self.models[call] = (*self.models[call][:2], tuple(dict.fromkeys([*known, *names])))
+            return unique
         if isinstance(call.func, ast.Attribute) and not MODEL.fullmatch(maker):
             maker = ast.unparse(call.func)
         called = [value.node for value in self.program.trace(call.func, found.at)]
@@ -337,7 +340,21 @@ class MakerReader:
             if draft is not None:
                 drafts[draft] = None
                 code.refers.append(draft.docs)
+            else:
+                self._note_foreign_tools(found)
         return list(drafts)
+
+    def _note_foreign_tools(self, found: Traced) -> None:
+        """Note tools of another package, whose descriptions the source does not show."""
+        node = found.node.value if isinstance(found.node, ast.Await) else found.node
+        maker = get_outside_maker(self.program, Traced(node, found.at))
+        if isinstance(node, ast.Call) and is_foreign(maker):
+            self.reader.texts.note(
+                node,
+                found.at,
+                f"tools come from another package: {shorten_source(node)}",
+                "wrap them in functions of the program with @tool, so that the source shows what a model reads",
+            )
 
     def read_tool(self, found: Traced) -> ToolDraft | None:
         """Read a tool: a function, a class, an object or a call that makes one."""
@@ -506,14 +523,14 @@ class MakerReader:
     def read_schema(self, found: Traced, code: Code, *, docstring: bool = True) -> Code:
         """Read the texts of a pydantic model, dataclass or TypedDict that a model has to fill."""
         node = found.node
-        if node in self.schemas:
-            code.refers.append(self.schemas[node])
-            return self.schemas[node]
         inside = self.program.enter(node, found.at)
-        own = self.schemas[node] = Code([], inside, None)
+        is_known = node in self.schemas
+        own = self.schemas.setdefault(node, Code([], inside, None))
         code.refers.append(own)
         if docstring and (doc := get_docstring(node)) is not None:
             self.reader.ask(doc, inside, own, role="schema", kind="docstring", changes=("cleandoc",))
+        if is_known:
+            return own
         if has_base(self.program, found, ("Enum", "StrEnum", "IntEnum")):
             return own
         for base in self.program.list_bases(found):

@@ -688,7 +688,12 @@ class Program:
         node, at = value.node, value.at
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             for part in node.elts:
-                yield from self._iterate_all([part.value], at) if isinstance(part, ast.Starred) else [Traced(part, at)]
+                is_starred = isinstance(part, ast.Starred)
+                yield from self._iterate_all([part.value], at) if is_starred else ()
+                if not is_starred or not self._iterate_all([part.value], at):
+                    yield Traced(part.value if is_starred else part, at)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            yield from self._iterate_all([node.left, node.right], at)
         elif isinstance(node, ast.Dict | ast.DictComp):
             yield from (key for key, _ in self.list_pairs(value))
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
@@ -836,6 +841,16 @@ class Program:
                 for given in self.trace(part, base.at):
                     if isinstance(given.node, ast.ClassDef):
                         yield Traced(Instance(given.node, None), given.at)
+
+    def _get_field_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        """Find an attribute of `state["field"]` by the field's type."""
+        key = read_key(base.node.slice)
+        for owner in self.trace(base.node.value, base.at) if isinstance(key, str) else ():
+            annotation = owner.node.annotation if isinstance(owner.node, Argument) else None
+            for of in self.list_annotated(annotation, owner.at):
+                names = self.enter(of.node.of, of.at).names
+                for found in self.list_annotated(names.annotated.get(key), self.enter(of.node.of, of.at)):
+                    yield from self.get_member(found._replace(call=None), name)
 
     def _get_outside_member(self, base: Traced, name: str) -> Iterator[Traced]:
         full = f"{base.node.name}.{name}"
@@ -1087,7 +1102,7 @@ class Program:
             for part in self.get_items(base, key):
                 known = True
                 yield from self.trace(part.node, part.at, base.call)
-        if len(node.args) > 1:
+        if len(node.args) > 1 and (known or isinstance(key, str)):  # else a store's, whose second is a key
             yield from self.trace(node.args[1], at)
         elif not known:
             yield Traced(node, at)
@@ -1165,6 +1180,7 @@ MEMBERS: dict[type, Any] = {
     Instance: Program._get_instance_member,
     Argument: Program._get_argument_member,
     ast.Call: Program._get_runtime_member,
+    ast.Subscript: Program._get_field_member,
 }
 """How an attribute is found, by the kind of what has it."""
 

@@ -74,7 +74,7 @@ HOLDERS = {
 }
 """Calls whose result still has the name of the constant or field that it is assigned to."""
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
-FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_community", "langchain_classic", "pydantic")
+FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "pydantic")
 LETTERS = re.compile(r"[^\W\d_]")
 PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
 DOLLAR = re.compile(r"\$\$|\$(?:(\w+)|\{(\w+)\})")
@@ -588,7 +588,7 @@ class TextFinder:
         ]
         names += [known] if known else []
         if not names:
-            names = [_get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
+            names = [get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
         foreign = next((name for name in names if is_foreign(name)), None)
         if isinstance(node, ast.Call) and get_last_name(node.func) in HUBS and names:
             what = ast.unparse(node.args[0]) if node.args else "a prompt"
@@ -607,15 +607,14 @@ class TextFinder:
             )
 
 
-def _get_outside_maker(program: Program, found: Traced) -> str:
+def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
     """The name of what makes an object, such as `redis.Redis` of `redis.Redis().get(...)`; "" if the program does."""
-    call = found.node
-    for called in program.trace(call.func, found.at) if isinstance(call, ast.Call) else ():
-        owner = called.node.value if isinstance(called.node, ast.Attribute) else None
-        for base in program.trace(owner, called.at) if owner is not None else [called]:
-            if isinstance(base.node, Outside):
-                return base.node.name
-    return ""
+    node = found.node
+    if isinstance(node, Outside) or depth > DEEPEST:
+        return node.name if isinstance(node, Outside) else ""
+    inner = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
+    bases = program.trace(inner, found.at) if isinstance(inner, ast.AST) else []
+    return next(filter(None, (get_outside_maker(program, base, depth + 1) for base in bases)), "")
 
 
 def is_foreign(name: str) -> bool:

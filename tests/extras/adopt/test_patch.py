@@ -84,6 +84,14 @@ def test_expressions_of_an_f_string_stay() -> None:
     assert "!s}" in Path("asking.py").read_text(encoding="utf-8")
 
 
+def test_an_f_string_that_begins_without_f_stays_one() -> None:
+    write("", "return {'messages': [model.invoke('Answer: ' f\"{state['messages'][0].text} and be kind.\")]}")
+    [(text, _)] = list_prompts("asking.py:graph")
+    apply({"ask": text.shown.replace("kind", "brief")})
+    [(again, _)] = list_prompts("asking.py:graph")
+    assert (again.shown, again.holes) == (text.shown.replace("kind", "brief"), text.holes)
+
+
 def test_two_prompts_of_a_file_change_at_once_and_each_has_its_reason() -> None:
     call = (
         'said = model.invoke([("system", FIRST)])\n    return {"messages": [model.invoke([("system", SECOND), said])]}'

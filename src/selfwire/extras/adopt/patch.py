@@ -44,11 +44,13 @@ class Literal(NamedTuple):
         shown: the text with its holes in braces, as a `LayerText` shows it.
         holes: what stands in the source for each hole, by what is shown for it.
         escape: writes static text between them.
+        prefix: f, if it is an f-string.
     """
 
     shown: str
     holes: Mapping[str, str]
     escape: Callable[[str], str]
+    prefix: str = ""
 
     def write(self, text: str) -> str:
         """Write another text with the same holes, as it stands in a source."""
@@ -111,8 +113,9 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
-    written = _quote(literal.write(text), "f" if old.lstrip("(").lower().startswith(("f", "rf", "fr")) else "")
-    if _find_form(written, place.kind, new) is None:
+    written = _quote(literal.write(text), literal.prefix)
+    again = _find_form(written, place.kind, new)
+    if again is None or again[0].holes != literal.holes:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
     return written
 
@@ -143,7 +146,7 @@ def read_literals(source: str, kind: str) -> Iterator[Literal]:
                 shown.append(hole)
             elif isinstance(part, ast.Constant):
                 shown.append(str(part.value))
-        yield Literal("".join(shown), holes, _double_braces)
+        yield Literal("".join(shown), holes, _double_braces, "f")
 
 
 def _read_template(text: str, mode: str) -> Literal:

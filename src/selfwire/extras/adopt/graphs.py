@@ -89,9 +89,9 @@ class GraphReader:
     def read_graph(self, found: Traced, name: str) -> None:
         """Read a graph or an agent, with all its subgraphs; `name` is "" for the program's own."""
         node = found.node
-        if node in self.read or name.count("/") > DEEPEST:
+        if (node, found.at) in self.read or name.count("/") > DEEPEST:
             return
-        self.read[node] = name
+        self.read[node, found.at] = name
         if isinstance(node, Function):
             self._read_entrypoint(found, name)
         elif get_last_name(node.func) in BUILDERS:
@@ -138,13 +138,15 @@ class GraphReader:
         found = []
         for call in self.program.calls.get(method, ()):
             owner = call.node.func
-            if isinstance(owner, ast.Attribute) and self._is_builder(owner.value, call.at, builder):
-                found.append((call.node, call.at))
-                self.read_around(call.at)
+            at = builder.at if call.at.owner is builder.at.owner else call.at
+            if isinstance(owner, ast.Attribute) and self._is_builder(owner.value, at, builder):
+                found.append((call.node, at))
+                self.read_around(at)
         yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
 
     def _is_builder(self, node: ast.expr, at: Surroundings, builder: Traced) -> bool:
-        return any(value.node is builder.node for _, value in find_kinds(self.program, node, at))
+        found = [value.at for _, value in find_kinds(self.program, node, at) if value.node is builder.node]
+        return any(inner == builder.at or not inner.given for inner in found)
 
     def unroll(self, call: ast.AST, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings of a call for each round of the loops around it, where the source shows them."""
@@ -153,7 +155,36 @@ class GraphReader:
         while (node := self.program.parents.get(node)) is not None and node is not at.owner:
             if isinstance(node, ast.For):
                 loops.insert(0, node)
-        return self.program.list_rounds(loops, at)
+        rounds = [self._enter_after_loops(call, at)]
+        for loop in loops:
+            rounds = [inner for outer in rounds for inner in self._list_carried(loop, call, outer)]
+        return rounds
+
+    def _list_carried(self, loop: ast.For, call: Any, at: Surroundings) -> list[Surroundings]:
+        """Find the surroundings for each round of a loop, with what the round before has left in names."""
+        rounds: list[Surroundings] = []
+        for inner in self.program.list_rounds([loop], at):
+            given = dict(inner.given)
+            for name, statement in list_carried(loop, at):
+                if statement.lineno < call.lineno:
+                    given[name] = self.program.trace(statement.value, inner)
+                elif rounds:
+                    given[name] = self.program.trace(statement.value, rounds[-1])
+                else:
+                    first = [value for value in at.names.bound[name] if value is not statement.value]
+                    given[name] = [Traced(value, at) for value in first]
+            rounds.append(Surroundings(inner.file, inner.owner, inner.outer, given))
+        return rounds
+
+    def _enter_after_loops(self, call: Any, at: Surroundings) -> Surroundings:
+        """Return the surroundings of a call with what the last rounds of loops before it have left in names."""
+        given = dict(at.given)
+        for statement in getattr(at.owner, "body", ()) if not isinstance(at.owner, ast.Lambda) else ():
+            if isinstance(statement, ast.For) and (statement.end_lineno or 0) < call.lineno:
+                for name, assigned in list_carried(statement, at):
+                    last = self.program.list_rounds([statement], at)[-1]
+                    given[name] = self.program.trace(assigned.value, last)
+        return Surroundings(at.file, at.owner, at.outer, given) if given != at.given else at
 
     def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         named = get_keywords(call)
@@ -226,7 +257,7 @@ class GraphReader:
             draft.tools = self.makers.read_tools(action.found.node.args[0], action.found.at, code)
 
     def _read_subgraph(self, node: str, kind: str, found: Traced, call: Any, at: Surroundings, graph: str) -> None:
-        name = self.read.get(found.node)
+        name = self.read.get((found.node, found.at))
         is_new = name is None
         if name is None:
             own = node
@@ -727,6 +758,17 @@ def is_marked_prompt(statement: ast.AnnAssign) -> bool:
     dicts = [node for node in ast.walk(statement) if isinstance(node, ast.Dict)]
     marks = [value for node in dicts for key, value in list_items(node) if key == "langgraph_type"]
     return statement.value is not None and any(is_text(mark) and mark.value == "prompt" for mark in marks)
+
+
+def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]]:
+    """List the names that a loop assigns anew and that were assigned before it, such as `previous = node`."""
+    return [
+        (statement.targets[0].id, statement)
+        for statement in loop.body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and len(at.names.bound.get(statement.targets[0].id, ())) > 1
+    ]
 
 
 def place_of(node: Any, at: Surroundings) -> dict[str, Any]:

@@ -83,6 +83,14 @@ def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]
     return found
 
 
+def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Path]:
+    """List the files of `folder.glob(pattern)`, `rglob` or `iterdir`."""
+    pattern: ast.expr = node.args[0] if node.args else ast.Constant(ANY)
+    if get_last_name(node.func) == "rglob":
+        pattern = ast.BinOp(ast.Constant("**"), ast.Div(), pattern)
+    return list_files(program, ast.BinOp(node.func.value, ast.Div(), pattern), at)  # type: ignore[attr-defined]
+
+
 def _place_relative(program: Program, pattern: str, at: Surroundings) -> list[Path]:
     folders = [Path.cwd(), at.file.path.parent, *program.roots, program.project]
     return [folder / pattern for folder in folders]
@@ -211,7 +219,7 @@ def read_keys(path: Path, keys: tuple[Any, ...]) -> list[FileText] | None:
     """Read the texts of a YAML, JSON or TOML file below some keys; None if it cannot be read.
 
     Args:
-        keys: a key of None stands for all keys.
+        keys: those of each level that may be meant; None stands for all keys.
     """
     text = read_text_file(path)
     if text is None or path.suffix not in STRUCTURED:
@@ -242,7 +250,7 @@ def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> It
     key, rest = (keys[0], keys[1:]) if keys else (None, ())
     for index, item in enumerate(node.value):
         at, value = (item[0].value, item[1]) if isinstance(item, tuple) else (index, item)
-        if key is None or key == at or str(key) == str(at):
+        if key is None or str(at) in map(str, key):
             yield from _list_scalars(value, rest, path, f"{name}.{at}".strip("."))
 
 
@@ -254,7 +262,7 @@ def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: s
         yield FileText(path, name, value, line, last, 0, len(text.splitlines()[last - 1]))
     elif isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            if not keys or keys[0] is None or str(keys[0]) == str(key):
+            if not keys or keys[0] is None or str(key) in map(str, keys[0]):
                 yield from _list_toml(inner, keys[1:], path, text, f"{name}.{key}".strip("."))
 
 

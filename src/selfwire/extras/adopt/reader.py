@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from selfwire.core.errors import ConfigError
@@ -11,6 +12,7 @@ from selfwire.extras.adopt.code import Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Inventory, Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
+from selfwire.extras.adopt.prompt_files import list_globbed
 from selfwire.extras.adopt.source import (
     Function,
     Outside,
@@ -47,6 +49,7 @@ def read_program(name: str) -> Inventory:
         raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph{way_out}")
     try:
         program, file = open_program(matched["module"])
+        program.list_globbed = partial(list_globbed, program)
         graphs = GraphReader(program)
         _read_named(graphs, file, matched["name"])
         graphs.reader.read_pending()

@@ -355,6 +355,7 @@ class Program:
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
+        list_globbed: lists the files of `folder.glob(pattern)`.
     """
 
     def __init__(self, roots: Sequence[Path], project: Path) -> None:
@@ -378,6 +379,7 @@ class Program:
         self.cut = sys.maxsize
         self.steps = 0
         self.keys: dict[Any, int] = {}
+        self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
 
     # files
 
@@ -719,6 +721,9 @@ class Program:
             elif name == "enumerate":
                 columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
             yield from zip(*columns, strict=False)
+        elif name in ("glob", "rglob", "iterdir") and isinstance(node.func, ast.Attribute):
+            for path in self.list_globbed(node, at):
+                yield Traced(ast.Call(ast.Name("Path", ast.Load()), [ast.Constant(str(path))], []), at)
 
     def list_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
         """List the keys and values of a dict that the source shows, those of dicts inside it too."""
@@ -779,14 +784,13 @@ class Program:
         for name in names:
             for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
                 if self.is_live(found) and (value := self._find_passed(argument, name, found, is_method=is_method)):
-                    yield value, found.at, found.node
+                    yield value.node, value.at, found.node
         if names[0] != function.name:
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
-                    call = found.node
-                    value = pick_argument(function, argument.name, call.args, call.keywords, skip_first=True)
+                    value = self._pick(function, argument.name, found.node, found.at, skip_first=True)
                     if value is not None:
-                        yield value, found.at, call
+                        yield value.node, value.at, found.node
 
     def _is_super(self, found: Traced, owner: Any) -> bool:
         """Whether a call is `super().__init__(...)` in a subclass of a class."""
@@ -800,14 +804,13 @@ class Program:
             at = at.outer
         return self.live is None or at is None or isinstance(at.owner, ast.Module) or at.owner in self.live
 
-    def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> ast.expr | None:
+    def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> Traced | None:
         call: ast.Call = found.node
-        positional = list(call.args)
         if get_last_name(call.func) == "partial":
-            if not positional or get_last_name(positional[0]) != name:
+            if not call.args or get_last_name(call.args[0]) != name:
                 return None
-            positional = positional[1:]
-        return pick_argument(argument.function, argument.name, positional, call.keywords, skip_first=is_method)
+            call = ast.Call(call.func, call.args[1:], call.keywords)
+        return self._pick(argument.function, argument.name, call, found.at, skip_first=is_method)
 
     def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         found = False
@@ -1048,6 +1051,9 @@ class Program:
     def _is_key(self, found: Traced, key: Any) -> bool:
         if isinstance(found.node, ast.Constant):
             return bool(found.node.value == key)
+        if isinstance(found.node, ast.Attribute) and found.node.attr in ("stem", "name"):
+            paths = [path.node.args[0].value for path in self.trace(found.node.value, found.at) if _is_path(path.node)]
+            return key in [getattr(Path(path), found.node.attr) for path in paths] if paths else True
         values = self.trace(found.node, found.at)
         return all(not isinstance(value.node, ast.Constant) or value.node.value == key for value in values)
 
@@ -1115,8 +1121,20 @@ class Program:
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             if not is_wrapped(target):
                 yield from self.list_returned(target, called.at, self._pass(target, node, at), node, None)
+        elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
+            yield from self._call_partial(target, called, node, at)
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
+
+    def _call_partial(self, target: ast.Call, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find what `partial(function, ...)(...)` returns."""
+        first = ast.Call(target.func, target.args[1:], target.keywords)
+        skipped: list[ast.expr] = [ast.Starred(part, ast.Load()) for part in first.args]
+        second = ast.Call(node.func, [*skipped, *node.args], node.keywords)
+        for inner in self.trace(target.args[0], called.at):
+            if isinstance(inner.node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = {**self._pass(inner.node, first, called.at), **self._pass(inner.node, second, at)}
+                yield from self.list_returned(inner.node, inner.at, given, node, None)
 
     def _call_bound(self, target: BoundMethod, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         function, owner = target
@@ -1135,10 +1153,21 @@ class Program:
         named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
         given = {}
         for argument in named:
-            value = pick_argument(function, argument.arg, node.args, node.keywords, skip_first=skip_first)
+            value = self._pick(function, argument.arg, node, at, skip_first=skip_first)
             if value is not None:
-                given[argument.arg] = [Traced(value, at)]
+                given[argument.arg] = [value]
         return given
+
+    def _pick(
+        self, function: Function, name: str, call: ast.Call, at: Surroundings, *, skip_first: bool
+    ) -> Traced | None:
+        """Find what a call passes for an argument, by `**` of a dict too."""
+        value = pick_argument(function, name, call.args, call.keywords, skip_first=skip_first)
+        if value is not None:
+            return Traced(value, at)
+        dicts = [keyword.value for keyword in call.keywords if keyword.arg is None]
+        pairs = [pair for part in dicts for found in self.trace(part, at) for pair in self.list_pairs(found)]
+        return next((value for key, value in pairs if is_text(key.node) and key.node.value == name), None)
 
     def list_returned(
         self,
@@ -1183,6 +1212,15 @@ MEMBERS: dict[type, Any] = {
     ast.Subscript: Program._get_field_member,
 }
 """How an attribute is found, by the kind of what has it."""
+
+
+def _is_path(node: Any) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and get_last_name(node.func) == "Path"
+        and len(node.args) == 1
+        and is_text(node.args[0])
+    )
 
 
 def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:

@@ -64,7 +64,20 @@ TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prom
 MAKERS = ("from_messages", "from_template", "from_file")
 UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix")
 """Methods of texts that keep their words."""
-PASSED_ON = ("str", "list", "tuple", "reversed", "sorted", "trim_messages", "add_messages", "dict", "repr", "deepcopy")
+PASSED_ON = (
+    "str",
+    "list",
+    "tuple",
+    "reversed",
+    "sorted",
+    "trim_messages",
+    "add_messages",
+    "dict",
+    "repr",
+    "deepcopy",
+    "filter",
+    "map",
+)
 """Functions whose result has the texts of their arguments."""
 HOLDERS = {
     *MESSAGES,
@@ -100,6 +113,7 @@ class Reach(NamedTuple):
         changes: functions that change its white space, in the order of their use.
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
+        marks: words in it that the program replaces by something else.
         via: model; client, if it is not LangChain's; message, for a literal that one of them is sent.
     """
 
@@ -110,6 +124,7 @@ class Reach(NamedTuple):
     kind: str = ""
     whole: bool = True
     via: str = "model"
+    marks: tuple[str, ...] = ()
 
     def change_first(self, changes: tuple[str, ...]) -> "Reach":
         """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
@@ -205,7 +220,7 @@ class TextFinder:
     def add_literal(self, node: ast.AST, text: str, at: Surroundings, reach: Reach) -> None:
         """Note a constant text."""
         value = change(text, reach.changes)
-        pieces, holes = split_template(value, reach.mode)
+        pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
         kind = reach.kind or self._tell_kind(node) or ("template" if reach.mode else "constant")
         self._note(node, at, reach, kind, value, pieces, holes)
 
@@ -443,7 +458,12 @@ class TextFinder:
             self.follow(node.func.value, at, reach.change_first(own))
 
     def _follow_replaced(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        self._follow_changed(node, at, reach)
+        """Follow `text.replace(mark, value)`: the mark is a hole of the text."""
+        mark = node.args[0] if node.args else None
+        if is_text(mark) and isinstance(node.func, ast.Attribute) and LETTERS.search(mark.value):
+            self.follow(node.func.value, at, reach._replace(marks=(*reach.marks, mark.value)))
+        else:
+            self._follow_changed(node, at, reach)
         for part in node.args[1:2]:
             self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
@@ -511,15 +531,26 @@ class TextFinder:
             if isinstance(inner, ast.Call):
                 return self._follow_loaded(inner, where, tuple(keys), reach)
             if isinstance(inner, ast.Subscript):
-                keys.insert(0, inner.slice.value if isinstance(inner.slice, ast.Constant) else None)
+                keys.insert(0, self._list_keys(inner.slice, where))
                 inner = inner.value
                 continue
+            if isinstance(inner, Element):
+                keys[:0] = [*([None] if inner.loop else []), *((index,) for index in inner.path)]
+                inner = inner.source
+                continue
             found = [value for value in self.program.trace(inner, where) if value.node is not inner]
-            found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript)]
+            found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
             if not found:
                 return False
             inner, where = found[0].node, found[0].at
         return False
+
+    def _list_keys(self, node: ast.expr, at: Surroundings) -> tuple[Any, ...] | None:
+        """The keys that a subscript may have; None if they are not known."""
+        found = self.program.trace(node, at)
+        keys = tuple(value.node.value for value in found if isinstance(value.node, ast.Constant))
+        is_whole = all(isinstance(value.node, ast.Constant | Argument) for value in found)
+        return keys if keys and is_whole else None
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
         if not prompt_files.is_prompt_loader(get_last_name(call.func)) or not call.args:
@@ -544,7 +575,7 @@ class TextFinder:
 
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
-        pieces, holes = split_template(value, reach.mode)
+        pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
         if LETTERS.search(value):
             place = (text.line, text.end_line, text.column, text.end_column)
             self._add(TextDraft(text.path, "file", text.key, value, pieces, holes, place), reach)
@@ -682,6 +713,17 @@ def split_template(text: str, mode: str) -> Split:
             holes.append(next(filter(None, match.groups()), str(len(holes))))
             pieces.append("")
     return (*pieces[:-1], pieces[-1] + text[end:]), tuple(holes)
+
+
+def split_marks(pieces: tuple[str, ...], holes: tuple[str, ...], marks: tuple[str, ...]) -> Split:
+    """Split pieces further at words that the program replaces."""
+    pattern = re.compile(f"({'|'.join(map(re.escape, marks)) or '(?!)'})")
+    parts, names = list[str](), list[str]()
+    for number, piece in enumerate(pieces):
+        found = pattern.split(piece)
+        parts += found[::2]
+        names += [*found[1::2], *holes[number : number + 1]]
+    return tuple(parts), tuple(names)
 
 
 def _split_format(text: str) -> Split:

@@ -355,6 +355,7 @@ class Program:
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
+        rests: the dicts that calls pass for `**rest`.
         list_globbed: lists the files of `folder.glob(pattern)`.
     """
 
@@ -379,6 +380,7 @@ class Program:
         self.cut = sys.maxsize
         self.steps = 0
         self.keys: dict[Any, int] = {}
+        self.rests: dict[Any, ast.Dict] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
 
     # files
@@ -1126,6 +1128,16 @@ class Program:
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 
+    def _collect_rest(self, function: Function, call: ast.Call) -> ast.Dict:
+        """The dict that a call passes for `**rest`."""
+        if (function, call) not in self.rests:
+            arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+            own = {argument.arg for argument in arguments}
+            rest = [keyword for keyword in call.keywords if keyword.arg not in own]
+            keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in rest]
+            self.rests[function, call] = ast.Dict(keys, [part.value for part in rest])
+        return self.rests[function, call]
+
     def _call_partial(self, target: ast.Call, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find what `partial(function, ...)(...)` returns."""
         first = ast.Call(target.func, target.args[1:], target.keywords)
@@ -1133,7 +1145,9 @@ class Program:
         second = ast.Call(node.func, [*skipped, *node.args], node.keywords)
         for inner in self.trace(target.args[0], called.at):
             if isinstance(inner.node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = {**self._pass(inner.node, first, called.at), **self._pass(inner.node, second, at)}
+                given, rest = self._pass(inner.node, first, called.at), inner.node.args.kwarg
+                for name, values in self._pass(inner.node, second, at).items():
+                    given[name] = [*given[name], *values] if rest is not None and name == rest.arg else values
                 yield from self.list_returned(inner.node, inner.at, given, node, None)
 
     def _call_bound(self, target: BoundMethod, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
@@ -1151,6 +1165,7 @@ class Program:
         self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False
     ) -> dict[str, list[Traced]]:
         named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        named += [function.args.kwarg] if function.args.kwarg is not None else []
         given = {}
         for argument in named:
             value = self._pick(function, argument.arg, node, at, skip_first=skip_first)
@@ -1165,6 +1180,8 @@ class Program:
         value = pick_argument(function, name, call.args, call.keywords, skip_first=skip_first)
         if value is not None:
             return Traced(value, at)
+        if function.args.kwarg is not None and name == function.args.kwarg.arg:
+            return Traced(self._collect_rest(function, call), at)
         dicts = [keyword.value for keyword in call.keywords if keyword.arg is None]
         pairs = [pair for part in dicts for found in self.trace(part, at) for pair in self.list_pairs(found)]
         return next((value for key, value in pairs if is_text(key.node) and key.node.value == name), None)

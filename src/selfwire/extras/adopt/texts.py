@@ -270,7 +270,7 @@ class TextFinder:
     def _note(
         self, node: Any, at: Surroundings, reach: Reach, kind: str, value: str, pieces: tuple[str, ...], holes: Any
     ) -> None:
-        if not any(LETTERS.search(piece) for piece in pieces):
+        if not any(LETTERS.search(piece) for piece in pieces) or value in ROLES:
             return
         lines = at.file.lines
         place = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
@@ -576,7 +576,7 @@ class TextFinder:
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
         pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
-        if LETTERS.search(value):
+        if LETTERS.search(value) and value not in ROLES:
             place = (text.line, text.end_line, text.column, text.end_column)
             self._add(TextDraft(text.path, "file", text.key, value, pieces, holes, place), reach)
 

@@ -84,6 +84,15 @@ def test_expressions_of_an_f_string_stay() -> None:
     assert "!s}" in Path("asking.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("call", ["PROMPT.replace('<NAME>', 'Ann')", "PROMPT.format(n=2).replace('<NAME>', 'Ann')"])
+def test_a_word_that_the_program_replaces_is_a_hole(call: str) -> None:
+    write('PROMPT = "Answer <NAME> with {n:>2} words."', f'return {{"messages": [model.invoke({call})]}}')
+    [(text, _)] = list_prompts("asking.py:graph")
+    assert "{<NAME>}" in text.shown
+    apply({"ask": text.shown.replace("Answer", "Greet")})
+    assert 'PROMPT = "Greet <NAME> with {n:>2} words."' in Path("asking.py").read_text(encoding="utf-8")
+
+
 def test_an_f_string_that_begins_without_f_stays_one() -> None:
     write("", "return {'messages': [model.invoke('Answer: ' f\"{state['messages'][0].text} and be kind.\")]}")
     [(text, _)] = list_prompts("asking.py:graph")
@@ -189,6 +198,7 @@ def test_a_template_of_another_kind_keeps_its_holes(form: str, call: str, writte
             "a:\n  ask: |\n    Answer kindly.\n    Be brief.\nb: 1\n",
             'a:\n  ask: |\n    One: {x}\n\n    "Two".\nb: 1\n',
         ),
+        ("p.yaml", "a:\n  ask: >\n    Answer\n    kindly.\nb: 1\n", 'a:\n  ask: |\n    One: {x}\n\n    "Two".\nb: 1\n'),
         ("p.yaml", "a: {ask: Answer kindly.}\n", 'a: {ask: "One: {x}\\n\\n\\"Two\\"."}\n'),
         ("p.json", '{"a": {"ask": "Answer kindly."}}', '{"a": {"ask": "One: {x}\\n\\n\\"Two\\"."}}'),
     ],

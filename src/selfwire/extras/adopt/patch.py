@@ -5,17 +5,16 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
-from functools import partial
 from pathlib import Path
 from string import Formatter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_prompts
-from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, split_template
+from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, split_marks, split_template
 from selfwire.models.text_layer import LayerText
 
 WIDTH = 100
@@ -96,16 +95,19 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
         ConfigError: the old one is not the whole of what stands there.
     """
     file, where = Path(place.file), f"{place.file}:{place.line}"
-    old, new = _cut(file.read_text(encoding="utf-8"), place), new.strip()
+    whole, new = file.read_text(encoding="utf-8"), new.strip()
+    begin, end = _locate(whole, place)
+    old = whole[begin:end]
     if file.suffix in PLAIN:
         for literal in (Literal(old, {}, str), *(_read_template(old, mode) for mode in TEMPLATES)):
             if literal.shown.strip() == shown:
                 return literal.write(literal.shown.replace(shown, new))
     if file.suffix in (".yaml", ".yml", ".json"):
         written = _write_scalar(old, new, is_yaml=file.suffix != ".json")
-        if written is not None and _cut_scalar(old) == shown and _cut_scalar(written) == new:
+        is_same = _load_yaml(old) == shown and _load_yaml(written or "") == new
+        if written is not None and is_same and _load_yaml(whole[:begin] + written + whole[end:]) is not None:
             return written
-    form = _find_form(old, place.kind, shown) if file.suffix == ".py" else None
+    form = _find_form(old, place, shown) if file.suffix == ".py" else None
     if form is None:
         raise ConfigError(f"{where} has this text in a form that a patch cannot write; write it there yourself:\n{new}")
     literal, change = form
@@ -114,42 +116,47 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
     written = _quote(literal.write(text), literal.prefix)
-    again = _find_form(written, place.kind, new)
+    again = _find_form(written, place, new)
     if again is None or again[0].holes != literal.holes:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
     return written
 
 
-def _find_form(source: str, kind: str, shown: str) -> tuple[Literal, Callable[[str], str] | None] | None:
+def _find_form(source: str, place: ProgramText, shown: str) -> tuple[Literal, Callable[[str], str] | None] | None:
     """Find how a literal is to be read, and how its indentation is taken off, to be a text; None if it is not."""
-    for literal in read_literals(source, kind):
+    for literal in read_literals(source, place.kind, place.holes):
         for change in (None, textwrap.dedent, inspect.cleandoc):
             if (change(literal.shown) if change else literal.shown).strip() == shown:
                 return literal, change
     return None
 
 
-def read_literals(source: str, kind: str) -> Iterator[Literal]:
-    """Read a literal of Python, or a sum of constants, as its text with its holes in braces, in each form it may be."""
+def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator[Literal]:
+    """Read a literal of Python, or a sum of constants, as its text with its holes in braces, in each form it may be.
+
+    Args:
+        holes: words of a text that the program replaces are holes too.
+    """
     try:
         node = ast.parse(f"({source})", mode="eval").body
     except SyntaxError:
         return
     if (text := join_constants(node)) is not None:
-        yield from map(partial(_read_template, text), TEMPLATES) if kind == "template" else [Literal(text, {}, str)]
+        for mode in TEMPLATES if kind == "template" else [""]:
+            yield _read_template(text, mode, holes)
     elif isinstance(node, ast.JoinedStr):
-        shown, holes = list[str](), dict[str, str]()
+        shown, sources = list[str](), dict[str, str]()
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 hole = f"{{{ast.unparse(part.value)}}}"
-                holes[hole] = ast.unparse(ast.JoinedStr([part]))[2:-1]
+                sources[hole] = ast.unparse(ast.JoinedStr([part]))[2:-1]
                 shown.append(hole)
             elif isinstance(part, ast.Constant):
                 shown.append(str(part.value))
-        yield Literal("".join(shown), holes, _double_braces, "f")
+        yield Literal("".join(shown), sources, _double_braces, "f")
 
 
-def _read_template(text: str, mode: str) -> Literal:
+def _read_template(text: str, mode: str, holes: Sequence[str] = ()) -> Literal:
     """Read a template: as split at its holes, each with the source that stands for it."""
     pieces, names = split_template(text, mode)
     if mode == "format":
@@ -159,30 +166,36 @@ def _read_template(text: str, mode: str) -> Literal:
             if field is not None
         ]
     else:
-        marks = [match[0] for match in HOLES[mode].finditer(text) if match[0] not in ESCAPES]
+        found = HOLES[mode].finditer(text) if mode else ()
+        marks = [match[0] for match in found if match[0] not in ESCAPES]
+    sources = {f"{{{name}}}": mark for name, mark in zip(names, marks, strict=True)}
+    words = tuple(hole for hole in holes if hole not in names and hole in text)
+    pieces, names = split_marks(pieces, names, words)
     fields = [f"{{{name}}}" for name in names]
     shown = "".join(part for pair in zip(pieces, [*fields, ""], strict=True) for part in pair)
-    return Literal(shown, dict(zip(fields, marks, strict=True)), TEMPLATES[mode])
+    return Literal(shown, {f"{{{word}}}": word for word in words} | sources, TEMPLATES.get(mode, str))
 
 
 def _write_scalar(old: str, new: str, *, is_yaml: bool) -> str | None:
     """Write a text of a YAML or JSON file in the form of the old one; None if that is neither a block nor quoted."""
     head, _, body = old.partition("\n")
-    if is_yaml and head.startswith("|"):
+    if is_yaml and head.startswith((">", "|")):
+        head = head.replace(">", "|", 1)
         margin = " " * (len(body) - len(body.lstrip(" ")))
         lines = [f"{margin}{line}".rstrip() for line in new.split("\n")]
         return "\n".join([head, *lines]) + old[len(old.rstrip()) :]
     return json.dumps(new, ensure_ascii=False) if old.startswith('"') or (is_yaml and old) else None
 
 
-def _cut_scalar(source: str) -> str:
-    """Read a scalar of YAML or JSON."""
+def _load_yaml(source: str) -> Any:
+    """Read YAML or JSON, a text without white space around it; None if it is none."""
     import yaml
 
     try:
-        return str(yaml.safe_load(source)).strip()
+        found = yaml.safe_load(source)
     except yaml.YAMLError:
-        return ""
+        return None
+    return found.strip() if isinstance(found, str) else found
 
 
 def _quote(body: str, prefix: str) -> str:
@@ -201,11 +214,6 @@ def _locate(source: str, place: ProgramText) -> tuple[int, int]:
     within = sum(map(len, lines[place.line - 1 : place.end_line - 1]))
     end = before + within + (place.end_column or len(lines[place.end_line - 1]) if lines else 0)
     return before + place.column, end
-
-
-def _cut(source: str, place: ProgramText) -> str:
-    begin, end = _locate(source, place)
-    return source[begin:end]
 
 
 def _diff(file: Path, edits: Iterable[tuple[ProgramText, str]]) -> str:

@@ -178,6 +178,8 @@ class CodeReader:
                 self._read_call(node, at, code)
             elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 parent = self.program.parents.get(node)
+                if is_filled(node, parent):
+                    continue
                 call = parent if isinstance(parent, ast.Call) and parent.func is node else None
                 for found in self._list_referred(node, at):
                     if isinstance(found.node, ast.ClassDef) and call is not None:
@@ -371,6 +373,13 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
 }
 """How a call is read, by the name of what it calls."""
+
+
+def is_filled(node: ast.expr, parent: ast.AST | None) -> bool:
+    """Whether an expression is a collection that something is put into, as `NODES[name] = node`; it is not read."""
+    if isinstance(parent, ast.Subscript):
+        return parent.value is node and isinstance(parent.ctx, ast.Store)
+    return isinstance(parent, ast.Attribute) and parent.attr in ("append", "add", "insert", "setdefault")
 
 
 def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundings]]:

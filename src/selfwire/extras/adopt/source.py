@@ -346,7 +346,7 @@ class Program:
         classes: those of the program; `below` has the subclasses of each.
         decorated: functions and classes by the names of their decorators, each with the decorator.
         additions: what functions add to collections outside them, by the collection's name.
-        loaded: names that are read somewhere.
+        loaded: names that are read somewhere; `handed` are those that are not called there.
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
@@ -371,6 +371,7 @@ class Program:
         self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
         self.additions: dict[str, list[Traced]] = {}
         self.loaded: set[str] = set()
+        self.handed: set[str] = set()
         self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.live: set[Any] | None = None
         self.traced: dict[Any, list[Traced]] = {}
@@ -459,6 +460,9 @@ class Program:
             self._index_definition(Traced(node, at))
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
+                parent = self.parents.get(node)
+                if not (isinstance(parent, ast.Call) and parent.func is node):
+                    self.handed.add(get_last_name(node))
             if isinstance(node, ast.ImportFrom):
                 other_names |= {alias.asname: alias.name for alias in node.names if alias.asname}
             elif isinstance(node, ast.Call):
@@ -766,14 +770,20 @@ class Program:
 
     def _trace_argument(self, node: Argument, at: Surroundings) -> Iterator[Traced]:
         """Find the values that callers pass, and the default; the argument itself comes last."""
-        for value, caller, call in self.list_passed(node, at):
-            yield from self.trace(value, caller, call)
-        if node.default is not None and at.outer is not None:
+        calls = list(self._list_passed(node, at))
+        for value, call in calls:
+            if value is not None:
+                yield from self.trace(value.node, value.at, call)
+            elif node.default is not None and at.outer is not None:
+                yield from self.trace(node.default, at.outer, call)
+        name = getattr(node.function, "name", "")
+        is_handed = not calls or name in self.handed or name.startswith("__")
+        if node.default is not None and at.outer is not None and is_handed:
             yield from self.trace(node.default, at.outer)
         yield Traced(node, at)
 
-    def list_passed(self, argument: Argument, at: Surroundings) -> Iterator[tuple[ast.expr, Surroundings, ast.Call]]:
-        """Find the expressions that calls pass for an argument."""
+    def _list_passed(self, argument: Argument, at: Surroundings) -> Iterator[tuple[Traced | None, ast.Call]]:
+        """Find what each call passes for an argument; None where it passes nothing."""
         function = argument.function
         if isinstance(function, ast.Lambda):
             return
@@ -785,14 +795,14 @@ class Program:
             names = [owner.name, *(below.node.name for below in self.list_below(owner))]
         for name in names:
             for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
-                if self.is_live(found) and (value := self._find_passed(argument, name, found, is_method=is_method)):
-                    yield value.node, value.at, found.node
+                is_partial = get_last_name(found.node.func) == "partial"
+                value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
+                if value is not None or (not is_partial and self.is_live(found)):
+                    yield value, found.node
         if names[0] != function.name:
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
-                    value = self._pick(function, argument.name, found.node, found.at, skip_first=True)
-                    if value is not None:
-                        yield value.node, value.at, found.node
+                    yield self._pick(function, argument.name, found.node, found.at, skip_first=True), found.node
 
     def _is_super(self, found: Traced, owner: Any) -> bool:
         """Whether a call is `super().__init__(...)` in a subclass of a class."""

@@ -316,6 +316,9 @@ class TextFinder:
         if is_text(first) and first.value in ROLES:
             self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True))
             return
+        if first is not None and reach.whole and not is_text(first):  # its role is computed, if it is a message
+            named = [value.node.value for value in self.program.trace(first, at) if is_text(value.node)]
+            reach = reach._replace(role=ROLES.get(named[0], "") if len(named) == 1 else "")
         for part in parts:
             self.follow(part, at, reach)
 
@@ -389,6 +392,8 @@ class TextFinder:
         for part in [*node.args[:1], *texts]:
             self.follow(part, at, inner)
         filled = reach._replace(mode="", whole=False, kind="")
+        if get_last_name(node.func) == "FewShotChatMessagePromptTemplate":
+            filled = filled._replace(role="")
         if "examples" in named:
             self.follow(named["examples"], at, filled)
         for selector in self.program.trace(named["example_selector"], at) if "example_selector" in named else ():

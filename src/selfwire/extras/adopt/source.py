@@ -23,8 +23,8 @@ MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
 """Files that lie in the topmost folder of a project."""
 LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain")
 """Functions that make a collection of another."""
-VIEWS = {"items": None, "keys": 0, "values": 1}
-"""Views of a dict, and the part of each pair that they show."""
+VIEWS = {"items": 0, "keys": 0, "values": 1}
+"""Views of a dict, and the part of each pair that they show; `items` shows both."""
 COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "dict", "Final")
 """Functions whose result has the items of their first argument."""
 MOST = 200
@@ -696,10 +696,10 @@ class Program:
         node, at = value.node, value.at
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             for part in node.elts:
-                is_starred = isinstance(part, ast.Starred)
-                yield from self._iterate_all([part.value], at) if is_starred else ()
-                if not is_starred or not self._iterate_all([part.value], at):
-                    yield Traced(part.value if is_starred else part, at)
+                if isinstance(part, ast.Starred):
+                    yield from self._iterate_all([part.value], at) or [Traced(part.value, at)]
+                else:
+                    yield Traced(part, at)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             yield from self._iterate_all([node.left, node.right], at)
         elif isinstance(node, ast.Dict | ast.DictComp):
@@ -717,7 +717,7 @@ class Program:
         if isinstance(node.func, ast.Attribute) and name in VIEWS and not given:
             for owner in self.trace(node.func.value, at):
                 for pair in self.list_pairs(owner):
-                    yield pair if VIEWS[name] is None else pair[VIEWS[name]]
+                    yield pair[VIEWS[name]] if name != "items" else pair
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
@@ -892,13 +892,13 @@ class Program:
                 for parent in self.list_bases(found) if found.node.bases else ():
                     if isinstance(parent.node, ast.ClassDef):
                         self.below.setdefault(parent.node, []).append(found)
-        found, pending = dict[Any, Traced](), [base]
+        under, pending = dict[Any, Traced](), [base]
         while pending:
             for below in self.below.get(pending.pop(), ()):
-                if below.node not in found and below.node is not base:
-                    found[below.node] = below
+                if below.node not in under and below.node is not base:
+                    under[below.node] = below
                     pending.append(below.node)
-        return list(found.values())
+        return list(under.values())
 
     def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
         inside = self.enter(base.node, base.at)

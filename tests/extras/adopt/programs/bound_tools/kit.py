@@ -19,7 +19,10 @@ class Library:
         return f"{self.owner} has lent {title}."
 
     def get_tools(self):
-        return [StructuredTool.from_function(self.find), StructuredTool.from_function(func=self.lend, description="Lend a book for two weeks.")]
+        return [
+            StructuredTool.from_function(self.find),
+            StructuredTool.from_function(func=self.lend, description="Lend a book for two weeks."),
+        ]
 
 
 def make_hours_tool(place: str):

@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 import operator
 
 from langchain.chat_models import init_chat_model
-from langchain_core.messages import AIMessage, HumanMessage, MessageLikeRepresentation, SystemMessage, filter_messages, get_buffer_string
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    MessageLikeRepresentation,
+    SystemMessage,
+    filter_messages,
+    get_buffer_string,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -83,7 +90,9 @@ async def clarify(state: State, config: RunnableConfig) -> Command[Literal["lead
 
 
 async def lead(state: State, config: RunnableConfig) -> Command[Literal["compress"]]:
-    model = configurable_model.bind_tools([ConductResearch, ResearchComplete, think_tool]).with_config({"model": "openai:gpt-5-mini"})
+    model = configurable_model.bind_tools([ConductResearch, ResearchComplete, think_tool]).with_config(
+        {"model": "openai:gpt-5-mini"}
+    )
     response = await model.ainvoke(state.get("supervisor_messages", []))
     return Command(goto="compress", update={"supervisor_messages": [response]})
 
@@ -106,7 +115,11 @@ async def compress(state: State, config: RunnableConfig):
 
 async def report(state: State):
     final = FINAL.format(findings=state["findings"])
-    return {"messages": [await configurable_model.with_config({"model": "openai:gpt-5"}).ainvoke([HumanMessage(content=final)])]}
+    return {
+        "messages": [
+            await configurable_model.with_config({"model": "openai:gpt-5"}).ainvoke([HumanMessage(content=final)])
+        ]
+    }
 
 
 b = StateGraph(State)

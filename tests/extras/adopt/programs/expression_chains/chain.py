@@ -63,7 +63,9 @@ def answer(state: State):
 
 builder = StateGraph(State)
 builder.add_node("answer", answer)
-builder.add_node("debate", RunnablePassthrough.assign(verdict=debate) | itemgetter("verdict") | (lambda v: {"verdict": v}))
+builder.add_node(
+    "debate", RunnablePassthrough.assign(verdict=debate) | itemgetter("verdict") | (lambda v: {"verdict": v})
+)
 builder.add_edge(START, "answer")
 builder.add_edge("answer", "debate")
 builder.add_edge("debate", END)

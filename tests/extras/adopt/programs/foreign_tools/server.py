@@ -7,10 +7,12 @@ from langchain_mcp_adapters.client import MultiServerMCPClient
 from langgraph.types import Command
 from typing_extensions import Annotated
 
-INSTRUCTIONS = "\n".join([
-    "You control a smart home.",
-    "Ask before you open a door.",
-])
+INSTRUCTIONS = "\n".join(
+    [
+        "You control a smart home.",
+        "Ask before you open a door.",
+    ]
+)
 
 
 @tool

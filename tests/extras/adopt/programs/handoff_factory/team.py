@@ -16,7 +16,12 @@ def create_handoff(*, agent_name: str, description: str | None = None):
         state: Annotated[MessagesState, InjectedState],
         tool_call_id: Annotated[str, InjectedToolCallId],
     ) -> Command:
-        message = {"role": "tool", "content": f"Transferred to {agent_name}", "name": name, "tool_call_id": tool_call_id}
+        message = {
+            "role": "tool",
+            "content": f"Transferred to {agent_name}",
+            "name": name,
+            "tool_call_id": tool_call_id,
+        }
         return Command(goto=agent_name, update={"messages": state["messages"] + [message]}, graph=Command.PARENT)
 
     return handoff

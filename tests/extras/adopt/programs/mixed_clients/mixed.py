@@ -27,7 +27,10 @@ def colour(state: State):
 async def rhyme(state: State):
     done = await aclient.chat.completions.create(
         model="gpt-5-nano",
-        messages=[{"role": "developer", "content": "Find a rhyme."}, {"role": "user", "content": f"Rhyme with {state['colour']}"}],
+        messages=[
+            {"role": "developer", "content": "Find a rhyme."},
+            {"role": "user", "content": f"Rhyme with {state['colour']}"},
+        ],
     )
     return {"colour": done.choices[0].message.content}
 

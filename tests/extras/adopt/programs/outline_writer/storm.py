@@ -65,12 +65,9 @@ async def interview(state: State):
 
 
 async def write(state: State):
-    writer = (
-        ChatPromptTemplate.from_messages(
-            [("system", "Write the page in full.\n{outline}"), ("user", "Write it in {style} style.")]
-        ).partial(style="Markdown")
-        | long_context.with_config(run_name="writer")
-    )
+    writer = ChatPromptTemplate.from_messages(
+        [("system", "Write the page in full.\n{outline}"), ("user", "Write it in {style} style.")]
+    ).partial(style="Markdown") | long_context.with_config(run_name="writer")
     reply = await writer.ainvoke({"outline": state["outline"].as_str})
     return {"answer": reply.text}
 

@@ -20,10 +20,7 @@ GRADE: Final[str] = textwrap.dedent(
     """
 ).strip()
 PRAISE = Template("Praise $pupil for the homework.")
-PARENTS = (
-    "Write to the parents of {pupil}. "
-    + "Mention the mark {mark}."
-)
+PARENTS = "Write to the parents of {pupil}. " + "Mention the mark {mark}."
 LINES = "\n".join(
     [
         "You are a teacher.",

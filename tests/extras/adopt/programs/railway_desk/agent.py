@@ -35,9 +35,7 @@ class PolicyMiddleware(AgentMiddleware):
 
     POLICY = "Never refund more than 50 euros."
 
-    def wrap_model_call(
-        self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
-    ) -> ModelResponse:
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
         old = request.system_message.content if request.system_message else ""
         return handler(request.override(system_message=SystemMessage(f"{old}\n\n{self.POLICY}")))
 
@@ -72,6 +70,12 @@ def persona(request: ModelRequest) -> str:
 agent = create_agent(
     "openai:gpt-5-mini",
     tools=[refund],
-    middleware=[persona, PolicyMiddleware(), remind, catch, HumanInTheLoopMiddleware(interrupt_on={"refund": True}, description_prefix="A refund waits for a manager")],
+    middleware=[
+        persona,
+        PolicyMiddleware(),
+        remind,
+        catch,
+        HumanInTheLoopMiddleware(interrupt_on={"refund": True}, description_prefix="A refund waits for a manager"),
+    ],
     context_schema=Ctx,
 )

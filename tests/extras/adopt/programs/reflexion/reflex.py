@@ -48,7 +48,9 @@ first = actor.partial(
 ) | llm.bind_tools(tools=[AnswerQuestion])
 REVISE = """Revise your previous answer.
     - Use the critique."""
-revisor = actor.partial(first_instruction=REVISE, function_name=ReviseAnswer.__name__) | llm.bind_tools(tools=[ReviseAnswer])
+revisor = actor.partial(first_instruction=REVISE, function_name=ReviseAnswer.__name__) | llm.bind_tools(
+    tools=[ReviseAnswer]
+)
 
 
 class Responder:
@@ -65,7 +67,8 @@ class Responder:
                 "messages": [
                     response,
                     ToolMessage(
-                        content=f"{e!r}\n\nPay close attention to the function schema.", tool_call_id=response.tool_calls[0]["id"]
+                        content=f"{e!r}\n\nPay close attention to the function schema.",
+                        tool_call_id=response.tool_calls[0]["id"],
                     ),
                 ]
             }

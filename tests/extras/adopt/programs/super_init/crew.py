@@ -28,7 +28,9 @@ class Cook(Agent):
 
 class Party:
     def __init__(self):
-        self.agents = {a.name: a for a in (Planner(), Cook("Cook for ten people."), Agent("dj", "You pick the music.", "gpt-5"))}
+        self.agents = {
+            a.name: a for a in (Planner(), Cook("Cook for ten people."), Agent("dj", "You pick the music.", "gpt-5"))
+        }
         self.graph = self._build()
 
     def _build(self):

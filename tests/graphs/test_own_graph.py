@@ -1,6 +1,7 @@
 """Graphs of the user's own as systems: asked as they are, their models metered, budgeted and journalled."""
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -261,6 +262,31 @@ def test_a_file_that_failed_is_tried_again(home: Path, server: WireServer) -> No
         load_graph("half_app.py:graph")
     Path("half_app.py").write_text("from langchain_core.runnables import RunnableLambda\ngraph = RunnableLambda(str)")
     assert load_graph("half_app.py:graph").invoke(3) == "3"
+
+
+CHAIN = "from langchain_core.runnables import RunnableLambda\n{}graph = RunnableLambda(str)"
+
+
+def test_a_file_of_a_package_imports_as_the_package_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    package, loose = tmp_path / "src" / "own_package_of_test", tmp_path / "src" / "own_folder_of_test"
+    for folder in (package, loose):
+        folder.mkdir(parents=True)
+        (folder / "texts.py").write_text("TEXT = 'Chat.'")
+    (package / "__init__.py").touch()
+    both = "from .texts import TEXT\nfrom own_package_of_test.texts import TEXT as SAME\n"
+    (package / "graph.py").write_text(CHAIN.format(both))
+    (loose / "graph.py").write_text(CHAIN.format("from own_folder_of_test.texts import TEXT\n"))
+    for folder in (package, loose):
+        assert load_graph(f"src/{folder.name}/graph.py:graph").invoke(3) == "3"
+    assert sys.modules["own_package_of_test.graph"].SAME == "Chat."
+    other = tmp_path / "other" / "own_package_of_test"
+    other.mkdir(parents=True)
+    (other / "__init__.py").touch()
+    (other / "graph.py").write_text(CHAIN.format(""))
+    with pytest.raises(ConfigError, match="which this process has imported from another file"):
+        load_graph("other/own_package_of_test/graph.py:graph")
 
 
 def test_counts_of_tokens_that_cannot_be_are_replaced_by_estimates(home: Path, server: WireServer) -> None:

@@ -12,9 +12,11 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
-from pydantic import BaseModel, Field
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel, Field, SecretStr
 
 from selfwire.models.text_layer import LayerText, TextLayer
+from tests.wire.server import WireServer
 
 
 class Echo(BaseChatModel):
@@ -116,6 +118,16 @@ async def test_every_way_of_asking_sends_the_changed_text() -> None:
         assert model.seen[-1][0].content == wanted
     assert model.invoke(given).content == given
     assert blocks[0].content[0] == {"type": "text", "text": given}  # the program's own message is not touched
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_text_with_the_old_one_in_it_is_put_in_once(wire_server: WireServer, *, streaming: bool) -> None:
+    model = ChatOpenAI(model="mine", base_url=wire_server.url, api_key=SecretStr("k"), streaming=streaming)
+    given = "You plan the work for Ann. Be brief."
+    with TextLayer(TEXTS, {"plan": "You plan the work for {person}. Be brief. Be kind."}).active():
+        await model.ainvoke([SystemMessage(given), HumanMessage([{"type": "text", "text": given}])])
+    sent = [message["content"] for message in wire_server.asked[-1].body["messages"]]
+    assert sent == [f"{given} Be kind.", [{"type": "text", "text": f"{given} Be kind."}]]
 
 
 async def test_two_variants_at_once_do_not_mix() -> None:

@@ -48,13 +48,25 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def import_user_file(path: Path) -> ModuleType:
-    """Import a file as a module, once in this process; its folder is searched for what it imports."""
+    """Import a file as a module, once in this process.
+
+    A file of a package is that package's module, so that its relative imports work. The folder of the package, or of
+    the file, is searched for what it imports, and at last those above it in the working directory.
+    """
     path = path.resolve()
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file():
+        parts, folder = [folder.name, *parts], folder.parent
+    above = [str(outer) for outer in folder.parents if outer.is_relative_to(Path.cwd())]
+    sys.path[:] = dict.fromkeys([str(folder), *sys.path, *above])
+    if len(parts) > 1:
+        module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
+        if module.__file__ is None or Path(module.__file__).resolve() != path:
+            raise ImportError(f"{path} is module {module.__name__}, which this process has imported from another file")
+        return module
     name = f"selfwire_file_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")

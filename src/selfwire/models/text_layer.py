@@ -44,7 +44,8 @@ class LayerText(FrozenModel):
     def of(cls, name: str, pieces: Sequence[str], holes: Sequence[str]) -> "LayerText | None":
         """Cut a text at its holes; None if no piece has a word.
 
-        Holes with no word between them, but a line break for example, are one hole.
+        Holes with no word between them, but a line break for example, are one hole. White space around the text is
+        the program's and stays.
         """
         cut, marks = [pieces[0]], list[str]()
         for hole, piece in zip(holes, pieces[1:], strict=True):
@@ -60,7 +61,9 @@ class LayerText(FrozenModel):
             after = marks.pop() + cut.pop()
         if not all(map(WORD.search, cut)):
             return None
-        return cls(name=name, pieces=tuple(cut), holes=tuple(marks), before=before, after=after)
+        cut[0] = cut[0] if before else cut[0].lstrip()
+        cut[-1] = cut[-1] if after else cut[-1].rstrip()
+        return cls(name=name, pieces=tuple(cut), holes=tuple(marks), before=before.lstrip(), after=after.rstrip())
 
     @property
     def shown(self) -> str:
@@ -75,6 +78,11 @@ class LayerText(FrozenModel):
         begin, end = (f"{edge} ({place})" if edge else "" for edge, place in edges)
         words = (f"{word} (a word that the program compares with)" for word in self.keeps)
         return "\n".join(filter(None, (begin, *self.holes, end, *words)))
+
+    def show(self, parts: Sequence[str | int]) -> str:
+        """Write what `parse` has taken apart, with this text's own names of holes."""
+        inner = "".join(part if isinstance(part, str) else self.holes[part] for part in parts)
+        return f"{self.before}{inner}{self.after}"
 
     def parse(self, text: str) -> tuple[str | int, ...]:
         """Take another text for this one apart, into static pieces and numbers of holes; edges are left out.
@@ -126,6 +134,7 @@ class TextLayer:
         self._texts = sorted(texts, key=lambda text: -sum(map(len, text.pieces)))
         known = {text.name: text for text in self._texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
+        self._made = set[str]()
         self._before = _compile(text.pieces for text in self._texts)
         self._after = _compile(
             _join_pieces(self._changed[text.name]) if text.name in self._changed else text.pieces
@@ -134,10 +143,15 @@ class TextLayer:
 
     def find(self, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
         """Find the texts in messages as they are sent; returns their names in order."""
-        places = (
-            match for message in messages for text in _list_texts(message) for match in self._after.finditer(text)
-        )
-        return tuple(dict.fromkeys(self._texts[_get_number(match)].name for match in places))
+        found = (name for message in messages for text in _list_texts(message) for name in self._find_inside(text))
+        return tuple(dict.fromkeys(found))
+
+    def _find_inside(self, text: str) -> Iterator[str]:
+        """Find the texts in another, and in what fills their holes."""
+        for match in self._after.finditer(text):
+            yield self._texts[_get_number(match)].name
+            for filled in _list_filled(match):
+                yield from self._find_inside(filled)
 
     def rewrite(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """The messages with changed texts in place of the program's; those without any are the same objects."""
@@ -169,14 +183,21 @@ class TextLayer:
         return block
 
     def _swap(self, text: str) -> str:
-        return self._before.sub(self._replace, text)
+        """Replace once: some models convert what they send a second time, and a new text may have the old one in it."""
+        if text in self._made:
+            return text
+        new = self._before.sub(self._replace, text)
+        if new != text:
+            self._made.add(new)
+        return new
 
     def _replace(self, match: re.Match[str]) -> str:
-        new = self._changed.get(self._texts[_get_number(match)].name)
-        if new is None:
-            return match[0]
-        first = match.re.groupindex[str(match.lastgroup)] + 1
-        return "".join(part if isinstance(part, str) else match[first + part] for part in new)
+        """Write a text, changed or not, around what fills its holes, which may hold another text."""
+        text = self._texts[_get_number(match)]
+        holes = [self._before.sub(self._replace, filled) for filled in _list_filled(match)]
+        if text.name not in self._changed:
+            return "".join(part for pair in zip(text.pieces, [*holes, ""], strict=True) for part in pair)
+        return "".join(part if isinstance(part, str) else holes[part] for part in self._changed[text.name])
 
 
 def _compile(texts: Iterable[Sequence[str]]) -> re.Pattern[str]:
@@ -188,6 +209,13 @@ def _compile(texts: Iterable[Sequence[str]]) -> re.Pattern[str]:
 def _get_number(match: re.Match[str]) -> int:
     assert match.lastgroup is not None, "each alternative is a group"
     return int(match.lastgroup[1:])
+
+
+def _list_filled(match: re.Match[str]) -> list[str]:
+    """What fills the holes of a text that was found; its groups follow its own and are empty for no other."""
+    first = match.re.groupindex[str(match.lastgroup)] + 1
+    later = [number for number in match.re.groupindex.values() if number >= first]
+    return [match[number] for number in range(first, min([*later, match.re.groups + 1]))]
 
 
 def _join_pieces(parts: Sequence[str | int]) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.layer import list_prompts
-from selfwire.extras.adopt.patch import make_patch, read_literal
+from selfwire.extras.adopt.patch import make_patch, read_literals
 
 PROGRAM = """from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -62,7 +62,7 @@ def test_a_constant_is_written_in_any_form(constants: str, new: str) -> None:
     write(constants)
     apply({"ask": new})
     [(text, _)] = list_prompts("asking.py:graph")
-    assert text.shown == new
+    assert text.shown == new.strip()
     assert Path("asking.py").read_text(encoding="utf-8").endswith("graph = builder.compile()\n")
 
 
@@ -84,6 +84,23 @@ def test_expressions_of_an_f_string_stay() -> None:
     assert "!s}" in Path("asking.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("call", ["PROMPT.replace('<NAME>', 'Ann')", "PROMPT.format(n=2).replace('<NAME>', 'Ann')"])
+def test_a_word_that_the_program_replaces_is_a_hole(call: str) -> None:
+    write('PROMPT = "Answer <NAME> with {n:>2} words."', f'return {{"messages": [model.invoke({call})]}}')
+    [(text, _)] = list_prompts("asking.py:graph")
+    assert "{<NAME>}" in text.shown
+    apply({"ask": text.shown.replace("Answer", "Greet")})
+    assert 'PROMPT = "Greet <NAME> with {n:>2} words."' in Path("asking.py").read_text(encoding="utf-8")
+
+
+def test_an_f_string_that_begins_without_f_stays_one() -> None:
+    write("", "return {'messages': [model.invoke('Answer: ' f\"{state['messages'][0].text} and be kind.\")]}")
+    [(text, _)] = list_prompts("asking.py:graph")
+    apply({"ask": text.shown.replace("kind", "brief")})
+    [(again, _)] = list_prompts("asking.py:graph")
+    assert (again.shown, again.holes) == (text.shown.replace("kind", "brief"), text.holes)
+
+
 def test_two_prompts_of_a_file_change_at_once_and_each_has_its_reason() -> None:
     call = (
         'said = model.invoke([("system", FIRST)])\n    return {"messages": [model.invoke([("system", SECOND), said])]}'
@@ -98,6 +115,19 @@ def test_two_prompts_of_a_file_change_at_once_and_each_has_its_reason() -> None:
     assert {text.shown for text, _ in list_prompts("asking.py:graph")} == set(new.values())
 
 
+def test_a_text_in_two_places_changes_in_both() -> None:
+    call = (
+        'said = model.invoke(f"Answer this visitor: {state[0]} Be kind.")\n    other = 1\n'
+        '    return {"messages": [model.invoke(f"Answer this visitor: {other!r} Be kind.")]}'
+    )
+    write("", call)
+    assert len({text.name for text, _ in list_prompts("asking.py:graph")}) == 1
+    apply({"ask": "Help {state[0]} well, please."})
+    source = Path("asking.py").read_text(encoding="utf-8")
+    assert 'f"Help {state[0]} well, please."' in source
+    assert 'f"Help {other!r} well, please."' in source
+
+
 def test_a_prompt_file_is_written_as_a_file() -> None:
     Path("prompt.md").write_text("You answer questions of visitors.\n", encoding="utf-8")
     write('from pathlib import Path\n\nPROMPT = Path("prompt.md").read_text()')
@@ -108,17 +138,80 @@ def test_a_prompt_file_is_written_as_a_file() -> None:
 
 
 def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> None:
-    write('import textwrap\n\nPROMPT = textwrap.dedent("""\n    You answer questions.\n    Be brief.\n    """)')
-    prompts = list(list_prompts("asking.py:graph"))
-    if not prompts:
-        pytest.skip("not found")
-    with pytest.raises(
-        ConfigError, match=r"asking.py:\d+ has this text in a form that a patch cannot write; .*\nNew\."
-    ):
-        make_patch("asking.py:graph", {prompts[0][0].name: "New."}, {})
+    write('PROMPT = "You answer {}.".upper().format("questions")')
+    [(text, _)] = list_prompts("asking.py:graph")
+    refusal = r"asking.py:5 has this text in a form that a patch cannot write; write it there yourself:\nNEW \{0\}\."
+    with pytest.raises(ConfigError, match=refusal):
+        make_patch("asking.py:graph", {text.name: "NEW {0}."}, {})
+
+
+@pytest.mark.parametrize(
+    ("constants", "old", "written"),
+    [
+        (
+            'textwrap.dedent("""\n    Answer kindly.\n      Be brief.\n    """)',
+            "Answer kindly.\n  Be brief.",
+            "\n    Answer.",
+        ),
+        ('inspect.cleandoc("""Answer kindly.\n\n    Be brief.""")', "Answer kindly.\n\nBe brief.", "\n    Answer."),
+        ('"Answer kindly. "\\\n    + "Be brief."', "Answer kindly. Be brief.", "\nAnswer."),
+        ('" ".join(["Answer kindly.", "Be brief."])', "Answer kindly. Be brief.", "\nAnswer."),
+        ('"  Answer kindly. "', "Answer kindly.", '  Look at it.\nAnswer. """'),
+    ],
+)
+def test_a_text_is_written_as_the_program_reads_it(constants: str, old: str, written: str) -> None:
+    write(f"import inspect, textwrap\n\nPROMPT = {constants}")
+    [(text, _)] = list_prompts("asking.py:graph")
+    assert text.shown == old
+    apply({"ask": "Look at it.\nAnswer. "})
+    [(again, _)] = list_prompts("asking.py:graph")
+    assert again.shown == "Look at it.\nAnswer."
+    assert written in Path("asking.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("form", "call", "written"),
+    [
+        ("Rate at 100%% these %d of %(n)s.", "PROMPT % 3", "All at 5%%, {} too %d of %(n)s."),
+        ("Rate at 100$$ these $0 of $n.", "string.Template(PROMPT).substitute(x=3)", "All at 5%, {} too $0 of $n."),
+        (
+            "Rate at 100% these {{ 0 }} of {{n}}.",
+            "jinja2.Template(PROMPT).render(x=3)",
+            "All at 5%, {} too {{ 0 }} of {{n}}.",
+        ),
+    ],
+)
+def test_a_template_of_another_kind_keeps_its_holes(form: str, call: str, written: str) -> None:
+    call = call.replace("% 3", '% {"0": 3}')
+    write(f"import string, jinja2\n\nPROMPT = {form!r}", f'return {{"messages": [model.invoke({call})]}}')
+    [(text, _)] = list_prompts("asking.py:graph")
+    assert text.shown in ("Rate at 100% these {0} of {n}.", "Rate at 100$ these {0} of {n}.")
+    apply({"ask": "All at 5%, {} too {0} of {n}."})
+    assert written in Path("asking.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "written"),
+    [
+        (
+            "p.yaml",
+            "a:\n  ask: |\n    Answer kindly.\n    Be brief.\nb: 1\n",
+            'a:\n  ask: |\n    One: {x}\n\n    "Two".\nb: 1\n',
+        ),
+        ("p.yaml", "a:\n  ask: >\n    Answer\n    kindly.\nb: 1\n", 'a:\n  ask: |\n    One: {x}\n\n    "Two".\nb: 1\n'),
+        ("p.yaml", "a: {ask: Answer kindly.}\n", 'a: {ask: "One: {x}\\n\\n\\"Two\\"."}\n'),
+        ("p.json", '{"a": {"ask": "Answer kindly."}}', '{"a": {"ask": "One: {x}\\n\\n\\"Two\\"."}}'),
+    ],
+)
+def test_a_text_in_a_yaml_or_json_file_is_written_there(name: str, content: str, written: str) -> None:
+    Path(name).write_text(content, encoding="utf-8")
+    write(f'import yaml\n\nPROMPT = yaml.safe_load(open("{name}"))["a"]["ask"]')
+    [(text, _)] = list_prompts("asking.py:graph")
+    apply({text.name: 'One: {x}\n\n"Two".'})
+    assert Path(name).read_text(encoding="utf-8") == written
 
 
 def test_a_literal_is_read_as_its_text() -> None:
-    assert read_literal("f'a {x!r:>4} {{b}}'", "f-string") == ("a {x} {b}", {"{x}": "{x!r:>4}"})
-    assert read_literal("a + 'b'", "constant") is None
-    assert read_literal("'{'", "template") is None
+    [found] = read_literals("f'a {x!r:>4} {{b}}'", "f-string")
+    assert found[:2] == ("a {x} {b}", {"{x}": "{x!r:>4}"})
+    assert not list(read_literals("a + 'b'", "constant"))

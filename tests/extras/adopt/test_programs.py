@@ -44,9 +44,8 @@ def test_the_place_of_a_text_is_that_of_its_literal(program: str, monkeypatch: p
     for text in read(program).texts:
         lines = Path(text.file).read_text(encoding="utf-8").splitlines()[text.line - 1 : text.end_line]
         if not text.file.endswith(".py"):
-            assert all(
-                part.strip() in "\n".join(map(str.strip, lines)) for piece in text.pieces for part in piece.split("\n")
-            )
+            words = " ".join(" ".join(lines).split())  # a folded block of YAML joins its lines
+            assert all(" ".join(part.split()) in words for piece in text.pieces for part in piece.split("\n"))
             continue
         lines[-1] = lines[-1][: text.end_column]
         lines[0] = lines[0][text.column :]

@@ -7,6 +7,7 @@ from typing import Any
 
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, tell_kind
 from selfwire.extras.adopt.source import (
+    NESTED,
     Argument,
     BoundMethod,
     Element,
@@ -18,6 +19,7 @@ from selfwire.extras.adopt.source import (
     Traced,
     get_last_name,
     is_main_guard,
+    is_static,
     is_text,
 )
 from selfwire.extras.adopt.texts import HUBS, MESSAGES, PROMPTS, Reach, TextFinder
@@ -97,19 +99,49 @@ class CodeReader:
 
     # pieces
 
-    def get_code(self, owner: Any, at: Surroundings) -> Code:
-        """The piece of code of a function or an expression; it is read later."""
-        key = (owner, at.key)
+    def get_code(self, owner: Any, at: Surroundings, me: Traced | None = None) -> Code:
+        """The piece of code of a function or an expression; it is read later.
+
+        Args:
+            me: the object whose method the function is, if it is known.
+        """
+        inside = self._enter_method(owner, at, me) if me is not None else None
+        key = (owner, inside.key if inside else at.key)
         if key not in self.codes:
-            if isinstance(owner, ast.Lambda):
+            if inside is not None:
+                code = Code([*owner.body], inside, owner)
+                code.refers += [self.get_code(part, at) for part in owner.decorator_list if self._is_own(part, at)]
+            elif isinstance(owner, ast.Lambda):
                 code = Code([owner.body], self.program.enter(owner, at), owner)
             elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
                 code = Code([*owner.body], self.program.enter(owner, at), owner)
+                code.refers += [self.get_code(part, at) for part in owner.decorator_list if self._is_own(part, at)]
             else:
                 code = Code([owner], at, owner)
-            self.add_code(code, at)
+            self.codes[key] = code
+            self.by_owner.setdefault(owner, code)
             self.pending.append(code)
         return self.codes[key]
+
+    def get_found_code(self, found: Traced) -> Code:
+        """The piece of code of a function, a method of an object, or an expression."""
+        if isinstance(found.node, BoundMethod):
+            return self.get_code(found.node.function, found.at, found.node.owner)
+        return self.get_code(found.node, found.at)
+
+    def _enter_method(self, function: Any, at: Surroundings, me: Traced) -> Surroundings | None:
+        """Return the surroundings inside a method of an object that a certain call has made; None for any other."""
+        if not isinstance(me.node, Instance) or me.node.call is None or is_static(function) or not function.args.args:
+            return None
+        if function.name == "__init__":
+            return self.program.enter_init(me, function)
+        inside = Surroundings(at.file, function, at, {function.args.args[0].arg: [me]})
+        return inside if inside.depth <= NESTED else None
+
+    def _is_own(self, decorator: ast.expr, at: Surroundings) -> bool:
+        """Whether a decorator is a function of the program."""
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return any(isinstance(found.node, Function) for found in self.program.trace(called, at))
 
     def add_code(self, code: Code, at: Surroundings) -> None:
         """Make a piece of code known."""
@@ -144,27 +176,39 @@ class CodeReader:
         for node, at in walk_code(code, self.program):
             if isinstance(node, ast.Call):
                 self._read_call(node, at, code)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                for found in self.program.look_up(node.id, at):
-                    self.refer(found, code)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                for base in self.program.trace(node.value, at):
-                    for found in self.program.get_member(base, node.attr):
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                parent = self.program.parents.get(node)
+                if is_filled(node, parent):
+                    continue
+                call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+                for found in self._list_referred(node, at):
+                    if isinstance(found.node, ast.ClassDef) and call is not None:
+                        self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
+                    else:
                         self.refer(found, code)
             elif isinstance(node, ast.Dict):
                 self._read_dict(node, at, code)
             elif isinstance(node, ast.Return):
                 self._read_return(node, at, code)
 
+    def _list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
+        if isinstance(node, ast.Name):
+            yield from self.program.look_up(node.id, at)
+        else:
+            for base in self.program.trace(node.value, at):
+                yield from self.program.get_member(base, node.attr)
+
     def refer(self, found: Traced, code: Code) -> None:
         """Note that a piece of code refers to a definition or to an expression elsewhere."""
         node, at = found.node, found.at
         if isinstance(node, BoundMethod):
-            node = node.function
+            if not self.makers.note_function(Traced(node.function, at), code):
+                code.refers.append(self.get_found_code(found))
+            return
         if isinstance(node, Instance | Imported | Argument) or not isinstance(node, ast.AST | Element):
             return
         if isinstance(node, ast.ClassDef):
-            self._refer_class(found, code)
+            self._refer_class(found, code, None)
             return
         if isinstance(node, Element):
             node = node.source
@@ -187,12 +231,13 @@ class CodeReader:
             node = self.program.parents.get(node)
         return False
 
-    def _refer_class(self, found: Traced, code: Code) -> None:
+    def _refer_class(self, found: Traced, code: Code, made: Traced | None) -> None:
+        """Note that a piece of code makes an object of a class, or names the class."""
         inside = self.program.enter(found.node, found.at)
         for name in ("__init__", "__call__", "__post_init__"):
             for method in inside.names.bound.get(name, ()):
                 if isinstance(method, Function):
-                    code.refers.append(self.get_code(method, inside))
+                    code.refers.append(self.get_code(method, inside, made))
 
     # what a piece of code does
 
@@ -255,7 +300,7 @@ class CodeReader:
         for keyword in node.keywords:
             if keyword.arg in ASKED:
                 role = "system" if keyword.arg in ("system", "instructions") else ""
-                self.ask(keyword.value, at, code, role=role)
+                self.ask(keyword.value, at, code, role=role, via="client")
 
     def _read_asking(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         assert isinstance(node.func, ast.Attribute)
@@ -302,7 +347,7 @@ class CodeReader:
     def _read_dict(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
         names = {key.value for key in node.keys if is_text(key)}
         if {"role", "content"} <= names:
-            self.ask(node, at, code)
+            self.ask(node, at, code, via="message")
 
     def is_reply(self, node: ast.Call, at: Surroundings) -> bool:
         """Whether a call asks a model, so that its result is no text of the program."""
@@ -328,6 +373,13 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
 }
 """How a call is read, by the name of what it calls."""
+
+
+def is_filled(node: ast.expr, parent: ast.AST | None) -> bool:
+    """Whether an expression is a collection that something is put into, as `NODES[name] = node`; it is not read."""
+    if isinstance(parent, ast.Subscript):
+        return parent.value is node and isinstance(parent.ctx, ast.Store)
+    return isinstance(parent, ast.Attribute) and parent.attr in ("append", "add", "insert", "setdefault")
 
 
 def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundings]]:

@@ -89,9 +89,9 @@ class GraphReader:
     def read_graph(self, found: Traced, name: str) -> None:
         """Read a graph or an agent, with all its subgraphs; `name` is "" for the program's own."""
         node = found.node
-        if node in self.read or name.count("/") > DEEPEST:
+        if (node, found.at) in self.read or name.count("/") > DEEPEST:
             return
-        self.read[node] = name
+        self.read[node, found.at] = name
         if isinstance(node, Function):
             self._read_entrypoint(found, name)
         elif get_last_name(node.func) in BUILDERS:
@@ -138,13 +138,15 @@ class GraphReader:
         found = []
         for call in self.program.calls.get(method, ()):
             owner = call.node.func
-            if isinstance(owner, ast.Attribute) and self._is_builder(owner.value, call.at, builder):
-                found.append((call.node, call.at))
-                self.read_around(call.at)
+            at = builder.at if call.at.owner is builder.at.owner else call.at
+            if isinstance(owner, ast.Attribute) and self._is_builder(owner.value, at, builder):
+                found.append((call.node, at))
+                self.read_around(at)
         yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
 
     def _is_builder(self, node: ast.expr, at: Surroundings, builder: Traced) -> bool:
-        return any(value.node is builder.node for _, value in find_kinds(self.program, node, at))
+        found = [value.at for _, value in find_kinds(self.program, node, at) if value.node is builder.node]
+        return any(inner == builder.at or not inner.given for inner in found)
 
     def unroll(self, call: ast.AST, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings of a call for each round of the loops around it, where the source shows them."""
@@ -153,19 +155,36 @@ class GraphReader:
         while (node := self.program.parents.get(node)) is not None and node is not at.owner:
             if isinstance(node, ast.For):
                 loops.insert(0, node)
-        rounds = [at]
+        rounds = [self._enter_after_loops(call, at)]
         for loop in loops:
-            rounds = [inner for outer in rounds for inner in self._list_rounds(loop, outer)]
+            rounds = [inner for outer in rounds for inner in self._list_carried(loop, call, outer)]
         return rounds
 
-    def _list_rounds(self, loop: ast.For, at: Surroundings) -> list[Surroundings]:
-        rounds = []
-        for found in self.program.trace(loop.iter, at):
-            for part in self.program.iterate(found):
-                value: Any = ast.Tuple(list(part), ast.Load()) if isinstance(part, tuple) else part
-                given = dict(list_targets(loop.target, value, found.at))
-                rounds.append(Surroundings(at.file, at.owner, at.outer, {**at.given, **given}))
-        return rounds or [at]
+    def _list_carried(self, loop: ast.For, call: Any, at: Surroundings) -> list[Surroundings]:
+        """Find the surroundings for each round of a loop, with what the round before has left in names."""
+        rounds: list[Surroundings] = []
+        for inner in self.program.list_rounds([loop], at):
+            given = dict(inner.given)
+            for name, statement in list_carried(loop, at):
+                if statement.lineno < call.lineno:
+                    given[name] = self.program.trace(statement.value, inner)
+                elif rounds:
+                    given[name] = self.program.trace(statement.value, rounds[-1])
+                else:
+                    first = [value for value in at.names.bound[name] if value is not statement.value]
+                    given[name] = [Traced(value, at) for value in first]
+            rounds.append(Surroundings(inner.file, inner.owner, inner.outer, given))
+        return rounds
+
+    def _enter_after_loops(self, call: Any, at: Surroundings) -> Surroundings:
+        """Return the surroundings of a call with what the last rounds of loops before it have left in names."""
+        given = dict(at.given)
+        for statement in getattr(at.owner, "body", ()) if not isinstance(at.owner, ast.Lambda) else ():
+            if isinstance(statement, ast.For) and (statement.end_lineno or 0) < call.lineno:
+                for name, assigned in list_carried(statement, at):
+                    last = self.program.list_rounds([statement], at)[-1]
+                    given[name] = self.program.trace(assigned.value, last)
+        return Surroundings(at.file, at.owner, at.outer, given) if given != at.given else at
 
     def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         named = get_keywords(call)
@@ -204,7 +223,9 @@ class GraphReader:
                 f"the source does not show what node {', '.join(names)} runs: {ast.unparse(action)}",
                 "add a function of the program as the node",
             )
-        own = names or (self._name_action(chosen, action) if len(call.args) < 2 else ast.unparse(call.args[0]),)
+        own = names or (
+            self._name_action(chosen, action) if len(call.args) < 2 else f"{{{ast.unparse(call.args[0])}}}",
+        )
         code = Code([], at, action)
         if not isinstance(action, ast.Name | ast.Attribute):
             code = self.reader.get_code(action, at)
@@ -236,7 +257,7 @@ class GraphReader:
             draft.tools = self.makers.read_tools(action.found.node.args[0], action.found.at, code)
 
     def _read_subgraph(self, node: str, kind: str, found: Traced, call: Any, at: Surroundings, graph: str) -> None:
-        name = self.read.get(found.node)
+        name = self.read.get((found.node, found.at))
         is_new = name is None
         if name is None:
             own = node
@@ -262,7 +283,7 @@ class GraphReader:
                 function = node.function if isinstance(node, BoundMethod) else node
                 name = getattr(function, "name", "lambda")
                 own = "lambda" if isinstance(function, ast.Lambda) else "subgraph" if kind == "graph" else kind
-                yield Action(own, name, found, self.reader.get_code(function, found.at))
+                yield Action(own, name, found, self.reader.get_found_code(found))
             elif kind in ("object", "tool") and isinstance(node, Instance):
                 yield self._read_object(found)
             elif kind == "graph":
@@ -279,8 +300,7 @@ class GraphReader:
         for name in ("__call__", "invoke", "ainvoke"):
             for member in self.program.get_member(found, name):
                 if isinstance(member.node, BoundMethod):
-                    code = self.reader.get_code(member.node.function, member.at)
-                    return Action("object", found.node.of.name, found, code)
+                    return Action("object", found.node.of.name, found, self.reader.get_found_code(member))
         return Action("object", found.node.of.name, found)
 
     def _list_names(self, node: ast.expr, at: Surroundings) -> Strings:
@@ -289,15 +309,13 @@ class GraphReader:
         complete = True
         is_list = False
         for found in self.program.trace(node, at):
-            parts: list[Any] = []
-            if isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict):
-                is_list = True
-                parts = found.node.values if isinstance(found.node, ast.Dict) else found.node.elts
-            elif isinstance(found.node, ast.Call):
-                parts = list(self.program.iterate(found))
-                is_list = is_list or bool(parts)
+            pairs = list(self.program.list_pairs(found))
+            parts = [value for _, value in pairs] if pairs else list(self.program.iterate(found))
+            is_list = is_list or bool(parts) or isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict)
             for part in parts:
-                strings = find_strings(self.program, part, found.at)
+                if not isinstance(part, Traced):
+                    continue
+                strings = find_strings(self.program, part.node, part.at)
                 values += strings.values
                 complete = complete and strings.complete
         return Strings(tuple(dict.fromkeys(values)), complete) if is_list else find_strings(self.program, node, at)
@@ -353,11 +371,12 @@ class GraphReader:
         names: list[str] = []
         for found in self.program.trace(call.args[0], at) if call.args else ():
             for part in self.program.iterate(found):
-                if isinstance(part, ast.Tuple) and len(part.elts) == 2:
-                    given = find_strings(self.program, part.elts[0], found.at).values
-                    names += self._add_action(call, part.elts[1], found.at, graph, given)
-                else:
-                    names += self._add_action(call, part, found.at, graph, ())
+                pair = [Traced(inner, part.at) for inner in getattr(getattr(part, "node", None), "elts", ())] or part
+                if isinstance(pair, Traced):
+                    names += self._add_action(call, pair.node, pair.at, graph, ())
+                elif len(pair) == 2:
+                    given = find_strings(self.program, pair[0].node, pair[0].at).values
+                    names += self._add_action(call, pair[1].node, pair[1].at, graph, given)
         for before, after in pairwise(names):
             self._add_edge(before, Strings((after,), True), "data", "sequence", call, at, graph)
 
@@ -380,7 +399,7 @@ class GraphReader:
         where: tuple[Any, Surroundings] = (call, at)
         if router is not None:
             function = router.node.function if isinstance(router.node, BoundMethod) else router.node
-            self.routers.append((name, self.reader.get_code(function, router.at)))
+            self.routers.append((name, self.reader.get_found_code(router)))
             where = (function, router.at)
         for start in sources:
             self._add_edge(start, ends, kind, shown_by, *where, graph, router=name)
@@ -470,6 +489,8 @@ class GraphReader:
     def _read_node_code(self, draft: NodeDraft) -> None:
         """Read where the code of a node may lead, which graphs it asks and where it waits."""
         self.reader.read_pending()
+        if draft.agent is not None:
+            self._read_agent_pauses(draft.agent, draft.name, draft.graph)
         if draft.code is None:
             return
         for code in draft.code.list_reached():
@@ -610,18 +631,22 @@ class GraphReader:
             self._add_edge(draft.name, ends, "code", "handoff", found.node, found.at, graph, "task")
         elif draft.default:
             self._add_edge(START, Strings((draft.default,), True), "data", "entry", found.node, found.at, graph)
-        self._read_agent_pauses(found, draft, graph)
         for node in self.nodes[first:]:
             self._read_node_code(node)
 
-    def _read_agent_pauses(self, found: Traced, draft: AgentDraft, graph: str) -> None:
-        for keyword in found.node.keywords:
-            if keyword.arg in ("interrupt_before", "interrupt_after", "interrupt_on"):
-                self.interrupts.append(
-                    ProgramInterrupt(
-                        node=draft.name, kind=keyword.arg, graph=graph, **place_of(keyword.value, found.at)
+    def _read_agent_pauses(self, draft: AgentDraft, name: str, graph: str) -> None:
+        """Read where an agent waits for a person: by its own arguments, or by those of its middleware."""
+        call, at = draft.at.node, draft.at.at
+        given = get_keywords(call).get("middleware") if isinstance(call, ast.Call) else None
+        made = self.makers.list_elements(given, at) if given is not None else []
+        for found in [draft.at, *(part for part in made if isinstance(part.node, ast.Call))]:
+            for keyword in getattr(found.node, "keywords", ()):
+                if keyword.arg in ("interrupt_before", "interrupt_after", "interrupt_on"):
+                    pause = ProgramInterrupt(
+                        node=name, kind=keyword.arg, graph=graph, **place_of(keyword.value, found.at)
                     )
-                )
+                    if pause not in self.interrupts:
+                        self.interrupts.append(pause)
 
     def _add_agent_node(self, draft: AgentDraft, graph: str) -> str:
         place = (show_path(draft.at.at.file.path), draft.at.node.lineno, draft.at.node.end_lineno)
@@ -672,19 +697,22 @@ class GraphReader:
 
     def _add_task(self, draft: NodeDraft, task: Traced, code: Code) -> None:
         function = task.node
-        known = any(node.name == function.name and node.graph == draft.graph for node in self.nodes)
-        ends = Strings((function.name,), True)
+        made = [part for part in function.decorator_list if isinstance(part, ast.Call)]
+        given = [self.makers.find_first(get_keywords(part).get("name"), task.at) for part in made]
+        name = next(filter(None, given), function.name)
+        known = any(node.name == name and node.graph == draft.graph for node in self.nodes)
+        ends = Strings((name,), True)
         same = next(
             (e for e in self.edges if (e.source, e.shown_by, e.graph) == (draft.name, "call", draft.graph)), None
         )
         if same is None:
             self._add_edge(draft.name, ends, "code", "call", code.owner, code.at, draft.graph, router=draft.target)
-        elif function.name not in same.ends:
-            self.edges[self.edges.index(same)] = same.replace(ends=(*same.ends, function.name))
+        elif name not in same.ends:
+            self.edges[self.edges.index(same)] = same.replace(ends=(*same.ends, name))
         if not known:
             place = (show_path(task.at.file.path), function.lineno, function.end_lineno)
             inner = self.reader.get_code(function, task.at)
-            self.nodes.append(NodeDraft(function.name, "task", function.name, place, draft.graph, inner))
+            self.nodes.append(NodeDraft(name, "task", function.name, place, draft.graph, inner))
             self._read_node_code(self.nodes[-1])
 
     # interrupts
@@ -732,13 +760,15 @@ def is_marked_prompt(statement: ast.AnnAssign) -> bool:
     return statement.value is not None and any(is_text(mark) and mark.value == "prompt" for mark in marks)
 
 
-def list_targets(target: ast.expr, value: Any, at: Surroundings) -> Iterator[tuple[str, list[Traced]]]:
-    """Find the names that a loop's target binds for one element."""
-    if isinstance(target, ast.Name):
-        yield target.id, [Traced(value, at)]
-    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-        for part, inner in zip(target.elts, value.elts, strict=False):
-            yield from list_targets(part, inner, at)
+def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]]:
+    """List the names that a loop assigns anew and that were assigned before it, such as `previous = node`."""
+    return [
+        (statement.targets[0].id, statement)
+        for statement in loop.body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and len(at.names.bound.get(statement.targets[0].id, ())) > 1
+    ]
 
 
 def place_of(node: Any, at: Surroundings) -> dict[str, Any]:

@@ -121,6 +121,7 @@ class ProgramText(Placed):
         used_by: nodes, agents and tools, as `node plan`.
         signal: why it must not be changed, as the program compares with it; "" if nothing does.
         keeps: words of it that the program compares with.
+        is_past: whether only a client that is not LangChain's sends it, so that no layer sees it.
         column: of its first character, from 0.
         end_column: after its last character.
     """
@@ -133,6 +134,7 @@ class ProgramText(Placed):
     used_by: tuple[str, ...] = ()
     signal: str = ""
     keeps: tuple[str, ...] = ()
+    is_past: bool = False
     column: int = 0
     end_column: int = 0
 

@@ -229,6 +229,14 @@ def _combine(parts: list[Strings]) -> Strings:
     return Strings(tuple(combined), True)
 
 
+def _open_starred(program: Program, part: ast.expr, at: Surroundings) -> list[Traced]:
+    """The parts of `Literal[*names]`."""
+    if not isinstance(part, ast.Starred):
+        return [Traced(part, at)]
+    found = [inner for value in program.trace(part.value, at) for inner in program.iterate(value)]
+    return [value for value in found if isinstance(value, Traced)]
+
+
 def find_literals(program: Program, annotation: ast.expr | None, at: Surroundings) -> tuple[str, ...]:
     """Find the values of `Literal[...]` in an annotation, through aliases and `Command[Literal[...]]`."""
     if annotation is None:
@@ -246,6 +254,7 @@ def find_literals(program: Program, annotation: ast.expr | None, at: Surrounding
     if isinstance(annotation, ast.Subscript):
         parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
         if get_last_name(annotation.value) == "Literal":
-            return tuple(text for part in parts for text in find_strings(program, part, at).values)
+            listed = [value for part in parts for value in _open_starred(program, part, at)]
+            return tuple(text for value in listed for text in find_strings(program, value.node, value.at).values)
         return tuple(text for part in parts for text in find_literals(program, part, at))
     return ()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.reader import read_program
@@ -20,28 +21,28 @@ def list_texts(name: str) -> list[LayerText]:
     Raises:
         ConfigError: the source of the graph cannot be read.
     """
-    return [text for text, _ in list_prompts(name)]
+    return list({text.name: text for text, _ in list_prompts(name)}.values())
 
 
 def list_prompts(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
-    """List the prompts of a graph with their places in its source; as `list_texts`."""
-    inventory, taken, seen = read_program(name), set[str](), set[tuple[str, ...]]()
+    """List the prompts of a graph with each of their places in its source; as `list_texts`."""
+    inventory, seen = read_program(name), dict[Any, LayerText]()
     order = {f"node {node.name}": number for number, node in enumerate(inventory.nodes)}
 
     def find_place(text: ProgramText) -> int:
         return min((order[user] for user in text.used_by if user in order), default=len(order))
 
     for text in sorted(inventory.texts, key=find_place):
-        if text.kind not in KINDS or text.role not in ROLES or text.signal or text.pieces in seen:
+        if text.kind not in KINDS or text.role not in ROLES or text.signal or text.is_past:
             continue
         if sum(map(len, text.pieces)) < SHORTEST:
             continue
         user = next(iter(text.used_by), "").partition(" ")[2] or text.name or "text"
+        taken = {known.name for known in seen.values()}
         found = LayerText.of(_make_name(user, taken), text.pieces, text.holes)
         if found is not None:
-            taken.add(found.name)
-            seen.add(text.pieces)
-            yield found.replace(keeps=text.keeps, place=f"{text.file}:{text.line}"), text
+            found = found.replace(keeps=text.keeps, place=f"{text.file}:{text.line}")
+            yield seen.setdefault((found.pieces, bool(found.before), bool(found.after)), found), text
 
 
 def _make_name(user: str, taken: set[str]) -> str:

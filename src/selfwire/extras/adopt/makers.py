@@ -31,6 +31,7 @@ from selfwire.extras.adopt.source import (
     list_decorators,
     list_items,
 )
+from selfwire.extras.adopt.texts import get_outside_maker, is_foreign, shorten_source
 
 PROMPTS = ("prompt", "system_prompt", "state_modifier", "messages_modifier", "instructions", "supervisor_prompt")
 """Keywords of an agent's prompt."""
@@ -175,10 +176,14 @@ class MakerReader:
                 code.refers.append(self.reader.get_code(found.node, found.at))
 
     def _read_extra(self, key: str, node: ast.expr, at: Surroundings, code: Code) -> None:
-        """Read middleware, hooks and the response's format."""
+        """Read middleware, hooks and the response's format: a schema, or a prompt with one."""
         if key == "response_format":
-            for found in self._list_schemas(node, at):
-                self.read_schema(found, code)
+            for given in self.program.trace(node, at):
+                prompt, schema = given.node.elts if isinstance(given.node, ast.Tuple) else (None, given.node)
+                if prompt is not None:
+                    self.reader.ask(prompt, given.at, code, role="system")
+                for found in self._list_schemas(schema, given.at):
+                    self.read_schema(found, code)
             return
         for found in self.list_elements(node, at) if key == "middleware" else self.program.trace(node, at):
             function = found.node.function if isinstance(found.node, BoundMethod) else found.node
@@ -234,14 +239,16 @@ class MakerReader:
     def read_model(self, found: Traced) -> tuple[str, ...]:
         """Read a call that makes a model or asks one directly; returns the names it may have."""
         call = found.node
-        if call in self.models:
-            return self.models[call][2]
+        known = self.models[call][2] if call in self.models else ()
         maker = get_last_name(call.func)
         values = [keyword.value for keyword in call.keywords if keyword.arg in MODELS]
         if not values and (maker == "init_chat_model" or maker.startswith("Chat")):
             values = call.args[:1]
         names = [name for value in values for name in find_strings(self.program, value, found.at).values]
         unique = tuple(dict.fromkeys(names))
+        if call in self.models:  # made for several arguments
+            self.models[call] = (*self.models[call][:2], tuple(dict.fromkeys([*known, *names])))
+            return unique
         if isinstance(call.func, ast.Attribute) and not MODEL.fullmatch(maker):
             maker = ast.unparse(call.func)
         called = [value.node for value in self.program.trace(call.func, found.at)]
@@ -302,6 +309,8 @@ class MakerReader:
                 self._read_json_schema(found.node, found.at, code)
             for found in self.program.trace(part, at):
                 self._read_json_schema(found.node, found.at, code)
+        if "handle_tool_errors" in named:
+            self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in a JSON schema that the source holds as a dict."""
@@ -331,7 +340,21 @@ class MakerReader:
             if draft is not None:
                 drafts[draft] = None
                 code.refers.append(draft.docs)
+            else:
+                self._note_foreign_tools(found)
         return list(drafts)
+
+    def _note_foreign_tools(self, found: Traced) -> None:
+        """Note tools of another package, whose descriptions the source does not show."""
+        node = found.node.value if isinstance(found.node, ast.Await) else found.node
+        maker = get_outside_maker(self.program, Traced(node, found.at))
+        if isinstance(node, ast.Call) and is_foreign(maker):
+            self.reader.texts.note(
+                node,
+                found.at,
+                f"tools come from another package: {shorten_source(node)}",
+                "wrap them in functions of the program with @tool, so that the source shows what a model reads",
+            )
 
     def read_tool(self, found: Traced) -> ToolDraft | None:
         """Read a tool: a function, a class, an object or a call that makes one."""
@@ -500,16 +523,16 @@ class MakerReader:
     def read_schema(self, found: Traced, code: Code, *, docstring: bool = True) -> Code:
         """Read the texts of a pydantic model, dataclass or TypedDict that a model has to fill."""
         node = found.node
-        if node in self.schemas:
-            code.refers.append(self.schemas[node])
-            return self.schemas[node]
         inside = self.program.enter(node, found.at)
-        own = self.schemas[node] = Code([], inside, None)
+        is_known = node in self.schemas
+        own = self.schemas.setdefault(node, Code([], inside, None))
         code.refers.append(own)
-        if has_base(self.program, found, ("Enum", "StrEnum", "IntEnum")):
-            return own
         if docstring and (doc := get_docstring(node)) is not None:
             self.reader.ask(doc, inside, own, role="schema", kind="docstring", changes=("cleandoc",))
+        if is_known:
+            return own
+        if has_base(self.program, found, ("Enum", "StrEnum", "IntEnum")):
+            return own
         for base in self.program.list_bases(found):
             if isinstance(base.node, ast.ClassDef):
                 self.read_schema(base, own, docstring=False)
@@ -539,18 +562,10 @@ def _list_parts(program: Program, found: Traced) -> list[Traced] | None:
     node = found.node
     if isinstance(node, ast.BinOp):
         return [*list_elements(program, node.left, found.at), *list_elements(program, node.right, found.at)]
-    if isinstance(node, ast.ListComp):
-        return program.trace(node.elt, found.at)
-    parts = list(program.iterate(found))
+    parts = [part for part in program.iterate(found) if isinstance(part, Traced)]
     if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
         return None
-    return [element for part in parts for element in _list_part(program, part, found.at)]
-
-
-def _list_part(program: Program, part: Any, at: Surroundings) -> list[Traced]:
-    if isinstance(part, ast.Starred):
-        return list_elements(program, part.value, at)
-    return program.trace(part, at)
+    return [element for part in parts for element in program.trace(part.node, part.at)]
 
 
 def get_docstring(owner: Any) -> ast.Constant | None:

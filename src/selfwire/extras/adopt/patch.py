@@ -1,21 +1,39 @@
 """A patch that writes changed prompts where they stand in the source of a program."""
 
 import ast
+import inspect
+import json
 import re
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from pathlib import Path
 from string import Formatter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_prompts
+from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, split_marks, split_template
+from selfwire.models.text_layer import LayerText
 
 WIDTH = 100
 """Characters of a text from which on it stands between triple quotes."""
 PLAIN = frozenset({".md", ".txt", ".prompt", ".tmpl", ".jinja", ".j2"})
 """Endings of files that are a prompt as a whole."""
+
+
+def _double_braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+TEMPLATES: Mapping[str, Callable[[str], str]] = {
+    "format": _double_braces,
+    "percent": lambda text: text.replace("%", "%%"),
+    "dollar": lambda text: text.replace("$", "$$"),
+    "curly": str,
+}
+"""How static text is written in a template, by how its holes are."""
 
 
 class Literal(NamedTuple):
@@ -24,10 +42,20 @@ class Literal(NamedTuple):
     Attributes:
         shown: the text with its holes in braces, as a `LayerText` shows it.
         holes: what stands in the source for each hole, by what is shown for it.
+        escape: writes static text between them.
+        prefix: f, if it is an f-string.
     """
 
     shown: str
     holes: Mapping[str, str]
+    escape: Callable[[str], str]
+    prefix: str = ""
+
+    def write(self, text: str) -> str:
+        """Write another text with the same holes, as it stands in a source."""
+        markers = "|".join(re.escape(hole) for hole in sorted(self.holes, key=len, reverse=True))
+        parts = re.split(f"({markers})", text) if markers else [text]
+        return "".join(self.holes.get(part) or self.escape(part) for part in parts)
 
 
 def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, str]) -> str:
@@ -41,14 +69,22 @@ def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, st
     Raises:
         ConfigError: a text is not there any more, or stands in a form that cannot be written; the message names it.
     """
-    known = {text.name: (text, place) for text, place in list_prompts(target)}
+    known = dict[str, list[tuple[LayerText, ProgramText]]]()
+    for text, place in list_prompts(target):
+        known.setdefault(text.name, []).append((text, place))
     if gone := sorted(changed.keys() - known.keys()):
         raise ConfigError(f"the source of {target!r} has no text {gone[0]!r} any more; evolve the graph anew")
     edits = dict[str, list[tuple[ProgramText, str]]]()
     for name, new in changed.items():
-        text, place = known[name]
-        edits.setdefault(place.file, []).append((place, _write(place, text.shown, new)))
-    head = [f"{known[name][0].place} {name}: {' '.join(reasons.get(name, '').split())}" for name in changed]
+        for text, place in known[name]:
+            own = LayerText.of(name, place.pieces, place.holes)
+            assert own is not None, "it is a prompt"
+            try:
+                written = _write(place, own.shown, own.show(text.parse(new)))
+            except ValueError as error:
+                raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
+            edits.setdefault(place.file, []).append((place, written))
+    head = [f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}" for name in changed]
     return "\n".join([*head, "", *(_diff(Path(file), found) for file, found in sorted(edits.items()))])
 
 
@@ -59,60 +95,107 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
         ConfigError: the old one is not the whole of what stands there.
     """
     file, where = Path(place.file), f"{place.file}:{place.line}"
-    old = _cut(file.read_text(encoding="utf-8"), place)
-    if file.suffix in PLAIN and old.strip() == shown.strip():
-        return old.replace(old.strip(), new)
-    literal = read_literal(old, place.kind) if file.suffix == ".py" else None
-    if literal is None or literal.shown != shown:
+    whole, new = file.read_text(encoding="utf-8"), new.strip()
+    begin, end = _locate(whole, place)
+    old = whole[begin:end]
+    if file.suffix in PLAIN:
+        for literal in (Literal(old, {}, str), *(_read_template(old, mode) for mode in TEMPLATES)):
+            if literal.shown.strip() == shown:
+                return literal.write(literal.shown.replace(shown, new))
+    if file.suffix in (".yaml", ".yml", ".json"):
+        written = _write_scalar(old, new, is_yaml=file.suffix != ".json")
+        is_same = _load_yaml(old) == shown and _load_yaml(written or "") == new
+        if written is not None and is_same and _load_yaml(whole[:begin] + written + whole[end:]) is not None:
+            return written
+    form = _find_form(old, place, shown) if file.suffix == ".py" else None
+    if form is None:
         raise ConfigError(f"{where} has this text in a form that a patch cannot write; write it there yourself:\n{new}")
-    markers = "|".join(re.escape(hole) for hole in sorted(literal.holes, key=len, reverse=True))
-    parts = re.split(f"({markers})", new) if markers else [new]
-    template = bool(literal.holes) or place.kind in ("template", "f-string")
-    body = "".join(literal.holes.get(part) or (_double_braces(part) if template else part) for part in parts)
-    written = _quote(body, "f" if old.lstrip("(").lower().startswith(("f", "rf")) else "")
-    again = read_literal(written, place.kind)
-    if again is None or again.shown != new:
+    literal, change = form
+    lines = literal.shown.split("\n")[1:] if change else []
+    margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
+    text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
+    written = _quote(literal.write(text), literal.prefix)
+    again = _find_form(written, place, new)
+    if again is None or again[0].holes != literal.holes:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
     return written
 
 
-def read_literal(source: str, kind: str) -> Literal | None:
-    """Read a literal of Python as its text with its holes in braces; None if it is another expression."""
+def _find_form(source: str, place: ProgramText, shown: str) -> tuple[Literal, Callable[[str], str] | None] | None:
+    """Find how a literal is to be read, and how its indentation is taken off, to be a text; None if it is not."""
+    for literal in read_literals(source, place.kind, place.holes):
+        for change in (None, textwrap.dedent, inspect.cleandoc):
+            if (change(literal.shown) if change else literal.shown).strip() == shown:
+                return literal, change
+    return None
+
+
+def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator[Literal]:
+    """Read a literal of Python, or a sum of constants, as its text with its holes in braces, in each form it may be.
+
+    Args:
+        holes: words of a text that the program replaces are holes too.
+    """
     try:
         node = ast.parse(f"({source})", mode="eval").body
     except SyntaxError:
-        return None
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _read_template(node.value) if kind == "template" else Literal(node.value, {})
-    if not isinstance(node, ast.JoinedStr):
-        return None
-    shown, holes = list[str](), dict[str, str]()
-    for part in node.values:
-        if isinstance(part, ast.FormattedValue):
-            hole = f"{{{ast.unparse(part.value)}}}"
-            holes[hole] = ast.unparse(ast.JoinedStr([part]))[2:-1]
-            shown.append(hole)
-        elif isinstance(part, ast.Constant):
-            shown.append(str(part.value))
-    return Literal("".join(shown), holes)
-
-
-def _read_template(text: str) -> Literal | None:
-    shown, holes = list[str](), dict[str, str]()
-    try:
-        for static, field, spec, conversion in Formatter().parse(text):
-            shown.append(static)
-            if field is not None:
-                hole = f"{{{field}}}"
-                holes[hole] = f"{{{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
+        return
+    if (text := join_constants(node)) is not None:
+        for mode in TEMPLATES if kind == "template" else [""]:
+            yield _read_template(text, mode, holes)
+    elif isinstance(node, ast.JoinedStr):
+        shown, sources = list[str](), dict[str, str]()
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                hole = f"{{{ast.unparse(part.value)}}}"
+                sources[hole] = ast.unparse(ast.JoinedStr([part]))[2:-1]
                 shown.append(hole)
-    except ValueError:
+            elif isinstance(part, ast.Constant):
+                shown.append(str(part.value))
+        yield Literal("".join(shown), sources, _double_braces, "f")
+
+
+def _read_template(text: str, mode: str, holes: Sequence[str] = ()) -> Literal:
+    """Read a template: as split at its holes, each with the source that stands for it."""
+    pieces, names = split_template(text, mode)
+    if mode == "format":
+        marks = [
+            f"{{{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
+            for _, field, spec, conversion in Formatter().parse(text if names else "")
+            if field is not None
+        ]
+    else:
+        found = HOLES[mode].finditer(text) if mode else ()
+        marks = [match[0] for match in found if match[0] not in ESCAPES]
+    sources = {f"{{{name}}}": mark for name, mark in zip(names, marks, strict=True)}
+    words = tuple(hole for hole in holes if hole not in names and hole in text)
+    pieces, names = split_marks(pieces, names, words)
+    fields = [f"{{{name}}}" for name in names]
+    shown = "".join(part for pair in zip(pieces, [*fields, ""], strict=True) for part in pair)
+    return Literal(shown, {f"{{{word}}}": word for word in words} | sources, TEMPLATES.get(mode, str))
+
+
+def _write_scalar(old: str, new: str, *, is_yaml: bool) -> str | None:
+    """Write a text of a YAML or JSON file in the form of the old one; None if that is neither a block nor quoted."""
+    head, _, body = old.partition("\n")
+    if is_yaml and head.startswith((">", "|")):
+        head = head.replace(">", "|", 1)
+        margin = " " * (len(body) - len(body.lstrip(" ")))
+        lines = [f"{margin}{line}".rstrip() for line in new.split("\n")]
+        return "\n".join([head, *lines]) + old[len(old.rstrip()) :]
+    return json.dumps(new, ensure_ascii=False) if old.startswith('"') or (is_yaml and old) else None
+
+
+def _load_yaml(source: str) -> Any:
+    """Read YAML or JSON, a text without white space around it; None if it is none."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(source)
+    except yaml.YAMLError:
         return None
-    return Literal("".join(shown), holes)
-
-
-def _double_braces(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    return found.strip() if isinstance(found, str) else found
 
 
 def _quote(body: str, prefix: str) -> str:
@@ -131,11 +214,6 @@ def _locate(source: str, place: ProgramText) -> tuple[int, int]:
     within = sum(map(len, lines[place.line - 1 : place.end_line - 1]))
     end = before + within + (place.end_column or len(lines[place.end_line - 1]) if lines else 0)
     return before + place.column, end
-
-
-def _cut(source: str, place: ProgramText) -> str:
-    begin, end = _locate(source, place)
-    return source[begin:end]
 
 
 def _diff(file: Path, edits: Iterable[tuple[ProgramText, str]]) -> str:

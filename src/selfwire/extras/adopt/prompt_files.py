@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,7 @@ LARGEST = 1_000_000
 """Bytes of a file from which on it is no prompt."""
 READS = ("read_text", "read", "readlines", "read_bytes")
 LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
-STRUCTURED = (".yaml", ".yml", ".json")
+STRUCTURED = (".yaml", ".yml", ".json", ".toml")
 ANY = "*"
 
 
@@ -80,6 +81,14 @@ def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]
                 found += [path for path in matched if path.is_relative_to(program.project) and path not in found]
                 break
     return found
+
+
+def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Path]:
+    """List the files of `folder.glob(pattern)`, `rglob` or `iterdir`."""
+    pattern: ast.expr = node.args[0] if node.args else ast.Constant(ANY)
+    if get_last_name(node.func) == "rglob":
+        pattern = ast.BinOp(ast.Constant("**"), ast.Div(), pattern)
+    return list_files(program, ast.BinOp(node.func.value, ast.Div(), pattern), at)  # type: ignore[attr-defined]
 
 
 def _place_relative(program: Program, pattern: str, at: Surroundings) -> list[Path]:
@@ -207,13 +216,20 @@ def read_whole(path: Path) -> FileText | None:
 
 
 def read_keys(path: Path, keys: tuple[Any, ...]) -> list[FileText] | None:
-    """Read the texts of a YAML or JSON file below some keys; None if it cannot be read.
+    """Read the texts of a YAML, JSON or TOML file below some keys; None if it cannot be read.
 
     Args:
-        keys: a key of None stands for all keys.
+        keys: those of each level that may be meant; None stands for all keys.
     """
     text = read_text_file(path)
-    if text is None or path.suffix not in STRUCTURED or find_spec("yaml") is None:
+    if text is None or path.suffix not in STRUCTURED:
+        return None
+    if path.suffix == ".toml":
+        try:
+            return list(_list_toml(tomllib.loads(text), keys, path, text, ""))
+        except tomllib.TOMLDecodeError:
+            return None
+    if find_spec("yaml") is None:
         return None
     import yaml
 
@@ -234,10 +250,22 @@ def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> It
     key, rest = (keys[0], keys[1:]) if keys else (None, ())
     for index, item in enumerate(node.value):
         at, value = (item[0].value, item[1]) if isinstance(item, tuple) else (index, item)
-        if key is None or key == at or str(key) == str(at):
+        if key is None or str(at) in map(str, key):
             yield from _list_scalars(value, rest, path, f"{name}.{at}".strip("."))
 
 
+def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: str) -> Iterator[FileText]:
+    """List the texts of TOML, whose parser tells no lines: a text's are those where its words stand first."""
+    if isinstance(value, str) and not keys:
+        begin = max(text.find(value.strip()), 0)
+        line, last = text.count("\n", 0, begin) + 1, text.count("\n", 0, begin + len(value.strip())) + 1
+        yield FileText(path, name, value, line, last, 0, len(text.splitlines()[last - 1]))
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            if not keys or keys[0] is None or str(key) in map(str, keys[0]):
+                yield from _list_toml(inner, keys[1:], path, text, f"{name}.{key}".strip("."))
+
+
 def is_prompt_loader(name: str) -> bool:
-    """Whether a function reads a YAML or JSON file or text."""
-    return name in LOADS or re.fullmatch(r"load_(yaml|json)\w*", name) is not None
+    """Whether a function reads a YAML, JSON or TOML file or text."""
+    return name in LOADS or re.fullmatch(r"load_(yaml|json|toml)\w*", name) is not None

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from selfwire.core.errors import ConfigError
@@ -11,6 +12,7 @@ from selfwire.extras.adopt.code import Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Inventory, Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
+from selfwire.extras.adopt.prompt_files import list_globbed
 from selfwire.extras.adopt.source import (
     Function,
     Outside,
@@ -42,9 +44,12 @@ def read_program(name: str) -> Inventory:
     """
     matched = GRAPH_NAME.fullmatch(name)
     if matched is None:
-        raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph")
+        team = "; team:NAME is a saved team, so name a module called team by its file, as team.py:graph"
+        way_out = team if name.startswith("team:") else ""
+        raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph{way_out}")
     try:
         program, file = open_program(matched["module"])
+        program.list_globbed = partial(list_globbed, program)
         graphs = GraphReader(program)
         _read_named(graphs, file, matched["name"])
         graphs.reader.read_pending()
@@ -242,6 +247,7 @@ def _make_text(
         used_by=tuple(dict.fromkeys(used)),
         signal=signal,
         keeps=tuple(keeps),
+        is_past="client" in draft.vias and "model" not in draft.vias,
         file=show_path(draft.path),
         line=line,
         end_line=end_line,

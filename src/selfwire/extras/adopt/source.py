@@ -21,8 +21,12 @@ FOREIGN = ("site-packages", "dist-packages")
 """Folders of installed packages, which are never read."""
 MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
 """Files that lie in the topmost folder of a project."""
-LISTS = ("sorted", "list", "tuple", "set")
+LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain")
 """Functions that make a collection of another."""
+VIEWS = {"items": 0, "keys": 0, "values": 1}
+"""Views of a dict, and the part of each pair that they show; `items` shows both."""
+COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "dict", "Final")
+"""Functions whose result has the items of their first argument."""
 MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
@@ -155,11 +159,11 @@ class BoundNames(ast.NodeVisitor):
         elif isinstance(target, ast.Tuple | ast.List):
             for index, part in enumerate(target.elts):
                 self._bind_target(part, value, (*path, index), loop)
-        elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            self._add(target.value.id, ast.Dict([target.slice], [value]))
 
-    def _add(self, name: str, value: ast.expr) -> None:
-        self.added.setdefault(name, []).append(value)
+    def _add(self, node: ast.AST) -> None:
+        for target, value in list_additions(node):
+            if isinstance(target, ast.Name):
+                self.added.setdefault(target.id, []).append(value)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Bind a function; its body has names of its own."""
@@ -196,6 +200,7 @@ class BoundNames(ast.NodeVisitor):
         """Bind the targets."""
         for target in node.targets:
             self._bind_target(target, node.value)
+        self._add(node)
         self.visit(node.value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -208,8 +213,7 @@ class BoundNames(ast.NodeVisitor):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """Add what `+=` appends."""
-        if isinstance(node.target, ast.Name):
-            self._add(node.target.id, node.value)
+        self._add(node)
         self.visit(node.value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
@@ -246,11 +250,7 @@ class BoundNames(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         """Note what `append`, `insert`, `extend` and `update` add to a list or a dict."""
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.args:
-            if node.func.attr in ("append", "insert"):
-                self._add(node.func.value.id, ast.List([node.args[-1]], ast.Load()))
-            elif node.func.attr in ("extend", "update"):
-                self._add(node.func.value.id, node.args[-1])
+        self._add(node)
         self.generic_visit(node)
 
 
@@ -319,10 +319,18 @@ class Surroundings:
         whole = (self.owner, given, self.outer.key if self.outer else -1)
         return self.file.keys.setdefault(whole, len(self.file.keys))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Surroundings) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return self.key
+
     @cached_property
     def depth(self) -> int:
         """How many calls inside calls the given arguments come from."""
-        inside = [value.at.depth for values in self.given.values() for value in values]
+        given = [value for values in self.given.values() for value in values]
+        makers = [value.node.made_in for value in given if isinstance(value.node, Instance)]
+        inside = [at.depth for at in (*(value.at for value in given), *makers) if at is not None]
         return max([self.outer.depth if self.outer else 0, *(depth + 1 for depth in inside)])
 
 
@@ -335,6 +343,10 @@ class Program:
 
     Attributes:
         parents: the node around each node.
+        classes: those of the program; `below` has the subclasses of each.
+        decorated: functions and classes by the names of their decorators, each with the decorator.
+        additions: what functions add to collections outside them, by the collection's name.
+        loaded: names that are read somewhere; `handed` are those that are not called there.
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
@@ -343,6 +355,8 @@ class Program:
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
+        rests: the dicts that calls pass for `**rest`.
+        list_globbed: lists the files of `folder.glob(pattern)`.
     """
 
     def __init__(self, roots: Sequence[Path], project: Path) -> None:
@@ -352,6 +366,12 @@ class Program:
         self.calls: dict[str, list[Traced]] = {}
         self.inner: dict[tuple[Any, Any], Surroundings] = {}
         self.parents: dict[Any, Any] = {}
+        self.classes: list[Traced] = []
+        self.below: dict[ast.ClassDef, list[Traced]] | None = None
+        self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
+        self.additions: dict[str, list[Traced]] = {}
+        self.loaded: set[str] = set()
+        self.handed: set[str] = set()
         self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.live: set[Any] | None = None
         self.traced: dict[Any, list[Traced]] = {}
@@ -361,6 +381,8 @@ class Program:
         self.cut = sys.maxsize
         self.steps = 0
         self.keys: dict[Any, int] = {}
+        self.rests: dict[Any, ast.Dict] = {}
+        self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
 
     # files
 
@@ -435,11 +457,29 @@ class Program:
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
                 pending.append((child, inner))
+            self._index_definition(Traced(node, at))
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self.loaded.add(get_last_name(node))
+                parent = self.parents.get(node)
+                if not (isinstance(parent, ast.Call) and parent.func is node):
+                    self.handed.add(get_last_name(node))
             if isinstance(node, ast.ImportFrom):
                 other_names |= {alias.asname: alias.name for alias in node.names if alias.asname}
             elif isinstance(node, ast.Call):
                 for name in {called := get_last_name(node.func), other_names.get(called, called)}:
                     self.calls.setdefault(name, []).append(Traced(node, at))
+
+    def _index_definition(self, found: Traced) -> None:
+        """Note a class, what is decorated, and what a function adds to a collection outside it."""
+        node, at = found.node, found.at
+        if isinstance(node, ast.ClassDef):
+            self.classes.append(found)
+        for decorator in getattr(node, "decorator_list", ()):
+            name = get_last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
+            self.decorated.setdefault(name, []).append((found, decorator))
+        for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
+            if isinstance(target, ast.Name) and target.id not in at.names.bound:
+                self.additions.setdefault(target.id, []).append(Traced(value, at))
 
     def enter(self, owner: Any, at: Surroundings) -> Surroundings:
         """Return the surroundings inside a class or function."""
@@ -502,17 +542,58 @@ class Program:
                 for value in found:
                     yield from self._open_binding(value, here)
                 yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+                if here is here.file.top and name in self.additions:
+                    yield from self._list_added_inside(name, here)
                 return
             here = here.outer
         yield from self._look_up_star(name, at)
 
+    def _list_added_inside(self, name: str, top: Surroundings) -> Iterator[Traced]:
+        """Find what functions add to a collection of their module; for each function that they decorate, if they do."""
+        for value in self.additions[name]:
+            if value.at.file is top.file:
+                yield from (Traced(value.node, at) for at in self._list_decorations(value.at) or [value.at])
+
+    def _list_decorations(self, at: Surroundings) -> list[Surroundings]:
+        """Find the surroundings inside a decorator, or inside what it returns, for each function that it decorates."""
+        function, outer = at.owner, at.outer
+        if not isinstance(function, ast.FunctionDef) or outer is None:
+            return []
+        maker = outer.owner if isinstance(outer.owner, ast.FunctionDef) else function
+        found = []
+        known = self.decorated.get(maker.name, ())
+        for decorated, decorator in sorted(known, key=lambda pair: pair[0].node.lineno):
+            if isinstance(decorator, ast.Call) is (maker is not function):
+                given = {argument.arg: [decorated] for argument in function.args.args[:1]}
+                if isinstance(decorator, ast.Call):
+                    passed = self._pass(maker, decorator, decorated.at)
+                    outer = Surroundings(at.file, maker, at.outer.outer, passed)  # type: ignore[union-attr]
+                found.append(Surroundings(at.file, function, outer, given))
+        return found
+
     def _look_up_star(self, name: str, at: Surroundings) -> Iterator[Traced]:
-        for star in at.file.top.names.bound.get("*", ()):
-            found = self.follow_import(at.file, star)
-            if found and name in found.file.top.names.bound:
-                yield from self.look_up(name, found.file.top)
-                return
-        yield Traced(Outside(name), at)
+        file = self._find_star(name, at.file, set())
+        yield from self.look_up(name, file.top) if file else [Traced(Outside(name), at)]
+
+    def _find_star(self, name: str, file: SourceFile, seen: set[Path]) -> SourceFile | None:
+        """Find the file from which `from ... import *` takes a name, over any number of files."""
+        for star in file.top.names.bound.get("*", ()):
+            found = self.follow_import(file, star)
+            if found and found.file.path not in seen:
+                seen.add(found.file.path)
+                inner = found.file if name in found.file.top.names.bound else self._find_star(name, found.file, seen)
+                if inner is not None:
+                    return inner
+        return None
+
+    def _look_up_in_module(self, name: str, file: SourceFile) -> Iterator[Traced]:
+        """Find what another file gets under a name: also from the module's `__getattr__`."""
+        getters = file.top.names.bound.get("__getattr__", ())
+        if name not in file.top.names.bound and getters and isinstance(getters[0], Function):
+            given = {argument.arg: [Traced(ast.Constant(name), file.top)] for argument in getters[0].args.args[:1]}
+            yield from self.list_returned(getters[0], file.top, given, None, None)
+        else:
+            yield from self.look_up(name, file.top)
 
     def _open_binding(self, value: Any, at: Surroundings) -> Iterator[Traced]:
         if not isinstance(value, Import):
@@ -525,7 +606,7 @@ class Program:
         elif not found.name:
             yield Traced(Imported(found.file), found.file.top)
         elif found.file is not at.file:
-            yield from self.look_up(found.name, found.file.top)
+            yield from self._look_up_in_module(found.name, found.file)
 
     # tracing
 
@@ -588,55 +669,145 @@ class Program:
 
     def _take(self, value: Traced, element: Element) -> Iterator[Traced]:
         """Take the elements that a loop or an unpacking gets from a value."""
-        parts: list[Any] = [value.node]
-        path = list(element.path)
-        if element.loop:
-            parts = list(self.iterate(value))
-            if parts and isinstance(parts[0], tuple):  # pairs of a dict
-                index = path.pop(0) if path else 0
-                parts = [pair[index] for pair in parts]
-        for part in parts:
-            for index in path:
-                part = part.elts[index] if isinstance(part, ast.Tuple | ast.List) and index < len(part.elts) else None
-            if part is not None and (part is not value.node):
-                yield Traced(part, value.at)
+        for part in self.iterate(value) if element.loop else [value]:
+            for found in self._unpack(part, element.path):
+                if found.node is not value.node:
+                    yield found
 
-    def iterate(self, value: Traced) -> Iterator[Any]:
-        """Iterate over the elements that a value's source shows; over pairs of a dict's items."""
-        node = value.node
+    def _unpack(self, value: "Traced | tuple[Traced, ...]", path: Sequence[int]) -> list[Traced]:
+        """Take an element of elements; a whole pair has no expression of its own."""
+        if isinstance(value, tuple) and not isinstance(value, Traced):
+            return self._unpack(value[path[0]], path[1:]) if path and path[0] < len(value) else []
+        if not path:
+            return [value]
+        if not isinstance(value.node, ast.Tuple | ast.List):
+            inner = [part for part in self.trace(value.node, value.at) if isinstance(part.node, ast.Tuple | ast.List)]
+        else:
+            inner = [value]
+        return [
+            found
+            for part in inner
+            if path[0] < len(part.node.elts)
+            for found in self._unpack(Traced(part.node.elts[path[0]], part.at), path[1:])
+        ]
+
+    def iterate(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
+        """Iterate over the elements that a value's source shows: tuples for `items`, `zip`, `pairwise`, `enumerate`."""
+        node, at = value.node, value.at
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
-            yield from node.elts
-        elif isinstance(node, ast.Dict):
-            yield from (key for key in node.keys if key is not None)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            for owner in self.trace(node.func.value, value.at):
-                if isinstance(owner.node, ast.Dict):
-                    yield from _iterate_view(owner.node, node.func.attr)
-        elif isinstance(node, ast.Call) and get_last_name(node.func) in LISTS and node.args:
-            for inner in self.trace(node.args[0], value.at):
-                yield from self.iterate(inner)
+            for part in node.elts:
+                if isinstance(part, ast.Starred):
+                    yield from self._iterate_all([part.value], at) or [Traced(part.value, at)]
+                else:
+                    yield Traced(part, at)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            yield from self._iterate_all([node.left, node.right], at)
+        elif isinstance(node, ast.Dict | ast.DictComp):
+            yield from (key for key, _ in self.list_pairs(value))
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            yield from (Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at))
+        elif isinstance(node, ast.Call):
+            yield from self._iterate_call(node, at)
+
+    def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
+        return [part for node in nodes for found in self.trace(node, at) for part in self.iterate(found)]
+
+    def _iterate_call(self, node: ast.Call, at: Surroundings) -> Iterator["Traced | tuple[Traced, ...]"]:
+        name, given = get_last_name(node.func), [part for part in node.args if not isinstance(part, ast.Starred)]
+        if isinstance(node.func, ast.Attribute) and name in VIEWS and not given:
+            for owner in self.trace(node.func.value, at):
+                for pair in self.list_pairs(owner):
+                    yield pair[VIEWS[name]] if name != "items" else pair
+        elif name in LISTS:
+            yield from self._iterate_all(given if name == "chain" else given[:1], at)
+        elif name in ("zip", "pairwise", "enumerate") and given:
+            columns = [[part for part in self._iterate_all([one], at) if isinstance(part, Traced)] for one in given]
+            if name == "pairwise":
+                columns = [columns[0], columns[0][1:]]
+            elif name == "enumerate":
+                columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
+            yield from zip(*columns, strict=False)
+        elif name in ("glob", "rglob", "iterdir") and isinstance(node.func, ast.Attribute):
+            for path in self.list_globbed(node, at):
+                yield Traced(ast.Call(ast.Name("Path", ast.Load()), [ast.Constant(str(path))], []), at)
+
+    def list_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
+        """List the keys and values of a dict that the source shows, those of dicts inside it too."""
+        node, at = value.node, value.at
+        if isinstance(node, ast.Dict):
+            for key, part in zip(node.keys, node.values, strict=True):
+                if key is not None:
+                    yield Traced(key, at), Traced(part, at)
+                else:
+                    yield from (pair for inner in self.trace(part, at) for pair in self.list_pairs(inner))
+        elif isinstance(node, ast.DictComp):
+            for inner_at in self.list_rounds(node.generators, at):
+                yield Traced(node.key, inner_at), Traced(node.value, inner_at)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            for side in (node.left, node.right):
+                yield from (pair for inner in self.trace(side, at) for pair in self.list_pairs(inner))
+
+    def list_rounds(self, loops: Sequence[Any], at: Surroundings) -> list[Surroundings]:
+        """Find the surroundings inside loops for each of their rounds, where the source shows them."""
+        rounds = [at]
+        for loop in loops:
+            rounds = [inner for outer in rounds for inner in self._list_loop_rounds(loop, outer)][:MOST]
+        return rounds
+
+    def _list_loop_rounds(self, loop: Any, at: Surroundings) -> list[Surroundings]:
+        found = self._iterate_all([loop.iter], at)
+        given = [dict(self._list_targets(loop.target, part)) for part in found]
+        return [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given] or [at]
+
+    def _list_targets(self, target: ast.expr, part: Any) -> Iterator[tuple[str, list[Traced]]]:
+        """Find the names that a loop's target binds for one element."""
+        if isinstance(target, ast.Name):
+            yield target.id, [part] if isinstance(part, Traced) else [Traced(_make_tuple(part), part[0].at)]
+        elif isinstance(target, ast.Tuple | ast.List):
+            for index, inner in enumerate(target.elts):
+                for found in self._unpack(part, [index])[:1]:
+                    yield from self._list_targets(inner, found)
 
     def _trace_argument(self, node: Argument, at: Surroundings) -> Iterator[Traced]:
         """Find the values that callers pass, and the default; the argument itself comes last."""
-        for value, caller, call in self.list_passed(node, at):
-            yield from self.trace(value, caller, call)
-        if node.default is not None and at.outer is not None:
+        calls = list(self._list_passed(node, at))
+        for value, call in calls:
+            if value is not None:
+                yield from self.trace(value.node, value.at, call)
+            elif node.default is not None and at.outer is not None:
+                yield from self.trace(node.default, at.outer, call)
+        name = getattr(node.function, "name", "")
+        is_handed = not calls or name in self.handed or name.startswith("__")
+        if node.default is not None and at.outer is not None and is_handed:
             yield from self.trace(node.default, at.outer)
         yield Traced(node, at)
 
-    def list_passed(self, argument: Argument, at: Surroundings) -> Iterator[tuple[ast.expr, Surroundings, ast.Call]]:
-        """Find the expressions that calls pass for an argument."""
+    def _list_passed(self, argument: Argument, at: Surroundings) -> Iterator[tuple[Traced | None, ast.Call]]:
+        """Find what each call passes for an argument; None where it passes nothing."""
         function = argument.function
         if isinstance(function, ast.Lambda):
             return
         name = function.name
-        if isinstance(at.outer and at.outer.owner, ast.ClassDef) and name == "__init__":
-            name = at.outer.owner.name  # type: ignore[union-attr]
-        for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
-            if not self.is_live(found):
-                continue
-            if value := self._find_passed(argument, name, found, is_method=isinstance(at.outer.owner, ast.ClassDef)):  # type: ignore[union-attr]
-                yield value, found.at, found.node
+        owner = at.outer.owner if at.outer else None
+        is_method = isinstance(owner, ast.ClassDef)
+        names = [name]
+        if isinstance(owner, ast.ClassDef) and name == "__init__":
+            names = [owner.name, *(below.node.name for below in self.list_below(owner))]
+        for name in names:
+            for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+                is_partial = get_last_name(found.node.func) == "partial"
+                value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
+                if value is not None or (not is_partial and self.is_live(found)):
+                    yield value, found.node
+        if names[0] != function.name:
+            for found in self.calls.get("__init__", ()):
+                if self._is_super(found, owner):
+                    yield self._pick(function, argument.name, found.node, found.at, skip_first=True), found.node
+
+    def _is_super(self, found: Traced, owner: Any) -> bool:
+        """Whether a call is `super().__init__(...)` in a subclass of a class."""
+        around = found.at.outer.owner if found.at.outer else None
+        return any(below.node is around for below in self.list_below(owner))
 
     def is_live(self, found: Traced) -> bool:
         """Whether the code around a call can be reached from the graph, as far as that is known."""
@@ -645,14 +816,13 @@ class Program:
             at = at.outer
         return self.live is None or at is None or isinstance(at.owner, ast.Module) or at.owner in self.live
 
-    def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> ast.expr | None:
+    def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> Traced | None:
         call: ast.Call = found.node
-        positional = list(call.args)
         if get_last_name(call.func) == "partial":
-            if not positional or get_last_name(positional[0]) != name:
+            if not call.args or get_last_name(call.args[0]) != name:
                 return None
-            positional = positional[1:]
-        return pick_argument(argument.function, argument.name, positional, call.keywords, skip_first=is_method)
+            call = ast.Call(call.func, call.args[1:], call.keywords)
+        return self._pick(argument.function, argument.name, call, found.at, skip_first=is_method)
 
     def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         found = False
@@ -671,18 +841,31 @@ class Program:
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
-        if name in file.top.names.bound:
-            yield from self.look_up(name, file.top)
-        elif file.path.name == "__init__.py" and (below := self.find_module(name, file.path.parent)):
+        is_package = file.path.name == "__init__.py" and name not in file.top.names.bound
+        if is_package and (below := self.find_module(name, file.path.parent)):
             yield Traced(Imported(below), below.top)
+        else:
+            found = self._look_up_in_module(name, file)
+            yield from (value for value in found if not (isinstance(value.node, Outside) and value.node.name == name))
 
     def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
-        """Find the context of `get_runtime(Context).context`."""
+        """Find the context of `get_runtime(Context).context`, or an argument by the name of the attribute."""
+        yield from (Traced(part.value, base.at) for part in base.node.keywords if part.arg == name)
         if name in ("context", "configurable"):
             for part in [*base.node.args, *(keyword.value for keyword in base.node.keywords)]:
                 for given in self.trace(part, base.at):
                     if isinstance(given.node, ast.ClassDef):
                         yield Traced(Instance(given.node, None), given.at)
+
+    def _get_field_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        """Find an attribute of `state["field"]` by the field's type."""
+        key = read_key(base.node.slice)
+        for owner in self.trace(base.node.value, base.at) if isinstance(key, str) else ():
+            annotation = owner.node.annotation if isinstance(owner.node, Argument) else None
+            for of in self.list_annotated(annotation, owner.at):
+                names = self.enter(of.node.of, of.at).names
+                for found in self.list_annotated(names.annotated.get(key), self.enter(of.node.of, of.at)):
+                    yield from self.get_member(found._replace(call=None), name)
 
     def _get_outside_member(self, base: Traced, name: str) -> Iterator[Traced]:
         full = f"{base.node.name}.{name}"
@@ -693,6 +876,29 @@ class Program:
         """Find a class's base classes, of the program and of others."""
         for base in value.node.bases:
             yield from self.trace(base.value if isinstance(base, ast.Subscript) else base, value.at)
+
+    def list_overriding(self, of: Traced, name: str) -> Iterator[Traced]:
+        """Find the subclasses, direct or not, that have an attribute of their own and are used."""
+        for below in self.list_below(of.node):
+            names = self.enter(below.node, below.at).names.bound
+            if below.node.name in self.loaded and (name in names or name in self._read_assigned(below.node)):
+                yield below
+
+    def list_below(self, base: ast.ClassDef) -> list[Traced]:
+        """List the subclasses of a class, direct or not."""
+        if self.below is None:
+            self.below = {}
+            for found in self.classes:
+                for parent in self.list_bases(found) if found.node.bases else ():
+                    if isinstance(parent.node, ast.ClassDef):
+                        self.below.setdefault(parent.node, []).append(found)
+        under, pending = dict[Any, Traced](), [base]
+        while pending:
+            for below in self.below.get(pending.pop(), ()):
+                if below.node not in under and below.node is not base:
+                    under[below.node] = below
+                    pending.append(below.node)
+        return list(under.values())
 
     def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
         inside = self.enter(base.node, base.at)
@@ -711,7 +917,7 @@ class Program:
 
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
-        if instance.call is not None and instance.made_in is not None:
+        if instance.call is not None and instance.made_in is not None and not self.find_init(base):
             passed = self._get_passed_field(instance, name)
             if passed is not None:
                 yield Traced(passed, instance.made_in, instance.call)
@@ -725,18 +931,53 @@ class Program:
                     yield Traced(BoundMethod(value.node.function, base), value.at)
             else:
                 yield value
-        yield from self.list_assigned(owner, name)
+        yield from self._list_assigned(owner, name, base)
 
-    def list_assigned(self, owner: Traced, name: str) -> Iterator[Traced]:
-        """Find what the methods of a class assign to an attribute of `self`."""
+    def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
+        """Find what the methods of a class assign to an attribute of an object."""
         inside = self.enter(owner.node, owner.at)
-        if owner.node not in self.assigned:
-            self.assigned[owner.node] = read_own_assignments(owner.node)
-        for method, value in self.assigned[owner.node].get(name, ()):
-            yield Traced(value, self.enter(method, inside))
+        for method, value in self._read_assigned(owner.node).get(name, ()):
+            made = self.enter_init(me, method) if method.name == "__init__" else None
+            yield Traced(value, made or self.enter(method, inside))
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
-                yield from self.list_assigned(parent, name)
+                yield from self._list_assigned(parent, name, me)
+
+    def _read_assigned(self, owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
+        if owner not in self.assigned:
+            self.assigned[owner] = read_own_assignments(owner)
+        return self.assigned[owner]
+
+    def find_init(self, me: Traced) -> list[Traced]:
+        """Find the `__init__` of an object's class, or that of a base class."""
+        return [
+            Traced(value.node.function, value.at)
+            for value in self._get_class_member(Traced(me.node.of, me.at), "__init__")
+            if isinstance(value.node, BoundMethod)
+        ]
+
+    def enter_init(self, me: Traced, target: Any) -> Surroundings | None:
+        """Return the surroundings inside an `__init__` with the arguments of the call that makes an object.
+
+        It may be that of a base class, which `super().__init__(...)` calls. None if the call is not known.
+        """
+        call, at = me.node.call, me.node.made_in
+        for init in self.find_init(me) if call is not None and at is not None else ():
+            given = self._pass(init.node, call, at, skip_first=True)
+            for argument in init.at.file.read_names(init.node).bound.values():
+                if isinstance(argument[0], Argument) and argument[0].default is not None:
+                    given.setdefault(argument[0].name, [Traced(argument[0].default, init.at)])
+            inside = Surroundings(init.at.file, init.node, init.at, {init.node.args.args[0].arg: [me], **given})
+            if init.node is target:
+                return inside
+            for above in self.calls.get("__init__", ()):
+                if above.at.owner is init.node and inside.depth <= NESTED:
+                    for parent in self.list_bases(Traced(init.at.owner, init.at.outer or init.at)):
+                        if isinstance(parent.node, ast.ClassDef):
+                            made = Traced(Instance(parent.node, above.node, inside), parent.at)
+                            if (found := self.enter_init(made, target)) is not None:
+                                return found
+        return None
 
     @staticmethod
     def _get_passed_field(instance: Instance, name: str) -> ast.expr | None:
@@ -756,8 +997,8 @@ class Program:
             of = Traced(owner, base.at.outer.outer or base.at)
             if not is_static(argument.function):
                 is_class = is_classmethod(argument.function)
-                value = of if is_class else Traced(Instance(owner, None), of.at)
-                yield from self.get_member(value, name)
+                for own in [of, *self.list_overriding(of, name)]:
+                    yield from self.get_member(own if is_class else Traced(Instance(own.node, None), own.at), name)
                 return
         for annotated in self.list_annotated(argument.annotation, base.at):
             if name == "context" and annotated.call is not None:
@@ -785,16 +1026,48 @@ class Program:
 
     def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
-        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        if key is None:
+        key = read_key(node.slice)
+        if key is None and not isinstance(node.slice, ast.Slice):
             keys = [value.node.value for value in self.trace(node.slice, at) if is_text(value.node)]
             key = keys[0] if len(keys) == 1 else None
         for base in self.trace(node.value, at):
-            for part in get_items(base.node, key):
+            for part in self._list_sliced(base, node.slice) or self.get_items(base, key):
                 found = True
-                yield from self.trace(part, base.at, base.call)
+                yield from self.trace(part.node, part.at, base.call)
         if not found:
             yield Traced(node, at)
+
+    @staticmethod
+    def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
+        """Cut a literal list, if its bounds are numbers."""
+        if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
+            return []
+        bounds = [None if bound is None else read_key(bound) for bound in (part.lower, part.upper, part.step)]
+        is_known = all(
+            bound is None or isinstance(key, int)
+            for bound, key in zip((part.lower, part.upper, part.step), bounds, strict=True)
+        )
+        return [Traced(ast.List(base.node.elts[slice(*bounds)] if is_known else base.node.elts, ast.Load()), base.at)]
+
+    def get_items(self, base: Traced, key: Any) -> Iterator[Traced]:
+        """Find the values that a dict or list has under a key; all, where the key is not known."""
+        node = base.node
+        if isinstance(node, ast.List | ast.Tuple):
+            if key is None or (isinstance(key, int) and -len(node.elts) <= key < len(node.elts)):
+                yield from (Traced(part, base.at) for part in (node.elts if key is None else [node.elts[key]]))
+            return
+        pairs = list(self.list_pairs(base))
+        known = [value for at, value in pairs if key is None or self._is_key(at, key)]
+        yield from known[-1:] if key is not None and isinstance(node, ast.BinOp) else known
+
+    def _is_key(self, found: Traced, key: Any) -> bool:
+        if isinstance(found.node, ast.Constant):
+            return bool(found.node.value == key)
+        if isinstance(found.node, ast.Attribute) and found.node.attr in ("stem", "name"):
+            paths = [path.node.args[0].value for path in self.trace(found.node.value, found.at) if _is_path(path.node)]
+            return key in [getattr(Path(path), found.node.attr) for path in paths] if paths else True
+        values = self.trace(found.node, found.at)
+        return all(not isinstance(value.node, ast.Constant) or value.node.value == key for value in values)
 
     def _trace_call(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         found = False
@@ -811,8 +1084,25 @@ class Program:
             for value in self._get_from_dict(node, at):
                 found_default = True
                 yield value
-        if not found and not found_default:
-            yield Traced(node, at)
+        if found or found_default:
+            return
+        copied = self._list_copied(node, at)
+        yield from copied or [Traced(node, at)]
+
+    def _list_copied(self, node: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find what a copy is made of, or the dict that `dict(key=value)` makes."""
+        name = get_last_name(node.func)
+        if name == "copy" and isinstance(node.func, ast.Attribute) and not node.args:
+            return self.trace(node.func.value, at)
+        if name not in COPIES:
+            return []
+        found = [value for part in node.args for value in self.trace(part, at)]
+        keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
+        if keys and name in ("dict", "OrderedDict"):
+            made = ast.copy_location(ast.Dict(keys, [part.value for part in node.keywords]), node)
+            self.parents[made] = self.parents.get(node)
+            found.append(Traced(made, at))
+        return found
 
     def _trace_default(self, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
         for found in self.trace(value, at):
@@ -827,10 +1117,10 @@ class Program:
         key = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
         known = False
         for base in self.trace(node.func.value, at):
-            for part in get_items(base.node, key):
+            for part in self.get_items(base, key):
                 known = True
-                yield from self.trace(part, base.at, base.call)
-        if len(node.args) > 1:
+                yield from self.trace(part.node, part.at, base.call)
+        if len(node.args) > 1 and (known or isinstance(key, str)):  # else a store's, whose second is a key
             yield from self.trace(node.args[1], at)
         elif not known:
             yield Traced(node, at)
@@ -843,8 +1133,32 @@ class Program:
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             if not is_wrapped(target):
                 yield from self.list_returned(target, called.at, self._pass(target, node, at), node, None)
+        elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
+            yield from self._call_partial(target, called, node, at)
         elif isinstance(target, ast.ClassDef):
-            yield Traced(Instance(target, node, at), called.at)
+            yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
+
+    def _collect_rest(self, function: Function, call: ast.Call) -> ast.Dict:
+        """The dict that a call passes for `**rest`."""
+        if (function, call) not in self.rests:
+            arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+            own = {argument.arg for argument in arguments}
+            rest = [keyword for keyword in call.keywords if keyword.arg not in own]
+            keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in rest]
+            self.rests[function, call] = ast.Dict(keys, [part.value for part in rest])
+        return self.rests[function, call]
+
+    def _call_partial(self, target: ast.Call, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find what `partial(function, ...)(...)` returns."""
+        first = ast.Call(target.func, target.args[1:], target.keywords)
+        skipped: list[ast.expr] = [ast.Starred(part, ast.Load()) for part in first.args]
+        second = ast.Call(node.func, [*skipped, *node.args], node.keywords)
+        for inner in self.trace(target.args[0], called.at):
+            if isinstance(inner.node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given, rest = self._pass(inner.node, first, called.at), inner.node.args.kwarg
+                for name, values in self._pass(inner.node, second, at).items():
+                    given[name] = [*given[name], *values] if rest is not None and name == rest.arg else values
+                yield from self.list_returned(inner.node, inner.at, given, node, None)
 
     def _call_bound(self, target: BoundMethod, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         function, owner = target
@@ -861,12 +1175,26 @@ class Program:
         self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False
     ) -> dict[str, list[Traced]]:
         named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        named += [function.args.kwarg] if function.args.kwarg is not None else []
         given = {}
         for argument in named:
-            value = pick_argument(function, argument.arg, node.args, node.keywords, skip_first=skip_first)
+            value = self._pick(function, argument.arg, node, at, skip_first=skip_first)
             if value is not None:
-                given[argument.arg] = [Traced(value, at)]
+                given[argument.arg] = [value]
         return given
+
+    def _pick(
+        self, function: Function, name: str, call: ast.Call, at: Surroundings, *, skip_first: bool
+    ) -> Traced | None:
+        """Find what a call passes for an argument, by `**` of a dict too."""
+        value = pick_argument(function, name, call.args, call.keywords, skip_first=skip_first)
+        if value is not None:
+            return Traced(value, at)
+        if function.args.kwarg is not None and name == function.args.kwarg.arg:
+            return Traced(self._collect_rest(function, call), at)
+        dicts = [keyword.value for keyword in call.keywords if keyword.arg is None]
+        pairs = [pair for part in dicts for found in self.trace(part, at) for pair in self.list_pairs(found)]
+        return next((value for key, value in pairs if is_text(key.node) and key.node.value == name), None)
 
     def list_returned(
         self,
@@ -908,15 +1236,22 @@ MEMBERS: dict[type, Any] = {
     Instance: Program._get_instance_member,
     Argument: Program._get_argument_member,
     ast.Call: Program._get_runtime_member,
+    ast.Subscript: Program._get_field_member,
 }
 """How an attribute is found, by the kind of what has it."""
 
 
-def _iterate_view(node: ast.Dict, view: str) -> Iterator[Any]:
-    """Iterate over the items, keys or values of a literal dict."""
-    for key, value in zip(node.keys, node.values, strict=True):
-        if key is not None and view in ("items", "keys", "values"):
-            yield {"items": (key, value), "keys": key, "values": value}[view]
+def _is_path(node: Any) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and get_last_name(node.func) == "Path"
+        and len(node.args) == 1
+        and is_text(node.args[0])
+    )
+
+
+def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
+    return ast.Tuple([part.node for part in parts], ast.Load())
 
 
 Found = TypeVar("Found")
@@ -984,20 +1319,12 @@ def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield statement.target, statement.value
 
 
-def get_items(node: Any, key: Any) -> list[ast.expr]:
-    """The values that a literal dict or list has under a key; all, where the key is not known."""
-    if isinstance(node, ast.Dict):
-        known = [value for at, value in zip(node.keys, node.values, strict=True) if _is_key(at, key)]
-        return known if key is not None else list(node.values)
-    if isinstance(node, ast.List | ast.Tuple):
-        if isinstance(key, int) and -len(node.elts) <= key < len(node.elts):
-            return [node.elts[key]]
-        return list(node.elts) if key is None else []
-    return []
-
-
-def _is_key(node: ast.expr | None, key: Any) -> bool:
-    return isinstance(node, ast.Constant) and node.value == key
+def read_key(node: ast.expr) -> Any:
+    """The constant key or index in a subscript, from the end too; None if it is computed."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = read_key(node.operand)
+        return -inner if isinstance(inner, int) else None
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 def get_last_name(node: Any) -> str:
@@ -1032,16 +1359,33 @@ def is_field(statement: ast.stmt) -> bool:
 
 
 def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
-    """Read what the methods of a class assign to attributes of `self`: methods and values by attribute."""
+    """Read what the methods of a class assign or add to attributes of `self`: methods and values by attribute."""
     found: dict[str, list[tuple[Any, ast.expr]]] = {}
     for method in owner.body:
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.args.args:
             me = method.args.args[0].arg
             for statement in ast.walk(method):
-                for target, value in list_assignments(statement):
+                for target, value in [*list_assignments(statement), *list_additions(statement)]:
                     if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") == me:
                         found.setdefault(target.attr, []).append((method, value))
     return found
+
+
+def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Find the collections that a statement or a call adds to, and what it adds, as a collection."""
+    if isinstance(node, ast.AugAssign):
+        yield node.target, node.value
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Subscript):
+                yield target.value, ast.Dict([target.slice], [node.value])
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        if node.func.attr in ("append", "insert", "add"):
+            yield node.func.value, ast.List([node.args[-1]], ast.Load())
+        elif node.func.attr in ("extend", "update"):
+            yield node.func.value, node.args[-1]
+        elif node.func.attr == "setdefault" and len(node.args) > 1:
+            yield node.func.value, ast.Dict([node.args[0]], [node.args[1]])
 
 
 def list_decorators(function: Any) -> list[str]:

@@ -52,13 +52,32 @@ MESSAGES = {
     "AIMessagePromptTemplate": "assistant",
 }
 """Classes of messages by the role of their text."""
-PROMPTS = ("ChatPromptTemplate", "PromptTemplate", "FewShotPromptTemplate", "ChatMessagePromptTemplate")
-TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt")
+PROMPTS = (
+    "ChatPromptTemplate",
+    "PromptTemplate",
+    "FewShotPromptTemplate",
+    "FewShotChatMessagePromptTemplate",
+    "ChatMessagePromptTemplate",
+)
+TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
 """Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
 UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix")
 """Methods of texts that keep their words."""
-PASSED_ON = ("str", "list", "tuple", "reversed", "sorted", "trim_messages", "add_messages", "dict", "repr", "deepcopy")
+PASSED_ON = (
+    "str",
+    "list",
+    "tuple",
+    "reversed",
+    "sorted",
+    "trim_messages",
+    "add_messages",
+    "dict",
+    "repr",
+    "deepcopy",
+    "filter",
+    "map",
+)
 """Functions whose result has the texts of their arguments."""
 HOLDERS = {
     *MESSAGES,
@@ -68,11 +87,14 @@ HOLDERS = {
 }
 """Calls whose result still has the name of the constant or field that it is assigned to."""
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
-FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_community", "langchain_classic", "pydantic")
+FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "pydantic")
 LETTERS = re.compile(r"[^\W\d_]")
-PERCENT = re.compile(r"%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
-DOLLAR = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
+DOLLAR = re.compile(r"\$\$|\$(?:(\w+)|\{(\w+)\})")
 CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}")
+ESCAPES = ("%%", "$$")
+HOLES = {"percent": PERCENT, "dollar": DOLLAR, "curly": CURLY}
+"""Patterns of holes by how they are written; those of `format` have a parser of their own."""
 GAP = "\0"
 """Stands for a hole of an f-string while its text is changed."""
 
@@ -91,6 +113,8 @@ class Reach(NamedTuple):
         changes: functions that change its white space, in the order of their use.
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
+        marks: words in it that the program replaces by something else.
+        via: model; client, if it is not LangChain's; message, for a literal that one of them is sent.
     """
 
     unit: Any
@@ -99,6 +123,8 @@ class Reach(NamedTuple):
     changes: tuple[str, ...] = ()
     kind: str = ""
     whole: bool = True
+    via: str = "model"
+    marks: tuple[str, ...] = ()
 
     def change_first(self, changes: tuple[str, ...]) -> "Reach":
         """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
@@ -119,6 +145,7 @@ class TextDraft:
     node: Any = None
     roles: list[str] = field(default_factory=list)
     units: list[Any] = field(default_factory=list)
+    vias: set[str] = field(default_factory=set)
 
 
 class TextFinder:
@@ -193,7 +220,7 @@ class TextFinder:
     def add_literal(self, node: ast.AST, text: str, at: Surroundings, reach: Reach) -> None:
         """Note a constant text."""
         value = change(text, reach.changes)
-        pieces, holes = split_template(value, reach.mode)
+        pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
         kind = reach.kind or self._tell_kind(node) or ("template" if reach.mode else "constant")
         self._note(node, at, reach, kind, value, pieces, holes)
 
@@ -243,7 +270,7 @@ class TextFinder:
     def _note(
         self, node: Any, at: Surroundings, reach: Reach, kind: str, value: str, pieces: tuple[str, ...], holes: Any
     ) -> None:
-        if not any(LETTERS.search(piece) for piece in pieces):
+        if not any(LETTERS.search(piece) for piece in pieces) or value in ROLES:
             return
         lines = at.file.lines
         place = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
@@ -273,6 +300,7 @@ class TextFinder:
         known = self.drafts.setdefault(key, draft)
         if len(draft.holes) > len(known.holes) or (known.kind == "constant" and draft.kind == "template"):
             known.kind, known.pieces, known.holes, known.value = draft.kind, draft.pieces, draft.holes, draft.value
+        known.vias.add(reach.via)
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
         if reach.unit is not None and reach.unit not in known.units:
@@ -288,6 +316,9 @@ class TextFinder:
         if is_text(first) and first.value in ROLES:
             self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True))
             return
+        if first is not None and reach.whole and not is_text(first):  # its role is computed, if it is a message
+            named = [value.node.value for value in self.program.trace(first, at) if is_text(value.node)]
+            reach = reach._replace(role=ROLES.get(named[0], "") if len(named) == 1 else "")
         for part in parts:
             self.follow(part, at, reach)
 
@@ -360,10 +391,20 @@ class TextFinder:
             return
         for part in [*node.args[:1], *texts]:
             self.follow(part, at, inner)
+        filled = reach._replace(mode="", whole=False, kind="")
+        if get_last_name(node.func) == "FewShotChatMessagePromptTemplate":
+            filled = filled._replace(role="")
         if "examples" in named:
-            self.follow(named["examples"], at, reach._replace(mode="", whole=False, kind=""))
+            self.follow(named["examples"], at, filled)
+        for selector in self.program.trace(named["example_selector"], at) if "example_selector" in named else ():
+            if isinstance(selector.node, ast.Call):
+                for part in [
+                    *selector.node.args[:1],
+                    *(k.value for k in selector.node.keywords if k.arg == "examples"),
+                ]:
+                    self.follow(part, selector.at, filled)
         for part in list_values(named.get("partial_variables")):
-            self.follow(part, at, reach._replace(mode="", whole=False, kind=""))
+            self.follow(part, at, filled)
 
     def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
@@ -408,8 +449,7 @@ class TextFinder:
     def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
         separator, given = node.func.value, node.args[0] if node.args else None
-        if is_text(separator) and isinstance(given, ast.List | ast.Tuple) and all(map(is_text, given.elts)):
-            text = separator.value.join(part.value for part in given.elts if is_text(part))
+        if (text := join_constants(node)) is not None:
             self.add_literal(node, text, at, reach)
             return
         self.follow(separator, at, reach)
@@ -423,7 +463,12 @@ class TextFinder:
             self.follow(node.func.value, at, reach.change_first(own))
 
     def _follow_replaced(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        self._follow_changed(node, at, reach)
+        """Follow `text.replace(mark, value)`: the mark is a hole of the text."""
+        mark = node.args[0] if node.args else None
+        if is_text(mark) and isinstance(node.func, ast.Attribute) and LETTERS.search(mark.value):
+            self.follow(node.func.value, at, reach._replace(marks=(*reach.marks, mark.value)))
+        else:
+            self._follow_changed(node, at, reach)
         for part in node.args[1:2]:
             self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
@@ -491,15 +536,26 @@ class TextFinder:
             if isinstance(inner, ast.Call):
                 return self._follow_loaded(inner, where, tuple(keys), reach)
             if isinstance(inner, ast.Subscript):
-                keys.insert(0, inner.slice.value if isinstance(inner.slice, ast.Constant) else None)
+                keys.insert(0, self._list_keys(inner.slice, where))
                 inner = inner.value
                 continue
+            if isinstance(inner, Element):
+                keys[:0] = [*([None] if inner.loop else []), *((index,) for index in inner.path)]
+                inner = inner.source
+                continue
             found = [value for value in self.program.trace(inner, where) if value.node is not inner]
-            found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript)]
+            found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
             if not found:
                 return False
             inner, where = found[0].node, found[0].at
         return False
+
+    def _list_keys(self, node: ast.expr, at: Surroundings) -> tuple[Any, ...] | None:
+        """The keys that a subscript may have; None if they are not known."""
+        found = self.program.trace(node, at)
+        keys = tuple(value.node.value for value in found if isinstance(value.node, ast.Constant))
+        is_whole = all(isinstance(value.node, ast.Constant | Argument) for value in found)
+        return keys if keys and is_whole else None
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
         if not prompt_files.is_prompt_loader(get_last_name(call.func)) or not call.args:
@@ -524,8 +580,8 @@ class TextFinder:
 
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
-        pieces, holes = split_template(value, reach.mode)
-        if LETTERS.search(value):
+        pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
+        if LETTERS.search(value) and value not in ROLES:
             place = (text.line, text.end_line, text.column, text.end_column)
             self._add(TextDraft(text.path, "file", text.key, value, pieces, holes, place), reach)
 
@@ -568,7 +624,7 @@ class TextFinder:
         ]
         names += [known] if known else []
         if not names:
-            names = [_get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
+            names = [get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
         foreign = next((name for name in names if is_foreign(name)), None)
         if isinstance(node, ast.Call) and get_last_name(node.func) in HUBS and names:
             what = ast.unparse(node.args[0]) if node.args else "a prompt"
@@ -587,15 +643,14 @@ class TextFinder:
             )
 
 
-def _get_outside_maker(program: Program, found: Traced) -> str:
+def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
     """The name of what makes an object, such as `redis.Redis` of `redis.Redis().get(...)`; "" if the program does."""
-    call = found.node
-    for called in program.trace(call.func, found.at) if isinstance(call, ast.Call) else ():
-        owner = called.node.value if isinstance(called.node, ast.Attribute) else None
-        for base in program.trace(owner, called.at) if owner is not None else [called]:
-            if isinstance(base.node, Outside):
-                return base.node.name
-    return ""
+    node = found.node
+    if isinstance(node, Outside) or depth > DEEPEST:
+        return node.name if isinstance(node, Outside) else ""
+    inner = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
+    bases = program.trace(inner, found.at) if isinstance(inner, ast.AST) else []
+    return next(filter(None, (get_outside_maker(program, base, depth + 1) for base in bases)), "")
 
 
 def is_foreign(name: str) -> bool:
@@ -628,7 +683,13 @@ CHANGES: dict[str, Callable[[str], str]] = {
 
 
 def join_constants(node: ast.expr) -> str | None:
-    """Join a sum of constant texts; None if a part is none."""
+    """Join a sum, or a literal list, of constant texts; None if a part is none."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join" and node.args:
+        separator, given = node.func.value, node.args[0]
+        parts = given.elts if isinstance(given, ast.List | ast.Tuple) else [separator]
+        texts = [part.value for part in parts if is_text(part)]
+        is_whole = isinstance(given, ast.List | ast.Tuple) and len(texts) == len(parts)
+        return separator.value.join(texts) if is_whole and is_text(separator) else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = join_constants(node.left), join_constants(node.right)
         return None if left is None or right is None else left + right
@@ -644,14 +705,30 @@ def split_template(text: str, mode: str) -> Split:
     """Split a template into its static pieces and the names of its holes."""
     if mode == "format":
         return _split_format(text)
-    pattern = {"percent": PERCENT, "dollar": DOLLAR, "curly": CURLY}.get(mode)
+    pattern = HOLES.get(mode)
     if pattern is None:
         return (text,), ()
-    found = list(pattern.finditer(text))
-    ends = [0, *(match.end() for match in found)]
-    starts = [*(match.start() for match in found), len(text)]
-    holes = tuple(next(filter(None, match.groups()), str(index)) for index, match in enumerate(found))
-    return tuple(text[end:start] for end, start in zip(ends, starts, strict=True)), holes
+    pieces, holes, end = [""], list[str](), 0
+    for match in pattern.finditer(text):
+        pieces[-1] += text[end : match.start()]
+        end = match.end()
+        if match[0] in ESCAPES:
+            pieces[-1] += match[0][0]
+        else:
+            holes.append(next(filter(None, match.groups()), str(len(holes))))
+            pieces.append("")
+    return (*pieces[:-1], pieces[-1] + text[end:]), tuple(holes)
+
+
+def split_marks(pieces: tuple[str, ...], holes: tuple[str, ...], marks: tuple[str, ...]) -> Split:
+    """Split pieces further at words that the program replaces."""
+    pattern = re.compile(f"({'|'.join(map(re.escape, marks)) or '(?!)'})")
+    parts, names = list[str](), list[str]()
+    for number, piece in enumerate(pieces):
+        found = pattern.split(piece)
+        parts += found[::2]
+        names += [*found[1::2], *holes[number : number + 1]]
+    return tuple(parts), tuple(names)
 
 
 def _split_format(text: str) -> Split:

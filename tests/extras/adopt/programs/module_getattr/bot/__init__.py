@@ -1,0 +1,5 @@
+"""A small bot."""
+
+from .graph import graph
+
+__all__ = ["graph"]

@@ -1,0 +1,1 @@
+from bot.main import agent

@@ -69,6 +69,7 @@ class EvolutionConfig(FrozenModel):
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
             evolution stops, resumable, instead of learning from the rest.
+        freeze: parts of the team that stay as they are: edges, prompts, tools, agent:NAME (`evolvers.frozen`).
     """
 
     name: Id
@@ -86,6 +87,7 @@ class EvolutionConfig(FrozenModel):
     seed: int = Field(default=0, ge=0)
     calls_per_task: int = Field(default=60, ge=1)
     keep_errors_below: float = Field(default=0.5, gt=0, le=1)
+    freeze: tuple[str, ...] = Field(default=(), max_length=1000)
 
     @property
     def rule(self) -> EvidenceRule | None:
@@ -223,8 +225,11 @@ class EvolutionLoop:
             return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
 
         team = record_tool_calls(team, trajectories)
-        ctx = replace(self.ctx, at=self._scope("evolve", state["iteration"]), grade_run=grade)
-        evolved = self._refuse_copies(team, await self.method.propose(team, trajectories, ctx))
+        ctx = replace(
+            self.ctx, at=self._scope("evolve", state["iteration"]), grade_run=grade, frozen=self.config.freeze
+        )
+        evolved = self._refuse_frozen(team, await self.method.propose(team, trajectories, ctx))
+        evolved = self._refuse_copies(team, evolved)
         invalid = await count_invalid_replies(self.journal)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
         record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
@@ -240,6 +245,24 @@ class EvolutionLoop:
     def train_texts(self) -> TaskTexts:
         """Texts of the train tasks, which must not be copied."""
         return TaskTexts.of(self.splits.train)
+
+    def _refuse_frozen(self, team: Team, evolved: EvolveResult) -> EvolveResult:
+        """Refuse the edits that change what is frozen; what the team has learned is then as after a rejection."""
+        if not self.config.freeze:
+            return evolved
+        from selfwire.evolvers.frozen import drop_frozen  # no other evolution needs it
+
+        kept, refused = drop_frozen(team, evolved.applied, self.config.freeze, self.seed_team)
+        if kept == evolved.applied and not self._changes_frozen(evolved.workflow):
+            return evolved
+        rest = EvolveResult.of(team, kept, memory=self.method.keep_memory(team, evolved.workflow).memory)
+        refused = (*evolved.refused, *refused, *rest.refused)
+        return evolved.replace(workflow=rest.workflow, applied=rest.applied, refused=refused)
+
+    def _changes_frozen(self, team: Team) -> bool:
+        from selfwire.evolvers.frozen import find_frozen_change
+
+        return bool(find_frozen_change(self.seed_team, team, self.config.freeze))
 
     def _refuse_copies(self, team: Team, evolved: EvolveResult) -> EvolveResult:
         """Refuse the rewirings that copy from a train task; what the team has learned is then as after a rejection."""
@@ -384,7 +407,7 @@ class EvolutionLoop:
             return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
         kept = self.method.keep_memory(incumbent, candidate)
         removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
-        if removal is not None:
+        if removal is not None and not (self.config.freeze and self._changes_frozen(kept.apply(removal))):
             smaller = kept.apply(removal)
             after = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
             pruned = self._decide(before, after, state["equals"])

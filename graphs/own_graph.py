@@ -271,14 +271,16 @@ class OwnGraph(Method[OwnGraphConfig]):
             memory={ASKED: self.config.model_dump(mode="json")},
         )
 
-    def check_texts(self) -> None:
+    def check_texts(self, frozen: Collection[str] = ()) -> None:
         """Check that there is something to evolve.
 
         Raises:
-            ConfigError: no prompt of the graph is known.
+            ConfigError: no prompt of the graph is known, or all of them are frozen.
         """
         if not self.texts:
             raise ConfigError(f"graph {self.target!r} cannot be evolved: {self.unread}")
+        if "prompts" in frozen or {f"agent:{name}" for name in self.texts} <= {*frozen}:
+            raise ConfigError(f"of graph {self.target!r} only prompts are evolved, and all are frozen; freeze fewer")
 
     def _choose_config(self, team: Team) -> OwnGraphConfig:
         """The config that was given, else the one that the team was evolved with."""
@@ -333,7 +335,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at))
         gradients, spent = list[Gradient](), list[Usage]()
         for found in await gather_all(compute_gradients(_line_up(run), team, critic, ctx.at) for run in runs):
-            gradients += [gradient for gradient in found.gradients if gradient.agent != AGENT]
+            gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
             spent.append(found.usage)
         fills = {name: text.placeholders for name, text in self.texts.items()}
         made = await propose_rewrites(

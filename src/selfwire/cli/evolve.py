@@ -97,6 +97,12 @@ def evolve(
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     workers: options.WorkerChoice,
     team: options.StartTeam = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--freeze", help="Leave a part of the team as it is: edges, prompts, tools, or agent:NAME; may be given again."
+        ),
+    ] = None,
     grading: options.GradingOptions,
     config: options.ConfigFields = None,
     router: options.RouterName = None,
@@ -224,6 +230,7 @@ def parse_request(
             {
                 "name": given["name"] or f"{shorten_method(method)}-{shorten_name(benchmark)}",
                 **{name: given[name] for name in names},
+                "freeze": given["freeze"] or (),
             }
         ),
         config=switch_off(method, given["without"] or [], config),

@@ -416,10 +416,14 @@ def validate_request(
         model = models.meter(journal, Ledger(request.budget))
         method = make_any_method(request.method, request.config)
         if isinstance(method, OwnGraph):
-            method.check_texts()
+            method.check_texts(request.evolution.freeze)
         ctx = method.make_ctx(model, bench.toolbox, models.embedder)
         with open_library(home, create=False) as library:
             seed = _seed(method, ctx, request, bench, library, given)
+        if request.evolution.freeze:
+            from selfwire.evolvers.frozen import check_frozen  # no other evolution needs it
+
+            check_frozen(request.evolution.freeze, seed)
         check(method, seed)
     refuse_hopeless_gate(request)
     clashes = describe_clashes([request.evolution.name], [request.evolution.name])

@@ -1,9 +1,9 @@
 """Parts of a team that an evolution leaves as they are, and rewirings without what would change them. Method-free.
 
-    agent:NAME   the agent with its prompt, tools and notes, and the nodes at which it works
-    edges        edges, entry and sink
-    prompts      prompts, roles and notes of all agents; agents may come and go
-    tools        the team's own tools, and the tools that each agent holds
+agent:NAME   the agent with its prompt, tools and notes, and the nodes at which it works
+edges        edges, entry and sink
+prompts      prompts, roles and notes of all agents; agents may come and go
+tools        the team's own tools, and the tools that each agent holds
 """
 
 from collections.abc import Callable, Sequence

@@ -70,6 +70,7 @@ class EvolutionConfig(FrozenModel):
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
             evolution stops, resumable, instead of learning from the rest.
         freeze: parts of the team that stay as they are: edges, prompts, tools, agent:NAME (`evolvers.frozen`).
+        guide: what every critic and rewriter is told beside its prompt, such as "keep the tone formal".
     """
 
     name: Id
@@ -88,6 +89,7 @@ class EvolutionConfig(FrozenModel):
     calls_per_task: int = Field(default=60, ge=1)
     keep_errors_below: float = Field(default=0.5, gt=0, le=1)
     freeze: tuple[str, ...] = Field(default=(), max_length=1000)
+    guide: str = Field(default="", max_length=4000)
 
     @property
     def rule(self) -> EvidenceRule | None:
@@ -225,9 +227,8 @@ class EvolutionLoop:
             return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
 
         team = record_tool_calls(team, trajectories)
-        ctx = replace(
-            self.ctx, at=self._scope("evolve", state["iteration"]), grade_run=grade, frozen=self.config.freeze
-        )
+        at, told = self._scope("evolve", state["iteration"]), {"frozen": self.config.freeze, "guide": self.guide}
+        ctx = replace(self.ctx, at=at, grade_run=grade, **told)
         evolved = self._refuse_frozen(team, await self.method.propose(team, trajectories, ctx))
         evolved = self._refuse_copies(team, evolved)
         invalid = await count_invalid_replies(self.journal)
@@ -240,6 +241,17 @@ class EvolutionLoop:
             "finished": evolved.finished,
             "evolved": await self.journal.put_body(record),
         }
+
+    @cached_property
+    def guide(self) -> str:
+        """What critics and rewriters are told beside their prompts: the user's wish, and what is frozen."""
+        wish = self.config.guide.strip()
+        told = [f"What the owner of the team asks of every change: {wish}"] if wish else []
+        if self.config.freeze:
+            from selfwire.evolvers.frozen import describe_frozen  # no other evolution needs it
+
+            told.append(describe_frozen(self.config.freeze))
+        return "\n\n".join(told)
 
     @cached_property
     def train_texts(self) -> TaskTexts:

@@ -152,6 +152,7 @@ class Ctx(Generic[OptionsT]):
         budget: pays for the run; None where the caller counts.
         grade_run: grades further runs on questions of a batch, for methods that make some as they learn.
         frozen: parts of the team that must not change (`evolvers.frozen`), for methods that ask for no change of them.
+        guide: what critics and rewriters are told beside their prompts.
     """
 
     model: Model
@@ -165,12 +166,13 @@ class Ctx(Generic[OptionsT]):
     budget: Ledger | None = None
     grade_run: TrajectoryGrader | None = None
     frozen: tuple[str, ...] = ()
+    guide: str = ""
 
     @cached_property
     def critic(self) -> PromptedModel:
         """The meta model and the judge with the method's prompts, at the temperature of its config."""
         temperature: float = getattr(self.options, "temperature", 1.0)
-        return PromptedModel(self.model, self.prompts, temperature)
+        return PromptedModel(self.model, self.prompts, temperature, guide=self.guide)
 
     def is_frozen(self, agent: str) -> bool:
         """Whether the prompt of an agent must not change."""

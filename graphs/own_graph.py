@@ -332,7 +332,7 @@ class OwnGraph(Method[OwnGraphConfig]):
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]) -> EvolveResult:
         """Rewrite texts by HiVA's textual gradients; a rewriting that drops what the program fills is declined."""
         hiva = Hiva(topology_evolution=False, tool_evolution=False)
-        critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at))
+        critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
         gradients, spent = list[Gradient](), list[Usage]()
         for found in await gather_all(compute_gradients(_line_up(run), team, critic, ctx.at) for run in runs):
             gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]

@@ -163,6 +163,7 @@ async def aevolve(
     gate: Literal["better", "no-worse", "mean", "off"] = "better",
     anyway: bool = False,
     freeze: Sequence[str] = (),
+    guide: str = "",
     name: str | None = None,
     run_name: str | None = None,
     seed: int = 0,
@@ -196,6 +197,7 @@ async def aevolve(
             one that saves calls; mean one that does no worse in the mean, chance included; off every change.
         anyway: run although there are too few held-out tasks for any proof, so that nothing will be kept.
         freeze: parts of the team that stay as they are: "edges", "prompts", "tools", or "agent:NAME".
+        guide: a wish that every critic and rewriter is told, such as "keep the tone formal".
         name: that the team is saved under; by default METHOD-TASKS.
         run_name: of the run; by default a new one.
         limit: most tasks of each split where `trainset` is dealt out.
@@ -221,6 +223,7 @@ async def aevolve(
         "gate": gate,
         "anyway": anyway,
         "freeze": tuple(freeze),
+        "guide": guide,
         "seed": seed,
         "concurrency": concurrency,
     }

@@ -100,9 +100,13 @@ def evolve(
     freeze: Annotated[
         list[str] | None,
         typer.Option(
-            "--freeze", help="Leave a part of the team as it is: edges, prompts, tools, or agent:NAME; may be given again."
+            "--freeze",
+            help="Leave a part of the team as it is: edges, prompts, tools, or agent:NAME; may be given again.",
         ),
     ] = None,
+    guide: Annotated[
+        str, typer.Option(help='A wish that every critic and rewriter is told, such as "keep the tone formal".')
+    ] = "",
     grading: options.GradingOptions,
     config: options.ConfigFields = None,
     router: options.RouterName = None,
@@ -219,7 +223,7 @@ def parse_request(
     refuse_method_that_learns_nothing(method, benchmark)
     names = (
         "iterations", "batch", "gate", "gate_tasks", "margin", "error", "price", "anyway",
-        "seed", "concurrency", "calls_per_task",
+        "seed", "concurrency", "calls_per_task", "guide",
     )  # fmt: skip
     config = parse_config_fields(given["config"] or [], given["router"])
     request = EvolveSpec(

@@ -4,16 +4,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 import numpy as np
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
 from pydantic import Field
 
 from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
+from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
@@ -48,6 +50,9 @@ from selfwire.store.journal import Journal
 from selfwire.store.library import Library
 from selfwire.tools.own import record_tool_calls
 
+if TYPE_CHECKING:
+    from selfwire.graphs.approval import ApprovalQuestion
+
 
 class EvolutionConfig(FrozenModel):
     """Config of an evolution.
@@ -70,6 +75,7 @@ class EvolutionConfig(FrozenModel):
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
             evolution stops, resumable, instead of learning from the rest.
         freeze: parts of the team that stay as they are: edges, prompts, tools, agent:NAME (`evolvers.frozen`).
+        approve: edits has a person asked before a change that the gate has accepted is kept (`graphs.approval`).
         guide: what every critic and rewriter is told beside its prompt, such as "keep the tone formal".
     """
 
@@ -90,6 +96,7 @@ class EvolutionConfig(FrozenModel):
     keep_errors_below: float = Field(default=0.5, gt=0, le=1)
     freeze: tuple[str, ...] = Field(default=(), max_length=1000)
     guide: str = Field(default="", max_length=4000)
+    approve: Literal["", "edits"] = ""
 
     @property
     def rule(self) -> EvidenceRule | None:
@@ -136,6 +143,9 @@ class EvolutionState(TypedDict, total=False):
         invalid: replies of the run that were no valid objects, before the team is rewritten.
         score: mean gate score of the saved team; None if it was not compared.
         test: the final report.
+        replaced: of a run with approvals, body of the incumbent before the gate decided.
+        approval: of a run with approvals, the person's answer to this iteration's change.
+        always: kinds of edits that a person has approved for the rest of the run.
     """
 
     iteration: int
@@ -156,6 +166,9 @@ class EvolutionState(TypedDict, total=False):
     invalid: int
     score: float | None
     test: dict[str, Any]
+    replaced: str
+    approval: dict[str, Any]
+    always: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,10 +250,14 @@ class EvolutionLoop:
         recorded = await self._put(team)
         return {
             **(EvolutionState(draft=recorded) if state.get("draft") else EvolutionState(incumbent=recorded)),
+            **self._note_replaced(state["incumbent"] if state.get("draft") else recorded),
             "candidate": await self._put(evolved.workflow),
             "finished": evolved.finished,
             "evolved": await self.journal.put_body(record),
         }
+
+    def _note_replaced(self, incumbent: str) -> EvolutionState:
+        return EvolutionState(replaced=incumbent, approval={}) if self.config.approve else EvolutionState()
 
     @cached_property
     def guide(self) -> str:
@@ -313,6 +330,79 @@ class EvolutionLoop:
             return {"draft": "", "drafted": [], **update, "decided": state.get("decided", 0) + 1, "weight": weight}
         return await self._conclude(verdict, candidate)
 
+    async def approve(self, state: EvolutionState) -> EvolutionState:
+        """Ask a person whether the change that the gate has accepted is kept; see `graphs.approval`.
+
+        A rejected change leaves the team as after a rejection by the gate. That a person may answer either way halves
+        the error that is left for later decisions, as outcomes do.
+        """
+        from selfwire.graphs.approval import ApprovalAnswer, apply_answer, ask_person, list_kinds
+
+        before, after = await self._workflow(state["replaced"]), await self._workflow(state["incumbent"])
+        decision = GateDecision.model_validate(state["verdict"])
+        if not decision.accepted or get_structure(before) == get_structure(after):
+            return {}
+        evolved = await self.journal.get_body(state["evolved"])
+        kinds, always = list_kinds(evolved["applied"]), state.get("always", [])
+        if kinds and {*kinds} <= {*always}:
+            answer = ApprovalAnswer(answer="approve", by=f"an earlier answer, always for {', '.join(kinds)}")
+            verdict = apply_answer(decision, answer).model_dump(mode="json")
+            return {"verdict": verdict, "approval": answer.model_dump(mode="json")}
+        question = await self._make_question(state, before, after, kinds)
+        answer, kept, by_hand = ask_person(question, after, self._check_by_hand)
+        update = EvolutionState(
+            verdict=apply_answer(decision, answer).model_dump(mode="json"),
+            approval=answer.model_dump(mode="json", exclude={"prompts"}),
+            weight=state.get("weight", 1.0) / 2,
+        )
+        if answer.answer == "reject":
+            scored = compute_mean_score(await self._load_gated(state, "incumbent"))
+            kept = self.method.keep_memory(before, after).with_lineage(before, [])
+            return {**update, "incumbent": await self._put(kept), "score": scored}
+        if answer.answer == "always":
+            return {**update, "always": sorted({*always, *kinds})}
+        if not by_hand:
+            return update
+        kept = kept.with_lineage(before, [*after.lineage.rewirings, *by_hand])
+        applied = [*evolved["applied"], *(rewiring.model_dump(mode="json") for rewiring in by_hand)]
+        body = await self.journal.put_body({**evolved, "applied": applied})
+        return {**update, "incumbent": await self._put(kept), "score": None, "evolved": body}
+
+    async def _make_question(
+        self, state: EvolutionState, before: Team, after: Team, kinds: Sequence[str]
+    ) -> "ApprovalQuestion":
+        from selfwire.graphs.approval import ApprovalQuestion, measure_gain, measure_price
+
+        old = await self._load_gated(state, "incumbent")
+        new = await self._load_gated(state, "pruned") or await self._load_gated(state, "candidate")
+        changes = after.diff(before)
+        return ApprovalQuestion(
+            run=self.run,
+            name=self.config.name,
+            iteration=state["iteration"] + 1,
+            why=state["verdict"]["why"],
+            gain=measure_gain(old, new),
+            before=measure_price(old),
+            after=measure_price(new),
+            kinds=tuple(kinds),
+            rewirings=(await self.journal.get_body(state["evolved"]))["applied"],
+            diff=changes.model_dump(mode="json", exclude_defaults=True, exclude={"memory"}),
+            prompts={agent.id: agent.prompt for agent in after.agents},
+        )
+
+    async def _load_gated(self, state: EvolutionState, side: str) -> tuple[Trajectory, ...]:
+        return tuple(await load_trajectories(self.journal, self._gate_scope(state, side)))
+
+    def _check_by_hand(self, team: Team) -> None:
+        """Check that the method can run a team that a person has changed.
+
+        Raises:
+            ConfigError: it cannot, or something frozen has changed.
+        """
+        self.method.adapt(team)
+        if self.config.freeze and self._changes_frozen(team):
+            raise ConfigError(f"this changes what is frozen, which is {', '.join(self.config.freeze)}")
+
     async def save(self, state: EvolutionState) -> EvolutionState:
         """Save the incumbent as a version, with the iteration's verdict and rewirings."""
         team = await self._workflow(state["incumbent"])
@@ -324,6 +414,7 @@ class EvolutionLoop:
             "score": state.get("score"),
             "parent_score": state["train"],
             "spend": self.journal.spend().model_dump(mode="json"),
+            **({"approval": state["approval"]} if state.get("approval") else {}),
             **{name: evolved[name] for name in ("applied", "refused", "notes", "unusable") if name in evolved},
         }
         await self._save(team, step=state["iteration"] + 1, facts=facts)
@@ -624,7 +715,8 @@ def build(loop: EvolutionLoop) -> StateGraph[EvolutionState]:
 
     graph = StateGraph(EvolutionState)
     graph.add_node("begin", loop.begin)
-    graph.add_sequence([loop.rollout, loop.evolve, loop.gate, loop.save])
+    approve = [loop.approve] if loop.config.approve else []
+    graph.add_sequence([loop.rollout, loop.evolve, loop.gate, *approve, loop.save])
     graph.add_node("test", loop.test)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", more)
@@ -634,11 +726,18 @@ def build(loop: EvolutionLoop) -> StateGraph[EvolutionState]:
 
 
 async def run_evolution(
-    loop: EvolutionLoop, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
+    loop: EvolutionLoop,
+    saver: BaseCheckpointSaver[Any],
+    on_event: Callable[[Event], None] = lambda event: None,
+    answer: Any = None,
 ) -> EvolutionState:
     """Start an evolution, or resume it after its last finished superstep.
 
-    A finished evolution repeats only test tasks that ended as errors; nothing is learned or decided again.
+    A finished evolution repeats only test tasks that ended as errors; nothing is learned or decided again. One that
+    waits for a person returns its state with the question, which `find_question` finds, until there is an answer.
+
+    Args:
+        answer: a person's, to the question that the evolution waits for.
 
     Raises:
         BudgetError, OutageError, ModelError: the run stopped early and can be resumed by calling this again.
@@ -646,18 +745,34 @@ async def run_evolution(
     graph = build(loop).compile(checkpointer=saver)
     config: RunnableConfig = {
         "configurable": {"thread_id": loop.run},
-        "recursion_limit": 5 * loop.config.iterations + 10,
+        "recursion_limit": 6 * loop.config.iterations + 10,
     }
     before = await graph.aget_state(config)
     if before.created_at is not None and not before.tasks and count_failed_tests(before.values):
         await graph.aupdate_state(config, {"test": {}}, as_node="save")
         before = await graph.aget_state(config)
     # a stop between a node's writes and the next checkpoint leaves a task to finish and no `next`
-    if before.created_at is None or before.tasks:
-        start = EvolutionState() if before.created_at is None else None
+    if before.created_at is None or (before.tasks and (answer is not None or not before.interrupts)):
+        go_on = Command(resume=answer) if before.interrupts else None
+        start = EvolutionState() if before.created_at is None else go_on
         async for event in graph.astream(start, config, stream_mode="custom", durability="sync"):
             on_event(event)
-    return cast(EvolutionState, (await graph.aget_state(config)).values)
+    final = await graph.aget_state(config)
+    return cast(EvolutionState, {**final.values, **({WAITING: final.interrupts} if final.interrupts else {})})
+
+
+WAITING = "__interrupt__"
+"""LangGraph's key of what a graph waits for."""
+
+
+def find_question(state: EvolutionState) -> "ApprovalQuestion | None":
+    """Find the question for a person that an evolution waits with; None if it does not wait."""
+    waiting = cast(Mapping[str, Any], state).get(WAITING)
+    if not waiting:
+        return None
+    from selfwire.graphs.approval import ApprovalQuestion
+
+    return ApprovalQuestion.model_validate(waiting[0].value)
 
 
 def count_failed_tests(state: Mapping[str, Any]) -> int:

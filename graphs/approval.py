@@ -1,8 +1,8 @@
 """Approvals: a person is asked whether a change that the gate has accepted is kept.
 
-The graph of the evolution stops at `approve` by LangGraph's `interrupt`, with an `ApprovalQuestion` as JSON, and goes on
-with an `ApprovalAnswer`, or its first word alone, as `Command(resume="approve")`. An answer that cannot be used is asked
-for again, with the fault.
+The graph of the evolution stops at `approve` by LangGraph's `interrupt`, with an `ApprovalQuestion` as JSON, and goes
+on with an `ApprovalAnswer`, or its first word alone, as `Command(resume="approve")`. An answer that cannot be used is
+asked for again, with the fault.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,10 +88,8 @@ def parse_answer(given: Any) -> ApprovalAnswer:
     try:
         found = ApprovalAnswer.model_validate({"answer": given} if isinstance(given, str) else given)
     except ValidationError as error:
-        told = str(given)[:100]
-        raise ConfigError(
-            f"answer {told!r}: {format_first_fault(error)}; give {', '.join(get_args(Answered))}"
-        ) from None
+        words = ", ".join(get_args(Answered))
+        raise ConfigError(f"answer {str(given)[:100]!r}: {format_first_fault(error)}; give {words}") from None
     if (found.answer == "edit") != bool(found.prompts):
         raise ConfigError(f"answer {found.answer!r}: prompts are given with edit, and only with it")
     return found

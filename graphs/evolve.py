@@ -96,7 +96,7 @@ class EvolutionConfig(FrozenModel):
     keep_errors_below: float = Field(default=0.5, gt=0, le=1)
     freeze: tuple[str, ...] = Field(default=(), max_length=1000)
     guide: str = Field(default="", max_length=4000)
-    approve: Literal["", "edits"] = ""
+    approve: Literal["edits"] | None = None
 
     @property
     def rule(self) -> EvidenceRule | None:
@@ -215,7 +215,7 @@ class EvolutionLoop:
 
     async def rollout(self, state: EvolutionState) -> EvolutionState:
         """Run the incumbent, or the draft, on the next train batch."""
-        team = await self._workflow(state.get("draft") or state["incumbent"])
+        team = await self.load_team(state.get("draft") or state["incumbent"])
         tasks = self.train_batch(state["iteration"])
         found = await self._run(team, tasks, self._scope("rollout", state["iteration"]), explores=True)
         kept = await self.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
@@ -230,7 +230,7 @@ class EvolutionLoop:
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
         """Let the method rewrite the incumbent, or the draft."""
-        team = await self._workflow(state.get("draft") or state["incumbent"])
+        team = await self.load_team(state.get("draft") or state["incumbent"])
         bodies = [await self.journal.get_body(found) for found in state["trajectories"]]
         trajectories = [Trajectory.model_validate(body) for body in bodies]
         self._report("evolve", state["iteration"])
@@ -309,10 +309,10 @@ class EvolutionLoop:
 
     async def gate(self, state: EvolutionState) -> EvolutionState:
         """Compare candidate and incumbent on fresh gate tasks, paired."""
-        incumbent = await self._workflow(state["incumbent"])
-        candidate = await self._workflow(state["candidate"])
+        incumbent = await self.load_team(state["incumbent"])
+        candidate = await self.load_team(state["candidate"])
         evolved = await self.journal.get_body(state["evolved"])
-        draft = await self._workflow(state["draft"]) if state.get("draft") else incumbent
+        draft = await self.load_team(state["draft"]) if state.get("draft") else incumbent
         if get_structure(candidate) == get_structure(draft) and not evolved["needs_gate"]:
             verdict = _keep_unchanged(evolved, state["equals"])
             if draft is not incumbent:
@@ -338,7 +338,7 @@ class EvolutionLoop:
         """
         from selfwire.graphs.approval import ApprovalAnswer, apply_answer, ask_person, list_kinds
 
-        before, after = await self._workflow(state["replaced"]), await self._workflow(state["incumbent"])
+        before, after = await self.load_team(state["replaced"]), await self.load_team(state["incumbent"])
         decision = GateDecision.model_validate(state["verdict"])
         if not decision.accepted or get_structure(before) == get_structure(after):
             return {}
@@ -405,7 +405,7 @@ class EvolutionLoop:
 
     async def save(self, state: EvolutionState) -> EvolutionState:
         """Save the incumbent as a version, with the iteration's verdict and rewirings."""
-        team = await self._workflow(state["incumbent"])
+        team = await self.load_team(state["incumbent"])
         evolved = await self.journal.get_body(state["evolved"])
         # the incumbent is saved even where the candidate was rejected, so the head always moves; see `gate`
         facts = {
@@ -429,7 +429,7 @@ class EvolutionLoop:
         A resumed run repeats only tasks without a grade.
         """
         report: dict[str, Any] = {}
-        sides = {"before": self.seed_team, "after": await self._workflow(state["incumbent"])}
+        sides = {"before": self.seed_team, "after": await self.load_team(state["incumbent"])}
         for label, team in sides.items():
             scope = self._scope("test", 0, of=label)
             found = await self._run(team, self.splits.test, scope, earlier=await self._load_graded(scope))
@@ -609,7 +609,8 @@ class EvolutionLoop:
         await self.library.store_blobs(team)
         return await self.journal.put_body(team.model_dump(mode="json"))
 
-    async def _workflow(self, body: str) -> Team:
+    async def load_team(self, body: str) -> Team:
+        """Load a team by the hash of its body in the journal."""
         return await self.library.load_blobs(Team.model_validate(await self.journal.get_body(body)))
 
     async def _save(self, team: Team, step: int, facts: dict[str, Any]) -> None:

@@ -296,10 +296,15 @@ class OwnGraph(Method[OwnGraphConfig]):
         """A saved team of this graph, whose texts must still be those that it was made of.
 
         Raises:
-            ConfigError: the source has other texts by now.
+            ConfigError: the source has other texts by now, or a prompt lacks what the program fills.
         """
         if gone := sorted({agent.id for agent in team.agents} - {*self.texts, AGENT}):
             raise ConfigError(f"the source of {self.target!r} has no text {gone[0]!r} any more; evolve the graph anew")
+        for name, prompt in find_changed(team, self.texts).items():
+            try:
+                self.texts[name].parse(prompt)
+            except ValueError as error:
+                raise ConfigError(f"prompt of {name!r}: {error}") from None
         return team
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:

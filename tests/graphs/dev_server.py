@@ -19,13 +19,16 @@ PATIENCE = 120.0
 
 
 @contextmanager
-def dev_server(folder: Path, home: Path, served: Path = ROOT / "langgraph.json", **settings: str) -> Iterator[str]:
+def dev_server(
+    folder: Path, home: Path, served: Path = ROOT / "langgraph.json", *, killed: bool = False, **settings: str
+) -> Iterator[str]:
     """Serve a langgraph.json from another folder; gives the address.
 
     Args:
         folder: where the server runs and leaves its files.
         home: SELFWIRE_HOME.
         served: the langgraph.json, by default the repository's.
+        killed: whether it ends by kill -9.
         settings: further environment variables.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +50,7 @@ def dev_server(folder: Path, home: Path, served: Path = ROOT / "langgraph.json",
         _wait(address, server, log)
         yield address
     finally:
-        _end(server)
+        _end(server, killed)
 
 
 def _free_port() -> int:
@@ -67,8 +70,8 @@ def _wait(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
     raise RuntimeError(f"langgraph dev did not start:\n{log.read_text()[-4000:]}")
 
 
-def _end(server: "subprocess.Popen[bytes]") -> None:
-    for blow in (signal.SIGTERM, signal.SIGKILL):
+def _end(server: "subprocess.Popen[bytes]", killed: bool) -> None:
+    for blow in (signal.SIGTERM, signal.SIGKILL)[killed:]:
         try:
             os.killpg(server.pid, blow)
         except ProcessLookupError:

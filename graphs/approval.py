@@ -119,7 +119,7 @@ def edit_by_hand(
 def ask_person(
     question: ApprovalQuestion, team: Team, check: Callable[[Team], object]
 ) -> tuple[ApprovalAnswer, Team, tuple[Rewiring, ...]]:
-    """Ask until an answer can be used; return it with the team as it is now, and what was changed by hand.
+    """Ask until an answer can be used; return it with the team that it makes, and the changes by hand.
 
     The first call of each question stops the graph; LangGraph calls again with the answers so far.
     """

@@ -357,7 +357,8 @@ class EvolutionLoop:
         )
         if answer.answer == "reject":
             scored = compute_mean_score(await self._load_gated(state, "incumbent"))
-            kept = self.method.keep_memory(before, after).with_lineage(before, [])
+            kept = self.method.keep_memory(before, after)
+            kept = kept if kept == before else kept.with_lineage(before, [])
             return {**update, "incumbent": await self._put(kept), "score": scored}
         if answer.answer == "always":
             return {**update, "always": sorted({*always, *kinds})}

@@ -79,7 +79,7 @@ def ask(question: ApprovalQuestion) -> dict[str, Any]:
 
 
 def _ask_prompt(question: ApprovalQuestion) -> dict[str, str]:
-    """Ask for the new prompt of an agent; empty where it was left as it is.
+    """Ask for the new prompt of an agent; empty where it has not changed.
 
     Raises:
         ConfigError, OSError, ValueError: there is no such agent, or the file or editor cannot be used.

@@ -240,8 +240,8 @@ class EvolutionLoop:
             return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
 
         team = record_tool_calls(team, trajectories)
-        at, told = self._scope("evolve", state["iteration"]), {"frozen": self.config.freeze, "guide": self.guide}
-        ctx = replace(self.ctx, at=at, grade_run=grade, **told)
+        at = self._scope("evolve", state["iteration"])
+        ctx = replace(self.ctx, at=at, grade_run=grade, frozen=self.config.freeze, guide=self.guide)
         evolved = self._refuse_frozen(team, await self.method.propose(team, trajectories, ctx))
         evolved = self._refuse_copies(team, evolved)
         invalid = await count_invalid_replies(self.journal)

@@ -755,7 +755,7 @@ async def run_evolution(
         before = await graph.aget_state(config)
     # a stop between a node's writes and the next checkpoint leaves a task to finish and no `next`
     if before.created_at is None or (before.tasks and (answer is not None or not before.interrupts)):
-        go_on = Command(resume=answer) if before.interrupts else None
+        go_on: Command[Any] | None = Command(resume=answer) if before.interrupts else None
         start = EvolutionState() if before.created_at is None else go_on
         async for event in graph.astream(start, config, stream_mode="custom", durability="sync"):
             on_event(event)

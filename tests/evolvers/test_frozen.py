@@ -186,7 +186,7 @@ def test_the_rest_goes_where_it_is_not_legal() -> None:
 
 
 def test_edits_of_the_topology_stay_or_go_together() -> None:
-    insert = [
+    insert: list[Edit] = [
         AddAgent(Agent(id="new", prompt="Check.")),
         AddNode("new", "new"),
         RemoveEdge("a", "b"),
@@ -197,7 +197,7 @@ def test_edits_of_the_topology_stay_or_go_together() -> None:
     assert not kept
     assert reason.startswith("RemoveEdge(a, b) changes what is frozen: edges")
     assert split(trio(), "agent:a", *insert) == (insert, [])
-    taken_out = [RemoveNode("b"), AddEdge("a", "z"), RemoveAgent("b")]
+    taken_out: list[Edit] = [RemoveNode("b"), AddEdge("a", "z"), RemoveAgent("b")]
     assert split(trio(), "agent:b", *taken_out)[0] == []
     assert split(trio(), "agent:a", *taken_out) == (taken_out, [])
 
@@ -215,9 +215,14 @@ def test_a_change_whose_repair_is_refused_is_taken_back() -> None:
 def test_a_frozen_prompt_does_not_come_back_changed_under_the_name_of_an_agent_that_has_gone() -> None:
     seed = trio()
     gone = seed.apply(Rewiring(RemoveNode("b"), AddEdge("a", "z"), RemoveAgent("b"), why="w"))
-    back = [AddAgent(Agent(id="b", prompt="Other.")), AddNode("b", "b"), AddEdge("a", "b"), AddEdge("b", "z")]
+    back: list[Edit] = [
+        AddAgent(Agent(id="b", prompt="Other.")),
+        AddNode("b", "b"),
+        AddEdge("a", "b"),
+        AddEdge("b", "z"),
+    ]
     assert drop_frozen(gone, [Rewiring(*back, why="w")], ["prompts"], seed)[0] == ()
-    again = [AddAgent(seed.agents_by_id["b"]), *back[1:]]
+    again: list[Edit] = [AddAgent(seed.agents_by_id["b"]), *back[1:]]
     assert drop_frozen(gone, [Rewiring(*again, why="w")], ["prompts"], seed)[0] == (Rewiring(*again, why="w"),)
 
 

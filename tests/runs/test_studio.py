@@ -14,7 +14,7 @@ from selfwire.core.errors import ConfigError, JournalError
 from selfwire.runs import studio
 from selfwire.runs.record import list_run_names
 from tests.commands import call
-from tests.graphs.dev_server import dev_server
+from tests.graphs.dev_server import dev_server, doomed_server
 
 SMALL = "--gate off --iterations 2 --batch 4 --train 8 --gate-size 0 --test 0 --no-baselines --name mine".split()
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -83,7 +83,7 @@ def test_only_runs_that_ask_are_gone_on_with(home: Path) -> None:
 
 @pytest.mark.slow
 def test_a_wait_outlives_langgraph_dev(tmp_path: Path, home: Path, run: str) -> None:
-    with dev_server(tmp_path / "first", home, killed=True) as address, get_sync_client(url=address) as client:
+    with doomed_server(tmp_path / "first", home) as address, get_sync_client(url=address) as client:
         thread = client.threads.create()["thread_id"]
         first: Any = client.runs.wait(thread, "evolve", input={"run": run})
         assert first["__interrupt__"][0]["value"]["iteration"] == 1

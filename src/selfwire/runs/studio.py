@@ -64,7 +64,7 @@ def _go_on(state: StudioState) -> StudioState:
         evolved = run_sync(opened.find_evolved())
     if question is not None:
         return {"question": question.model_dump(mode="json"), "answer": None}
-    return {"question": None, "answer": None, "version": evolved and evolved.ref}
+    return {"question": None, "answer": None, "version": evolved.ref if evolved else None}
 
 
 def ask(state: StudioState) -> StudioState:

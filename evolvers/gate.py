@@ -227,6 +227,27 @@ def decide_by_evidence(
     )
 
 
+def estimate_gain(gains: Sequence[float], error: float = 0.05) -> tuple[float, float]:
+    """Estimate the mean gain by an interval, which holds whenever the gate has stopped to look.
+
+    It has every mean that the evidence does not exclude, each end at half of the error.
+
+    Args:
+        gains: N gains in [-1, 1].
+        error: chance that the interval does not have the mean.
+    """
+
+    def find_low(some: Sequence[float]) -> float:
+        low, high = -1.0, 1.0
+        for _ in range(30):  # to a billionth
+            middle = (low + high) / 2
+            excluded = compute_log_evidence(some, least=middle) >= -math.log(error / 2)
+            low, high = (middle, high) if excluded else (low, middle)
+        return low
+
+    return find_low(gains), -find_low([-gain for gain in gains])
+
+
 def find_least_gain(tasks: int, error: float) -> float | None:
     """The least share of tasks won, with none lost, that is proof on this many tasks; None if not even all are."""
     needed = -math.log(error)

@@ -28,12 +28,14 @@ class PromptedModel:
 
     Attributes:
         quotes_once: whether a long line that several sections hold is whole in the first one only.
+        guide: stands at the end of every system message.
     """
 
     model: Model
     prompts: Prompts
     temperature: float = 1.0
     quotes_once: bool = False
+    guide: str = ""
 
     async def ask(
         self, schema: type[Schema], name: str, /, *, scope: Scope, by: Role = "meta", **sections: str
@@ -44,9 +46,11 @@ class PromptedModel:
             ReplyError, ModelError, BudgetError: as `Model.generate_structured`.
         """
         texts = {section: text.strip() for section, text in sections.items()}
-        messages = self.prompts.messages(name, **(quote_once(texts) if self.quotes_once else texts))
+        system, *rest = self.prompts.messages(name, **(quote_once(texts) if self.quotes_once else texts))
+        if self.guide:
+            system = system.replace(content=f"{system.content}\n\n{self.guide}")
         return await self.model.generate_structured(
-            schema, messages, scope=scope, role=by, temperature=self.temperature
+            schema, (system, *rest), scope=scope, role=by, temperature=self.temperature
         )
 
     async def ask_or(

@@ -4,16 +4,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 import numpy as np
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
 from pydantic import Field
 
 from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
+from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
@@ -48,6 +50,9 @@ from selfwire.store.journal import Journal
 from selfwire.store.library import Library
 from selfwire.tools.own import record_tool_calls
 
+if TYPE_CHECKING:
+    from selfwire.graphs.approval import ApprovalQuestion
+
 
 class EvolutionConfig(FrozenModel):
     """Config of an evolution.
@@ -69,6 +74,9 @@ class EvolutionConfig(FrozenModel):
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
             evolution stops, resumable, instead of learning from the rest.
+        freeze: parts of the team that stay as they are: edges, prompts, tools, agent:NAME (`evolvers.frozen`).
+        approve: edits has a person asked before a change that the gate has accepted is kept (`graphs.approval`).
+        guide: what every critic and rewriter is told beside its prompt, such as "keep the tone formal".
     """
 
     name: Id
@@ -86,6 +94,9 @@ class EvolutionConfig(FrozenModel):
     seed: int = Field(default=0, ge=0)
     calls_per_task: int = Field(default=60, ge=1)
     keep_errors_below: float = Field(default=0.5, gt=0, le=1)
+    freeze: tuple[str, ...] = Field(default=(), max_length=1000)
+    guide: str = Field(default="", max_length=4000)
+    approve: Literal["edits"] | None = None
 
     @property
     def rule(self) -> EvidenceRule | None:
@@ -132,6 +143,9 @@ class EvolutionState(TypedDict, total=False):
         invalid: replies of the run that were no valid objects, before the team is rewritten.
         score: mean gate score of the saved team; None if it was not compared.
         test: the final report.
+        replaced: of a run with approvals, body of the incumbent before the gate decided.
+        approval: of a run with approvals, the person's answer to this iteration's change.
+        always: kinds of edits that a person has approved for the rest of the run.
     """
 
     iteration: int
@@ -152,6 +166,9 @@ class EvolutionState(TypedDict, total=False):
     invalid: int
     score: float | None
     test: dict[str, Any]
+    replaced: str
+    approval: dict[str, Any]
+    always: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +215,7 @@ class EvolutionLoop:
 
     async def rollout(self, state: EvolutionState) -> EvolutionState:
         """Run the incumbent, or the draft, on the next train batch."""
-        team = await self._workflow(state.get("draft") or state["incumbent"])
+        team = await self.load_team(state.get("draft") or state["incumbent"])
         tasks = self.train_batch(state["iteration"])
         found = await self._run(team, tasks, self._scope("rollout", state["iteration"]), explores=True)
         kept = await self.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
@@ -213,7 +230,7 @@ class EvolutionLoop:
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
         """Let the method rewrite the incumbent, or the draft."""
-        team = await self._workflow(state.get("draft") or state["incumbent"])
+        team = await self.load_team(state.get("draft") or state["incumbent"])
         bodies = [await self.journal.get_body(found) for found in state["trajectories"]]
         trajectories = [Trajectory.model_validate(body) for body in bodies]
         self._report("evolve", state["iteration"])
@@ -223,23 +240,58 @@ class EvolutionLoop:
             return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
 
         team = record_tool_calls(team, trajectories)
-        ctx = replace(self.ctx, at=self._scope("evolve", state["iteration"]), grade_run=grade)
-        evolved = self._refuse_copies(team, await self.method.propose(team, trajectories, ctx))
+        at = self._scope("evolve", state["iteration"])
+        ctx = replace(self.ctx, at=at, grade_run=grade, frozen=self.config.freeze, guide=self.guide)
+        evolved = self._refuse_frozen(team, await self.method.propose(team, trajectories, ctx))
+        evolved = self._refuse_copies(team, evolved)
         invalid = await count_invalid_replies(self.journal)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
         record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
         recorded = await self._put(team)
         return {
             **(EvolutionState(draft=recorded) if state.get("draft") else EvolutionState(incumbent=recorded)),
+            **self._note_replaced(state["incumbent"] if state.get("draft") else recorded),
             "candidate": await self._put(evolved.workflow),
             "finished": evolved.finished,
             "evolved": await self.journal.put_body(record),
         }
 
+    def _note_replaced(self, incumbent: str) -> EvolutionState:
+        return EvolutionState(replaced=incumbent, approval={}) if self.config.approve else EvolutionState()
+
+    @cached_property
+    def guide(self) -> str:
+        """What critics and rewriters are told beside their prompts: the user's wish, and what is frozen."""
+        wish = self.config.guide.strip()
+        told = [f"What the owner of the team asks of every change: {wish}"] if wish else []
+        if self.config.freeze:
+            from selfwire.evolvers.frozen import describe_frozen  # no other evolution needs it
+
+            told.append(describe_frozen(self.config.freeze))
+        return "\n\n".join(told)
+
     @cached_property
     def train_texts(self) -> TaskTexts:
         """Texts of the train tasks, which must not be copied."""
         return TaskTexts.of(self.splits.train)
+
+    def _refuse_frozen(self, team: Team, evolved: EvolveResult) -> EvolveResult:
+        """Refuse the edits that change what is frozen; what the team has learned is then as after a rejection."""
+        if not self.config.freeze:
+            return evolved
+        from selfwire.evolvers.frozen import drop_frozen  # no other evolution needs it
+
+        kept, refused = drop_frozen(team, evolved.applied, self.config.freeze, self.seed_team)
+        if kept == evolved.applied and not self._changes_frozen(evolved.workflow):
+            return evolved
+        rest = EvolveResult.of(team, kept, memory=self.method.keep_memory(team, evolved.workflow).memory)
+        refused = (*evolved.refused, *refused, *rest.refused)
+        return evolved.replace(workflow=rest.workflow, applied=rest.applied, refused=refused)
+
+    def _changes_frozen(self, team: Team) -> bool:
+        from selfwire.evolvers.frozen import find_frozen_change
+
+        return bool(find_frozen_change(self.seed_team, team, self.config.freeze))
 
     def _refuse_copies(self, team: Team, evolved: EvolveResult) -> EvolveResult:
         """Refuse the rewirings that copy from a train task; what the team has learned is then as after a rejection."""
@@ -257,10 +309,10 @@ class EvolutionLoop:
 
     async def gate(self, state: EvolutionState) -> EvolutionState:
         """Compare candidate and incumbent on fresh gate tasks, paired."""
-        incumbent = await self._workflow(state["incumbent"])
-        candidate = await self._workflow(state["candidate"])
+        incumbent = await self.load_team(state["incumbent"])
+        candidate = await self.load_team(state["candidate"])
         evolved = await self.journal.get_body(state["evolved"])
-        draft = await self._workflow(state["draft"]) if state.get("draft") else incumbent
+        draft = await self.load_team(state["draft"]) if state.get("draft") else incumbent
         if get_structure(candidate) == get_structure(draft) and not evolved["needs_gate"]:
             verdict = _keep_unchanged(evolved, state["equals"])
             if draft is not incumbent:
@@ -278,9 +330,83 @@ class EvolutionLoop:
             return {"draft": "", "drafted": [], **update, "decided": state.get("decided", 0) + 1, "weight": weight}
         return await self._conclude(verdict, candidate)
 
+    async def approve(self, state: EvolutionState) -> EvolutionState:
+        """Ask a person whether the change that the gate has accepted is kept; see `graphs.approval`.
+
+        A rejected change leaves the team as after a rejection by the gate. That a person may answer either way halves
+        the error that is left for later decisions, as outcomes do.
+        """
+        from selfwire.graphs.approval import ApprovalAnswer, apply_answer, ask_person, list_kinds
+
+        before, after = await self.load_team(state["replaced"]), await self.load_team(state["incumbent"])
+        decision = GateDecision.model_validate(state["verdict"])
+        if not decision.accepted or get_structure(before) == get_structure(after):
+            return {}
+        evolved = await self.journal.get_body(state["evolved"])
+        kinds, always = list_kinds(evolved["applied"]), state.get("always", [])
+        if kinds and {*kinds} <= {*always}:
+            answer = ApprovalAnswer(answer="approve", by=f"an earlier answer, always for {', '.join(kinds)}")
+            verdict = apply_answer(decision, answer).model_dump(mode="json")
+            return {"verdict": verdict, "approval": answer.model_dump(mode="json")}
+        question = await self._make_question(state, before, after, kinds)
+        answer, kept, by_hand = ask_person(question, after, self._check_by_hand)
+        update = EvolutionState(
+            verdict=apply_answer(decision, answer).model_dump(mode="json"),
+            approval=answer.model_dump(mode="json", exclude={"prompts"}),
+            weight=state.get("weight", 1.0) / 2,
+        )
+        if answer.answer == "reject":
+            scored = compute_mean_score(await self._load_gated(state, "incumbent"))
+            kept = self.method.keep_memory(before, after)
+            kept = kept if kept == before else kept.with_lineage(before, [])
+            return {**update, "incumbent": await self._put(kept), "score": scored}
+        if answer.answer == "always":
+            return {**update, "always": sorted({*always, *kinds})}
+        if not by_hand:
+            return update
+        kept = kept.with_lineage(before, [*after.lineage.rewirings, *by_hand])
+        applied = [*evolved["applied"], *(rewiring.model_dump(mode="json") for rewiring in by_hand)]
+        body = await self.journal.put_body({**evolved, "applied": applied})
+        return {**update, "incumbent": await self._put(kept), "score": None, "evolved": body}
+
+    async def _make_question(
+        self, state: EvolutionState, before: Team, after: Team, kinds: Sequence[str]
+    ) -> "ApprovalQuestion":
+        from selfwire.graphs.approval import ApprovalQuestion, measure_gain, measure_price
+
+        old = await self._load_gated(state, "incumbent")
+        new = await self._load_gated(state, "pruned") or await self._load_gated(state, "candidate")
+        changes = after.diff(before)
+        return ApprovalQuestion(
+            run=self.run,
+            name=self.config.name,
+            iteration=state["iteration"] + 1,
+            why=state["verdict"]["why"],
+            gain=measure_gain(old, new),
+            before=measure_price(old),
+            after=measure_price(new),
+            kinds=tuple(kinds),
+            rewirings=(await self.journal.get_body(state["evolved"]))["applied"],
+            diff=changes.model_dump(mode="json", exclude_defaults=True, exclude={"memory"}),
+            prompts={agent.id: agent.prompt for agent in after.agents},
+        )
+
+    async def _load_gated(self, state: EvolutionState, side: str) -> tuple[Trajectory, ...]:
+        return tuple(await load_trajectories(self.journal, self._gate_scope(state, side)))
+
+    def _check_by_hand(self, team: Team) -> None:
+        """Check that the method can run a team that a person has changed.
+
+        Raises:
+            ConfigError: it cannot, or something frozen has changed.
+        """
+        self.method.adapt(team)
+        if self.config.freeze and self._changes_frozen(team):
+            raise ConfigError(f"this changes what is frozen, which is {', '.join(self.config.freeze)}")
+
     async def save(self, state: EvolutionState) -> EvolutionState:
         """Save the incumbent as a version, with the iteration's verdict and rewirings."""
-        team = await self._workflow(state["incumbent"])
+        team = await self.load_team(state["incumbent"])
         evolved = await self.journal.get_body(state["evolved"])
         # the incumbent is saved even where the candidate was rejected, so the head always moves; see `gate`
         facts = {
@@ -289,6 +415,7 @@ class EvolutionLoop:
             "score": state.get("score"),
             "parent_score": state["train"],
             "spend": self.journal.spend().model_dump(mode="json"),
+            **({"approval": state["approval"]} if state.get("approval") else {}),
             **{name: evolved[name] for name in ("applied", "refused", "notes", "unusable") if name in evolved},
         }
         await self._save(team, step=state["iteration"] + 1, facts=facts)
@@ -303,7 +430,7 @@ class EvolutionLoop:
         A resumed run repeats only tasks without a grade.
         """
         report: dict[str, Any] = {}
-        sides = {"before": self.seed_team, "after": await self._workflow(state["incumbent"])}
+        sides = {"before": self.seed_team, "after": await self.load_team(state["incumbent"])}
         for label, team in sides.items():
             scope = self._scope("test", 0, of=label)
             found = await self._run(team, self.splits.test, scope, earlier=await self._load_graded(scope))
@@ -384,7 +511,7 @@ class EvolutionLoop:
             return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
         kept = self.method.keep_memory(incumbent, candidate)
         removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
-        if removal is not None:
+        if removal is not None and not (self.config.freeze and self._changes_frozen(kept.apply(removal))):
             smaller = kept.apply(removal)
             after = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
             pruned = self._decide(before, after, state["equals"])
@@ -483,7 +610,8 @@ class EvolutionLoop:
         await self.library.store_blobs(team)
         return await self.journal.put_body(team.model_dump(mode="json"))
 
-    async def _workflow(self, body: str) -> Team:
+    async def load_team(self, body: str) -> Team:
+        """Load a team by the hash of its body in the journal."""
         return await self.library.load_blobs(Team.model_validate(await self.journal.get_body(body)))
 
     async def _save(self, team: Team, step: int, facts: dict[str, Any]) -> None:
@@ -589,7 +717,8 @@ def build(loop: EvolutionLoop) -> StateGraph[EvolutionState]:
 
     graph = StateGraph(EvolutionState)
     graph.add_node("begin", loop.begin)
-    graph.add_sequence([loop.rollout, loop.evolve, loop.gate, loop.save])
+    approve = [loop.approve] if loop.config.approve else []
+    graph.add_sequence([loop.rollout, loop.evolve, loop.gate, *approve, loop.save])
     graph.add_node("test", loop.test)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", more)
@@ -599,11 +728,18 @@ def build(loop: EvolutionLoop) -> StateGraph[EvolutionState]:
 
 
 async def run_evolution(
-    loop: EvolutionLoop, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
+    loop: EvolutionLoop,
+    saver: BaseCheckpointSaver[Any],
+    on_event: Callable[[Event], None] = lambda event: None,
+    answer: Any = None,
 ) -> EvolutionState:
     """Start an evolution, or resume it after its last finished superstep.
 
-    A finished evolution repeats only test tasks that ended as errors; nothing is learned or decided again.
+    A finished evolution repeats only test tasks that ended as errors; nothing is learned or decided again. One that
+    waits for a person returns its state with the question, which `find_question` finds, until there is an answer.
+
+    Args:
+        answer: a person's, to the question that the evolution waits for.
 
     Raises:
         BudgetError, OutageError, ModelError: the run stopped early and can be resumed by calling this again.
@@ -611,18 +747,34 @@ async def run_evolution(
     graph = build(loop).compile(checkpointer=saver)
     config: RunnableConfig = {
         "configurable": {"thread_id": loop.run},
-        "recursion_limit": 5 * loop.config.iterations + 10,
+        "recursion_limit": 6 * loop.config.iterations + 10,
     }
     before = await graph.aget_state(config)
     if before.created_at is not None and not before.tasks and count_failed_tests(before.values):
         await graph.aupdate_state(config, {"test": {}}, as_node="save")
         before = await graph.aget_state(config)
     # a stop between a node's writes and the next checkpoint leaves a task to finish and no `next`
-    if before.created_at is None or before.tasks:
-        start = EvolutionState() if before.created_at is None else None
+    if before.created_at is None or (before.tasks and (answer is not None or not before.interrupts)):
+        go_on: Command[Any] | None = Command(resume=answer) if before.interrupts else None
+        start = EvolutionState() if before.created_at is None else go_on
         async for event in graph.astream(start, config, stream_mode="custom", durability="sync"):
             on_event(event)
-    return cast(EvolutionState, (await graph.aget_state(config)).values)
+    final = await graph.aget_state(config)
+    return cast(EvolutionState, {**final.values, **({WAITING: final.interrupts} if final.interrupts else {})})
+
+
+WAITING = "__interrupt__"
+"""LangGraph's key of what a graph waits for."""
+
+
+def find_question(state: EvolutionState) -> "ApprovalQuestion | None":
+    """Find the question for a person that an evolution waits with; None if it does not wait."""
+    waiting = cast(Mapping[str, Any], state).get(WAITING)
+    if not waiting:
+        return None
+    from selfwire.graphs.approval import ApprovalQuestion
+
+    return ApprovalQuestion.model_validate(waiting[0].value)
 
 
 def count_failed_tests(state: Mapping[str, Any]) -> int:

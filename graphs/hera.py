@@ -321,7 +321,8 @@ async def rope(state: HeraState, ctx: HeraCtx) -> Update:
     """Vary the prompts of the agents that are blamed most, replay their failures and contrast the results (Alg. 5)."""
     team, config = state.workflow, ctx.options.prompts
     buffers = get_buffers(team)
-    blames = [blame for blame in state.blames if blame.agent in team.agents_by_id]  # newcomers may be out again
+    known = [blame for blame in state.blames if blame.agent in team.agents_by_id]  # newcomers may be out again
+    blames = [blame for blame in known if not ctx.is_frozen(blame.agent)]
     for blame in blames:
         failure = make_failure(state.trajectories[blame.place], blame)
         buffers = add_failure(buffers, blame.agent, failure, config.buffer)
@@ -385,7 +386,7 @@ def choose_after_rank(state: HeraState, ctx: HeraCtx) -> str:
 def choose_prompts(state: HeraState, ctx: HeraCtx) -> str:
     """Prompts evolve where a group has a failure."""
     failed = any(group.failed is not None for group in state.groups)
-    return "identify_failed_agent" if ctx.options.rope and failed else "keep"
+    return "identify_failed_agent" if ctx.options.rope and failed and "prompts" not in ctx.frozen else "keep"
 
 
 figure = MethodGraph(HeraState, first="begin", team="rollout")

@@ -274,7 +274,8 @@ async def evolve_semantics(state: HivaState, ctx: HivaCtx) -> Update:
     """f_P: change tools by the feedback on them; then, with these, rewrite prompts by what is left of it."""
     now, critic, trial = state.workflow, get_critic(ctx), ToolTrial(ctx.tools)
     tools = await evolve_tools(now, state.gradients, state.trajectories, critic, ctx.options, trial=trial, scope=ctx.at)
-    left = [found.replace(tool="") if found.agent in tools.handled else found for found in state.gradients]
+    asked = [found for found in state.gradients if not ctx.is_frozen(found.agent)]
+    left = [found.replace(tool="") if found.agent in tools.handled else found for found in asked]
     tooled, refused_tools = now.apply_legal(tools.rewirings)
     toolbox = ctx.get_tools(tooled)
     prompts = await propose_rewrites(tooled, left, critic, ctx.options, toolbox=toolbox, scope=ctx.at)
@@ -527,6 +528,9 @@ class Hiva(Method[HivaConfig]):
         Its notes hold the declined proposals, the first gradients as they flowed back, the number of unsolved tasks,
         how often the mismatch limit left out a candidate (D7), and the cost of the reflection.
         """
+        steps = {"edges": "topology_evolution", "tools": "tool_evolution"}
+        fixed = {step: False for part, step in steps.items() if part in ctx.frozen}
+        ctx = replace(ctx, options=ctx.options.replace(**fixed))
         final = await run_graph(HIVA, HivaState, ctx, workflow=team, trajectories=runs, scope=ctx.at)
         notes = {
             "declined": final.channels["declined"],

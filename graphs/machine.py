@@ -412,6 +412,8 @@ class Ctx(Generic[OptionsT]):
         choices: of a user for this run; None where a library or the outer loop runs the graph.
         budget: pays for the run; None where the caller counts.
         grade_run: grades further runs on questions of a batch, for methods that make some as they learn.
+        frozen: parts of the team that must not change (`evolvers.frozen`), for methods that ask for no change of them.
+        guide: what critics and rewriters are told beside their prompts.
     """
 
     model: Model
@@ -424,12 +426,18 @@ class Ctx(Generic[OptionsT]):
     choices: RunContext | None = None
     budget: Ledger | None = None
     grade_run: TrajectoryGrader | None = None
+    frozen: tuple[str, ...] = ()
+    guide: str = ""
 
     @cached_property
     def critic(self) -> PromptedModel:
         """The meta model and the judge with the method's prompts, at the temperature of its config."""
         temperature: float = getattr(self.options, "temperature", 1.0)
-        return PromptedModel(self.model, self.prompts, temperature)
+        return PromptedModel(self.model, self.prompts, temperature, guide=self.guide)
+
+    def is_frozen(self, agent: str) -> bool:
+        """Whether the prompt of an agent must not change."""
+        return "prompts" in self.frozen or f"agent:{agent}" in self.frozen
 
     @property
     def served(self) -> bool:

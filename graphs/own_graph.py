@@ -270,14 +270,16 @@ class OwnGraph(Method[OwnGraphConfig]):
             memory={ASKED: self.config.model_dump(mode="json")},
         )
 
-    def check_texts(self) -> None:
+    def check_texts(self, frozen: Collection[str] = ()) -> None:
         """Check that there is something to evolve.
 
         Raises:
-            ConfigError: no prompt of the graph is known.
+            ConfigError: no prompt of the graph is known, or all of them are frozen.
         """
         if not self.texts:
             raise ConfigError(f"graph {self.target!r} cannot be evolved: {self.unread}")
+        if "prompts" in frozen or {f"agent:{name}" for name in self.texts} <= {*frozen}:
+            raise ConfigError(f"of graph {self.target!r} only prompts are evolved, and all are frozen; freeze fewer")
 
     def _choose_config(self, team: Team) -> OwnGraphConfig:
         """The config that was given, else the one that the team was evolved with."""
@@ -293,10 +295,15 @@ class OwnGraph(Method[OwnGraphConfig]):
         """A saved team of this graph, whose texts must still be those that it was made of.
 
         Raises:
-            ConfigError: the source has other texts by now.
+            ConfigError: the source has other texts by now, or a prompt lacks what the program fills.
         """
         if gone := sorted({agent.id for agent in team.agents} - {*self.texts, AGENT}):
             raise ConfigError(f"the source of {self.target!r} has no text {gone[0]!r} any more; evolve the graph anew")
+        for name, prompt in find_changed(team, self.texts).items():
+            try:
+                self.texts[name].parse(prompt)
+            except ValueError as error:
+                raise ConfigError(f"prompt of {name!r}: {error}") from None
         return team
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:
@@ -329,10 +336,10 @@ class OwnGraph(Method[OwnGraphConfig]):
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]) -> EvolveResult:
         """Rewrite texts by HiVA's textual gradients; a rewriting that drops what the program fills is declined."""
         hiva = Hiva(topology_evolution=False, tool_evolution=False)
-        critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at))
+        critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
         gradients, spent = list[Gradient](), list[Usage]()
         for found in await gather_all(compute_gradients(_line_up(run), team, critic, ctx.at) for run in runs):
-            gradients += [gradient for gradient in found.gradients if gradient.agent != AGENT]
+            gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
             spent.append(found.usage)
         fills = {name: text.placeholders for name, text in self.texts.items()}
         made = await propose_rewrites(

@@ -162,6 +162,8 @@ async def aevolve(
     batch: int = 10,
     gate: Literal["better", "no-worse", "mean", "off"] = "better",
     anyway: bool = False,
+    freeze: Sequence[str] = (),
+    guide: str = "",
     name: str | None = None,
     run_name: str | None = None,
     seed: int = 0,
@@ -194,6 +196,8 @@ async def aevolve(
         gate: better keeps a change whose gain is proved on held-out tasks, its further calls paid for; no-worse also
             one that saves calls; mean one that does no worse in the mean, chance included; off every change.
         anyway: run although there are too few held-out tasks for any proof, so that nothing will be kept.
+        freeze: parts of the team that stay as they are: "edges", "prompts", "tools", or "agent:NAME".
+        guide: a wish that every critic and rewriter is told, such as "keep the tone formal".
         name: that the team is saved under; by default METHOD-TASKS.
         run_name: of the run; by default a new one.
         limit: most tasks of each split where `trainset` is dealt out.
@@ -218,6 +222,8 @@ async def aevolve(
         "batch": batch,
         "gate": gate,
         "anyway": anyway,
+        "freeze": tuple(freeze),
+        "guide": guide,
         "seed": seed,
         "concurrency": concurrency,
     }

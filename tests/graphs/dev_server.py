@@ -6,8 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -18,8 +18,9 @@ PATIENCE = 120.0
 """Seconds that the server may take to start."""
 
 
-@contextmanager
-def dev_server(folder: Path, home: Path, served: Path = ROOT / "langgraph.json", **settings: str) -> Iterator[str]:
+def dev_server(
+    folder: Path, home: Path, served: Path = ROOT / "langgraph.json", **settings: str
+) -> AbstractContextManager[str]:
     """Serve a langgraph.json from another folder; gives the address.
 
     Args:
@@ -28,6 +29,18 @@ def dev_server(folder: Path, home: Path, served: Path = ROOT / "langgraph.json",
         served: the langgraph.json, by default the repository's.
         settings: further environment variables.
     """
+    return _serve(folder, home, served, settings, (signal.SIGTERM, signal.SIGKILL))
+
+
+def doomed_server(folder: Path, home: Path) -> AbstractContextManager[str]:
+    """Serve as `dev_server` does, and end by kill -9."""
+    return _serve(folder, home, ROOT / "langgraph.json", {}, (signal.SIGKILL,))
+
+
+@contextmanager
+def _serve(
+    folder: Path, home: Path, served: Path, settings: Mapping[str, str], blows: Sequence[signal.Signals]
+) -> Iterator[str]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "langgraph.json").write_text(served.read_text())
     log = folder / "server.log"
@@ -47,7 +60,7 @@ def dev_server(folder: Path, home: Path, served: Path = ROOT / "langgraph.json",
         _wait(address, server, log)
         yield address
     finally:
-        _end(server)
+        _end(server, blows)
 
 
 def _free_port() -> int:
@@ -67,8 +80,8 @@ def _wait(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
     raise RuntimeError(f"langgraph dev did not start:\n{log.read_text()[-4000:]}")
 
 
-def _end(server: "subprocess.Popen[bytes]") -> None:
-    for blow in (signal.SIGTERM, signal.SIGKILL):
+def _end(server: "subprocess.Popen[bytes]", blows: Sequence[signal.Signals]) -> None:
+    for blow in blows:
         try:
             os.killpg(server.pid, blow)
         except ProcessLookupError:

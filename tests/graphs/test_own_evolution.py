@@ -147,6 +147,19 @@ def test_until_a_prompt_changes_all_requests_are_the_same(home: Path, shop: Shop
     assert len(shop.asked) == 2 * 2 * 30
 
 
+def test_a_frozen_prompt_stays_and_its_rewriting_is_not_asked_for(home: Path, shop: Shop) -> None:
+    evolve(home, "--freeze", "agent:decide", "--guide", "keep the tone formal")
+    learning = [asked["text"] for asked in shop.asked if asked["kind"]]
+    assert learning
+    assert not [asked for asked in shop.asked if asked["kind"] == "PromptRewrite"]
+    assert all("keep the tone formal" in text and "fixed" in text and "the agent decide" in text for text in learning)
+    assert RULE not in call(home, "diff", "desk@0", "desk").output
+    refused = evolve(home, "--freeze", "agent:decide", "--freeze", "agent:read", code=2)
+    assert "only prompts are evolved, and all are frozen" in " ".join(refused.stderr.split())
+    refused = evolve(home, "--freeze", "agent:decider", code=2)
+    assert "it has edges, prompts, tools, agent:decide, agent:graph, agent:read" in " ".join(refused.stderr.split())
+
+
 def test_a_graph_whose_prompts_are_not_known_is_refused_before_a_call(home: Path, shop: Shop) -> None:
     source = APP.replace("model.invoke(asked)", "model.invoke(state['wish'])").replace("asked = ", "unused = ")
     bare = source.replace("f\"Say in a few words what this customer wants: {state['question']}\"", "state['question']")

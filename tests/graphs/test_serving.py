@@ -50,7 +50,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_method_is_served() -> None:
     served = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
-    assert served == {name: f"selfwire.graphs.{name}:graph" for name in own_methods()}
+    methods = {name: f"selfwire.graphs.{name}:graph" for name in own_methods()}
+    assert served == {**methods, "evolve": "selfwire.runs.studio:graph"}
 
 
 def test_the_readme_describes_every_method_as_its_class_does() -> None:

@@ -1,9 +1,10 @@
 """The command that evolves a team: evolve."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,7 +33,7 @@ from selfwire.evals.table import format_difference
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
-from selfwire.graphs.evolve import EvolutionConfig, EvolutionState, count_failed_tests, get_structure
+from selfwire.graphs.evolve import EvolutionConfig, EvolutionState, count_failed_tests, find_question, get_structure
 from selfwire.graphs.method import find_method
 from selfwire.models.providers import ADDRESS, is_offline
 from selfwire.models.sync import run_sync
@@ -47,11 +48,15 @@ from selfwire.runs.evolution import (
     start_evolution,
 )
 from selfwire.runs.open import load_saved, to_team_reference
-from selfwire.runs.record import shorten_method, shorten_name
+from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
 from selfwire.runs.results import Evolution
 from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
 from selfwire.runs.systems import switch_off
 
+if TYPE_CHECKING:
+    from selfwire.graphs.approval import ApprovalQuestion
+
+Opened = AbstractContextManager[OpenEvolution]
 Method = Annotated[
     str | None,
     typer.Argument(
@@ -97,6 +102,19 @@ def evolve(
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     workers: options.WorkerChoice,
     team: options.StartTeam = None,
+    approve: Annotated[
+        str | None, typer.Option(help="edits: ask on the terminal before a change that the gate accepts is kept.")
+    ] = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--freeze",
+            help="Leave a part of the team as it is: edges, prompts, tools, or agent:NAME; may be given again.",
+        ),
+    ] = None,
+    guide: Annotated[
+        str, typer.Option(help='A wish that every critic and rewriter is told, such as "keep the tone formal".')
+    ] = "",
     grading: options.GradingOptions,
     config: options.ConfigFields = None,
     router: options.RouterName = None,
@@ -112,10 +130,14 @@ def evolve(
 ) -> None:
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
     folder = to_local_folder(home)
-    if resume is not None:
+
+    def reopen(run: str, changes: ResumeChanges = ResumeChanges(), *, retry_failed: bool = False) -> Opened:
         place = choose_place(workers.options, retry_failed=retry_failed)
-        with resume_evolution(resume, folder, place=place, changes=parse_changes(ctx)) as run:
-            _run_and_report(run, home, details)
+        return resume_evolution(run, folder, place=place, changes=changes)
+
+    if resume is not None:
+        changes = parse_changes(ctx)
+        _run_with_answers(reopen(resume, changes, retry_failed=retry_failed), home, details, reopen)
         return
     refuse_without_resume(ctx)
     if gate in ("off", "mean"):
@@ -126,9 +148,10 @@ def evolve(
     if dry_run:
         show_estimate(estimate_evolution(request, folder))
         return
+    _refuse_without_terminal(request)
     refuse_unusable_cluster(request, workers.options)
-    with start_evolution(request, folder, place=choose_place(workers.options)) as run:
-        _run_and_report(run, home, details)
+    started = start_evolution(request, folder, place=choose_place(workers.options))
+    _run_with_answers(started, home, details, reopen)
 
 
 def prune(
@@ -213,7 +236,7 @@ def parse_request(
     refuse_method_that_learns_nothing(method, benchmark)
     names = (
         "iterations", "batch", "gate", "gate_tasks", "margin", "error", "price", "anyway",
-        "seed", "concurrency", "calls_per_task",
+        "seed", "concurrency", "calls_per_task", "guide",
     )  # fmt: skip
     config = parse_config_fields(given["config"] or [], given["router"])
     request = EvolveSpec(
@@ -224,6 +247,8 @@ def parse_request(
             {
                 "name": given["name"] or f"{shorten_method(method)}-{shorten_name(benchmark)}",
                 **{name: given[name] for name in names},
+                "freeze": given["freeze"] or (),
+                "approve": given["approve"],
             }
         ),
         config=switch_off(method, given["without"] or [], config),
@@ -235,20 +260,60 @@ def parse_request(
     return options.tell(fit_evolution(request, options.list_sizes(given)))
 
 
-def _run_and_report(run: OpenEvolution, home: str | None, details: bool) -> None:
+def _refuse_without_terminal(request: EvolveSpec) -> None:
+    if request.evolution.approve and not options.has_terminal():
+        raise ConfigError(
+            "--approve asks a person on a terminal, and there is none here; leave it out, or go on where there is one, "
+            "or in Studio (docs/studio.md)"
+        )
+
+
+def _run_with_answers(opened: Opened, home: str | None, details: bool, reopen: "Callable[[str], Opened]") -> None:
+    """Run an evolution to its end; while it waits for a person it is closed, as after a stop."""
+    answer = None
+    while True:
+        with opened as run:
+            _refuse_without_terminal(run.request)
+            question = _run_and_report(run, home, details, answer)
+        if question is None:
+            return
+        from selfwire.cli.approval import ask  # no other evolution needs it
+
+        try:
+            answer = ask(question)
+        except (typer.Abort, KeyboardInterrupt):
+            typer.echo(f"\n{output.format_resume_line(run.command, run.run, home)}", err=True)
+            raise
+        opened = reopen(run.run)
+
+
+def _run_and_report(
+    run: OpenEvolution, home: str | None, details: bool, answer: Any = None
+) -> "ApprovalQuestion | None":
+    """Run an evolution and print its result; return the question that it waits with, if it does.
+
+    Args:
+        answer: to the question that it has waited with.
+    """
     out = output.make_console()
-    for notice in run.notices:
-        out.print(notice)
-    of = f"seed {run.config.seed}, model {run.request.models.agent}"
-    out.print(f"run {run.run}: {run.method.name} on {run.benchmark.name}, {of}")
+    if answer is None:
+        for notice in run.notices:
+            out.print(notice)
+        of = f"seed {run.config.seed}, model {run.request.models.agent}"
+        out.print(f"run {run.run}: {run.method.name} on {run.benchmark.name}, {of}")
     result: Evolution | None = None
+    question: ApprovalQuestion | None = None
 
     def print_end(finished: bool) -> None:
-        _print_summary(run, home, result, finished=finished)
+        if question is None:
+            _print_summary(run, home, result, finished=finished)
 
     with print_before_exit(print_end):
         with EvolutionProgress(run.config.iterations, out, tests=bool(run.splits.test)) as progress:
-            final = run_sync(run.execute(progress))
+            final = run_sync(run.execute(progress, answer))
+        if question := find_question(final):
+            _show_question(question, run, final)
+            return question
         if run.config.prunes:
             out.print(f"pruning ended: {_explain_end(run, final)}")
         if run.splits.test and (run.request.baselines or run.config.prunes or is_graph(run.request.method)):
@@ -261,6 +326,15 @@ def _run_and_report(run: OpenEvolution, home: str | None, details: bool) -> None
             f"\n{failed} of {len(run.splits.test)} test tasks ended as errors and count for neither side; "
             f"try these again with: selfwire evolve --resume {run.run}{output.format_home_option(home)}"
         )
+    return None
+
+
+def _show_question(question: "ApprovalQuestion", run: OpenEvolution, final: EvolutionState) -> None:
+    from selfwire.cli.approval import show_question  # no other evolution needs it
+
+    before, after = (run_sync(run.load_team(final[side])) for side in ("replaced", "incumbent"))
+    add_result(run=run.run, status="stopped", question=question.model_dump(mode="json"))
+    show_question(question, before, after)
 
 
 def _explain_end(run: OpenEvolution, final: EvolutionState) -> str:

@@ -476,9 +476,14 @@ def _list_named_anew(ctx: typer.Context) -> dict[str, str]:
     return named
 
 
+def has_terminal() -> bool:
+    """Whether a person can be asked here."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def ask_on_terminal(question: str) -> bool:
     """Ask the user, who answers no by default; False at once where there is no terminal."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not has_terminal():
         return False
     return typer.confirm(mask_controls(mask_secrets(question)), default=False, err=True)
 

@@ -40,7 +40,15 @@ from selfwire.evals.table import (
 from selfwire.evolvers.gate import find_least_gain
 from selfwire.extras.cluster.shards import merge_leftover_shards
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig, EvolutionLoop, EvolutionState, run_evolution
+from selfwire.graphs.evolve import (
+    ELAPSED,
+    Event,
+    EvolutionConfig,
+    EvolutionLoop,
+    EvolutionState,
+    find_question,
+    run_evolution,
+)
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method, find_method, installed_methods, make_method
 from selfwire.graphs.own_graph import OwnGraph
@@ -146,15 +154,23 @@ class OpenEvolution(EvolutionLoop):
         newest = max(own, key=lambda version: version.age, default=None)
         return newest if newest and newest.fingerprint != self.seed_team.fingerprint else None
 
-    async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
+    async def execute(
+        self, on_event: Callable[[Event], None] = lambda event: None, answer: Any = None
+    ) -> EvolutionState:
         """Run the evolution, or continue it; see `run_evolution`.
+
+        Args:
+            answer: a person's, to the question that the run waits with.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
         async with track_status(self):
-            final = await run_evolution(self, self.saver, on_event)
-        await self.note_end(final)
+            final = await run_evolution(self, self.saver, on_event, answer)
+        if question := find_question(final):
+            await note_status(self, f"stopped: iteration {question.iteration} waits for a person's answer")
+        else:
+            await self.note_end(final)
         return final
 
     async def note_end(self, final: EvolutionState) -> None:
@@ -416,10 +432,14 @@ def validate_request(
         model = models.meter(journal, Ledger(request.budget))
         method = make_method(request.method, request.config)
         if isinstance(method, OwnGraph):
-            method.check_texts()
+            method.check_texts(request.evolution.freeze)
         ctx = method.make_ctx(model, bench.toolbox, models.embedder)
         with open_library(home, create=False) as library:
             seed = _seed(method, ctx, request, bench, library, given)
+        if request.evolution.freeze:
+            from selfwire.evolvers.frozen import check_frozen  # no other evolution needs it
+
+            check_frozen(request.evolution.freeze, seed)
         check(method, seed)
     refuse_hopeless_gate(request)
     clashes = describe_clashes([request.evolution.name], [request.evolution.name])

@@ -25,7 +25,7 @@ from selfwire.extras.langgraph_file.source import (
     write_imports,
     write_literal,
 )
-from selfwire.graphs.methods import make_method
+from selfwire.graphs.method import make_method
 from selfwire.graphs.team import Layout
 from selfwire.tools.calculator import calculate
 

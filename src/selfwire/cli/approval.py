@@ -1,0 +1,126 @@
+"""Questions of `evolve --approve edits` on a terminal: a change is shown, and a person answers."""
+
+import getpass
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import typer
+
+from selfwire.cli import output
+from selfwire.core.edits import Rewiring, format_rewiring
+from selfwire.core.errors import ConfigError
+from selfwire.core.team import Team
+from selfwire.core.values import mask_controls, to_plain_json
+from selfwire.graphs.approval import ApprovalQuestion
+
+WORDS = {"a": "approve", "e": "edit", "r": "reject"}
+"""Answers by their letter; "always" is typed out."""
+PROMPT_FILE = 200_000
+"""Most bytes of a file with a prompt."""
+
+
+def show_question(question: ApprovalQuestion, before: Team, after: Team) -> None:
+    """Print a change that waits for a person: its diff, reasons, gain and price per task."""
+    out = output.make_console()
+    out.print(f"\niteration {question.iteration}: a change of {question.name!r} waits for your answer", style="bold")
+    output.show_changes(after.diff(before), before, after)
+    for rewiring in question.rewirings:
+        out.print(f"  {format_rewiring(Rewiring.model_validate(to_plain_json(rewiring)))}".replace("\n", "\n      "))
+    out.print(f"gate: {question.why}")
+    out.print(f"gain: {_format_gain(question.gain)}")
+    out.print(f"per task: {_format_price(question.before)} before, {_format_price(question.after)} after")
+
+
+def _format_gain(gain: Any) -> str:
+    if gain is None:
+        return "nothing was compared"
+    return (
+        f"{gain['value']:+.2f} [{gain['low']:+.2f}, {gain['high']:+.2f}] over {gain['n']} held-out tasks "
+        "(95 %, wherever the gate has stopped)"
+    )
+
+
+def _format_price(price: Any) -> str:
+    if price is None:
+        return "not measured"
+    cost = "price unknown" if price["dollars"] is None else f"${price['dollars']:.4f}"
+    return f"{price['calls']:.2f} calls, {price['tokens']:,.0f} tokens, {cost}"
+
+
+def ask(question: ApprovalQuestion) -> dict[str, Any]:
+    """Ask on the terminal; return the answer as the evolution's graph takes it.
+
+    Raises:
+        typer.Abort: the person has left without an answer.
+    """
+    if question.fault:
+        typer.echo(f"that cannot be used: {mask_controls(question.fault)}", err=True)
+    kinds = ", ".join(question.kinds)
+    while True:
+        typed = typer.prompt(f"(a)pprove, (e)dit, (r)eject, or always approve {kinds}", err=True).strip().lower()
+        answer = WORDS.get(typed, typed.partition(" ")[0])
+        if answer not in (*WORDS.values(), "always"):
+            typer.echo("type a, e, r or always", err=True)
+            continue
+        given: dict[str, Any] = {"answer": answer, "by": _get_user()}
+        if answer in ("reject", "edit"):
+            given["why"] = typer.prompt("why (for the history)", default="", show_default=False, err=True)[:1000]
+        if answer != "edit":
+            return given
+        try:
+            if prompts := _ask_prompt(question):
+                return {**given, "prompts": prompts}
+        except (ConfigError, OSError, ValueError) as error:
+            typer.echo(f"that cannot be used: {mask_controls(str(error))}", err=True)
+
+
+def _ask_prompt(question: ApprovalQuestion) -> dict[str, str]:
+    """Ask for the new prompt of an agent; empty where it has not changed.
+
+    Raises:
+        ConfigError, OSError, ValueError: there is no such agent, or the file or editor cannot be used.
+    """
+    changed = [change["agent"] for change in question.diff.get("agents", ()) if change["field"] == "prompt"]
+    agents = ", ".join(question.prompts)
+    agent = typer.prompt(f"agent ({agents})", default=next(iter([*changed, *question.prompts])), err=True).strip()
+    if agent not in question.prompts:
+        raise ConfigError(f"there is no agent {agent!r}; agents are {agents}")
+    file = typer.prompt("file with its prompt, or Enter for your editor", default="", show_default=False, err=True)
+    if not file:
+        text = _edit(question.prompts[agent])
+    elif Path(file).stat().st_size > PROMPT_FILE:
+        raise ConfigError(f"{file} has more than {PROMPT_FILE:,} bytes; give a prompt")
+    else:
+        text = Path(file).read_text(encoding="utf-8")
+    if text.rstrip() == question.prompts[agent].rstrip():
+        typer.echo("the prompt is as it was", err=True)
+        return {}
+    return {agent: text.rstrip("\n")}
+
+
+def _edit(text: str) -> str:
+    """Let the user edit a text; return it.
+
+    Raises:
+        ConfigError: no editor is named, or it has failed.
+    """
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    if not editor:
+        raise ConfigError("neither VISUAL nor EDITOR names an editor; name one, or give a file")
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "prompt.md")
+        file.write_text(text, encoding="utf-8")
+        if code := subprocess.run([*editor, str(file)], check=False).returncode:
+            raise ConfigError(f"{editor[0]} has ended with code {code}")
+        return file.read_text(encoding="utf-8")
+
+
+def _get_user() -> str:
+    try:
+        return getpass.getuser()[:64] or "a person"
+    except (OSError, KeyError):  # a container may know no name for the user
+        return "a person"

@@ -2,7 +2,9 @@
 
     mean      the mean paired difference is at least the margin (`decide`); noise passes it in about half of the cases
     better    a gain above the margin is proved, the price of further calls taken off (`decide_by_evidence`)
-    no-worse  that, or: a loss above the margin is ruled out, and the candidate makes fewer calls
+    no-worse  that, or: a loss above the margin is ruled out, and the candidate costs less
+
+What a gain is, and what it has to pay for, an objective says: "score - 0.002*calls".
 
 A proof is an e-process (Waudby-Smith and Ramdas, arXiv 2010.09686): the wealth of somebody who bets at fair odds, task
 by task, against the claim that there is no gain. If there is none, the wealth reaches 1/error in a share of at most
@@ -19,13 +21,15 @@ What does no worse in the mean, its gain not proved, is a draft: the next rewiri
 incumbent again, so that small gains add up to one that can be proved. A run hands over what was proved.
 """
 
+import ast
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from selfwire.core.values import FrozenModel
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenModel, format_count
 
 Gate = Literal["better", "no-worse", "mean", "off"]
 TIE = 1e-9  # differences of mean scores below this are ties
@@ -34,9 +38,15 @@ BETS = tuple((number - 0.5) / 20 for number in range(1, 21))
 WEIGHTS = {"accepted": 0.15, "draft": 0.3, "rejected": 0.55}
 """The part of a decision's share of the error that belongs to the histories in which it has this outcome."""
 MOST_PRICE = 0.25
-"""Most that the calls of a task may take off its gain, or add to it; a bet needs a bound."""
+"""What a task's gain and costs together may lie beyond [-1, 1]; more is cut off, as a bet needs a bound."""
 SIMPLER_PRICE = 0.05
 """The same where parts are taken out, which saves few calls."""
+COSTS = ("calls", "tokens", "dollars", "seconds")
+"""What an objective may take off the score, beside numbers."""
+CHEAPEST = "cheapest"
+"""The objective of fewest calls at a loss that is ruled out."""
+LONGEST = 200
+"""Most characters of an objective."""
 
 
 class GateDecision(FrozenModel):
@@ -134,13 +144,106 @@ def _rule(difference: float, extra: float, used: int, margin: float, patience: i
     return False, f"a tie at {extra:+.2f} calls per task, and {patience} such ties in a row were accepted", used
 
 
+class Objective(FrozenModel):
+    """The score, less the price of what it costs.
+
+    Args:
+        calls, tokens, dollars, seconds: score that one of these costs a task.
+        cheapest: whether a change has to make fewer calls, and must not lose more than the margin.
+    """
+
+    calls: float = Field(default=0.0, ge=0)
+    tokens: float = Field(default=0.0, ge=0)
+    dollars: float = Field(default=0.0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
+    cheapest: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read an objective such as "score - 0.01*calls"; one with a multiple of the score is divided by it.
+
+        Nothing is evaluated as code: names, numbers, + - * / and brackets are read, and no product of names.
+
+        Raises:
+            ValueError: it is no such sum, a higher score would lower it, or a cost would raise it.
+        """
+        if text.strip() == CHEAPEST:
+            return cls(cheapest=True)
+        fault = f"the objective {text[:LONGEST]!r} cannot be used: "
+        way = f"; write a sum of score and costs ({', '.join(COSTS)}), such as 'score - 0.01*calls', or {CHEAPEST!r}"
+        if len(text) > LONGEST:
+            raise ValueError(f"{fault}it has {len(text)} characters, at most {LONGEST} are read{way}")
+        try:
+            found = _read_weights(ast.parse(text.strip(), mode="eval").body)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, OverflowError, ZeroDivisionError) as error:
+            said = "it is no formula" if isinstance(error, SyntaxError) else str(error)
+            raise ValueError(f"{fault}{said}{way}") from None
+        score = found.get("score", 0.0)
+        prices = {name: -found.get(name, 0.0) / score if score > 0 else 0.0 for name in COSTS}
+        if score <= 0 or not all(map(math.isfinite, (score, *prices.values()))):
+            raise ValueError(f"{fault}a higher score must raise it{way}")
+        if rising := [name for name, price in prices.items() if price < 0]:
+            raise ValueError(f"{fault}{rising[0]} would raise it, and a cost can only lower it{way}")
+        return cls(**{name: price or 0.0 for name, price in prices.items()})
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """The costs that count, with the score that one of each costs."""
+        return {name: price for name in COSTS if (price := getattr(self, name))}
+
+    def compute_price(self, before: Usage, after: Usage) -> float:
+        """Compute the score that a task's further costs take off; below 0 for what is saved.
+
+        Raises:
+            ValueError: dollars count, and a price is not known.
+        """
+        return math.fsum(price * subtract_cost(name, before, after) for name, price in self.prices.items())
+
+
+def subtract_cost(name: str, before: Usage, after: Usage) -> float:
+    """Subtract one of `COSTS` of a usage from another's; raises ValueError where a price in dollars is not known."""
+    old, new = getattr(before, name), getattr(after, name)
+    if old is None or new is None:
+        raise ValueError("the price of a model is not known; give it with --prices FILE, or count tokens or calls")
+    return float(new - old)
+
+
+def _read_weights(node: ast.expr) -> dict[str, float]:
+    """Read a sum as the weight of each name; that of "" is a number by itself."""
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return {"": float(number)}
+        case ast.Name(id=name) if name in ("score", *COSTS):
+            return {name: 1.0}
+        case ast.Name(id=name):
+            raise ValueError(f"it has no name {name!r}")
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=part):
+            return _scale_weights(_read_weights(part), -1.0 if isinstance(sign, ast.USub) else 1.0)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as sign, right=right):
+            first, second = _read_weights(left), _read_weights(right)
+            second = _scale_weights(second, -1.0 if isinstance(sign, ast.Sub) else 1.0)
+            return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in first | second}
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div() as sign, right=right):
+            first, second = _read_weights(left), _read_weights(right)
+            if isinstance(sign, ast.Mult) and second.keys() != {""}:
+                first, second = second, first
+            if second.keys() == {""}:
+                return _scale_weights(first, second[""] if isinstance(sign, ast.Mult) else 1 / second[""])
+            raise ValueError("names are multiplied with numbers and divided by them, not by each other")
+    raise ValueError(f"{ast.unparse(node)[:40]!r} is no name, number or sum")
+
+
+def _scale_weights(weights: Mapping[str, float], factor: float) -> dict[str, float]:
+    return {name: weight * factor for name, weight in weights.items()}
+
+
 class EvidenceRule(FrozenModel):
     """The proof that a change needs.
 
     Args:
         gate: better or no-worse.
         margin: least gain of `better`; largest loss that `no-worse` does not count.
-        price: score that a model call costs.
+        objective: the price of what a change costs; the cheapest one is of no-worse.
         error: chance of a false acceptance, in (0, 1).
         simpler: whether candidates have fewer parts, so that `no-worse` accepts as many calls as before, and counts the
             price of those that it saves or adds.
@@ -148,13 +251,19 @@ class EvidenceRule(FrozenModel):
 
     gate: Literal["better", "no-worse"] = "better"
     margin: float = Field(default=0.0, ge=0, lt=1)
-    price: float = Field(default=0.0, ge=0, le=1)
+    objective: Objective = Objective()
     error: float = Field(default=0.05, gt=0, lt=1)
     simpler: bool = False
 
+    @property
+    def proves_no_loss(self) -> bool:
+        """Whether no gain is looked for."""
+        return self.simpler or self.objective.cheapest
+
     def can_prove(self, tasks: int) -> bool:
-        """Whether so many tasks can prove anything: that nothing is lost, of `simpler`, or a gain on all of them."""
-        score, least, bound = (0.0, -self.margin, 1 + SIMPLER_PRICE) if self.simpler else (1.0, 0.0, 1.0)
+        """Whether so many tasks can prove anything: that nothing is lost, or else a gain on all of them."""
+        bound = 1 + SIMPLER_PRICE * self.simpler
+        score, least = (0.0, -self.margin) if self.proves_no_loss else (1.0, 0.0)
         return compute_log_evidence([score] * tasks, least=least, bound=bound) >= -math.log(self.error)
 
 
@@ -179,8 +288,8 @@ def compute_log_evidence(gains: Sequence[float], *, least: float = 0.0, bound: f
 def decide_by_evidence(
     incumbent_scores: Sequence[float | None],
     candidate_scores: Sequence[float | None],
-    incumbent_calls: Sequence[float],
-    candidate_calls: Sequence[float],
+    incumbent_costs: Sequence[Usage],
+    candidate_costs: Sequence[Usage],
     rule: EvidenceRule,
     *,
     left: int = 0,
@@ -189,42 +298,57 @@ def decide_by_evidence(
 
     Args:
         incumbent_scores, candidate_scores: N scores in [0, 1], task by task; None for an error.
-        incumbent_calls, candidate_calls: N model calls, task by task.
+        incumbent_costs, candidate_costs: N costs, task by task.
         left: tasks that may still be compared; without any there is a decision.
+
+    Raises:
+        ValueError: dollars count, and a price is not known.
     """
-    rows = zip(incumbent_scores, candidate_scores, incumbent_calls, candidate_calls, strict=True)
-    pairs = [(new - old, after - before) for old, new, before, after in rows if old is not None and new is not None]
+    rows = zip(incumbent_scores, candidate_scores, incumbent_costs, candidate_costs, strict=True)
+    pairs = [(new - old, before, after) for old, new, before, after in rows if old is not None and new is not None]
     left_out, found = len(incumbent_scores) - len(pairs), GateDecision(
         accepted=False, why="", difference=None, compared=len(pairs), left_out=0, patience_used=0, error=rule.error
     )  # fmt: skip
     if not pairs:
         why = f"no task could be compared: all {left_out} ended as an error"
         return None if left else found.replace(left_out=left_out, why=why)
-    gains, extra = [gain for gain, _ in pairs], sum(calls for _, calls in pairs) / len(pairs)
-    saves = rule.gate == "no-worse" and (rule.simpler or extra < 0)
-    most = SIMPLER_PRICE if rule.simpler else 0.0 if saves or not rule.price else MOST_PRICE
-    net = [gain - max(-most, min(most, rule.price * calls)) for gain, calls in pairs]
+    gains, objective = [gain for gain, _, _ in pairs], rule.objective
+    prices = [objective.compute_price(before, after) for _, before, after in pairs]
+    counted = [*(objective.prices or ("calls",))]
+    extra = {name: sum(subtract_cost(name, old, new) for _, old, new in pairs) / len(pairs) for name in counted}
+    cheaper = (sum(prices) if objective.prices else extra["calls"]) < 0
+    saves = rule.gate == "no-worse" and (rule.proves_no_loss or cheaper)
+    most = SIMPLER_PRICE if rule.simpler else 0.0 if saves or not objective.prices else MOST_PRICE
+    paid = [0.0] * len(pairs) if saves and not rule.simpler else prices
+    net = [max(-1.0 - most, min(1.0 + most, gain - price)) for gain, price in zip(gains, paid, strict=True)]
     least, bound = -rule.margin if saves else rule.margin, 1.0 + most
     log_evidence, needed = compute_log_evidence(net, least=least, bound=bound), -math.log(rule.error)
-    accepted = log_evidence >= needed
-    if not accepted and left and _may_be_proved(net, least, bound, left, needed):
+    dearer = objective.cheapest and not cheaper
+    accepted = log_evidence >= needed and not dearer
+    if not accepted and not dearer and left and _may_be_proved(net, least, bound, left, needed):
         return None
     difference = sum(gains) / len(gains)
-    after = ", calls paid for," if rule.simpler else " at fewer calls"
+    after = ", calls paid for," if rule.simpler else " at a lower cost"
     aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
-    said = f"{aim} is {'proved' if accepted else 'not proved'}"
+    said = "it saves no calls" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
     evidence = math.exp(min(log_evidence, 700))
     return found.replace(
         accepted=accepted,
         why=(
-            f"{said}: mean difference {difference:+.3f} at {extra:+.2f} calls per task over {len(pairs)} tasks, "
-            f"evidence {evidence:.3g} of {1 / rule.error:.0f} needed"
+            f"{said}: mean difference {difference:+.3f} at {format_extra(extra)} per task over "
+            f"{format_count(len(pairs), 'task')}, evidence {evidence:.3g} of {1 / rule.error:.0f} needed"
         ),
         difference=difference,
         left_out=left_out,
         evidence=evidence,
-        draft=not accepted and difference >= -TIE and not rule.simpler,
+        draft=not accepted and not dearer and difference >= -TIE and not rule.simpler,
     )
+
+
+def format_extra(extra: Mapping[str, float]) -> str:
+    """Format further costs by name, such as "+1.20 calls and -300 tokens"."""
+    digits = {"calls": 2, "tokens": 0, "dollars": 5, "seconds": 2}
+    return " and ".join(f"{amount:+,.{digits[name]}f} {name}" for name, amount in extra.items())
 
 
 def find_least_gain(tasks: int, error: float) -> float | None:

@@ -40,7 +40,7 @@ HARMLESS = {
     "budget-usd", "calls-per-task", "check", "checkpoint-every", "concurrency", "corpus", "curve", "data-split",
     "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "family", "gate", "gate-size",
     "gate-tasks", "grading-timeout", "input-field", "iterations", "json", "judge-model", "margin", "max-errors",
-    "max-tokens", "mermaid", "meta-model", "method", "model", "name", "open", "paper", "patch", "port", "price",
+    "max-tokens", "mermaid", "meta-model", "method", "model", "name", "objective", "open", "paper", "patch", "port",
     "prices", "process-reward", "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever",
     "router", "rubric", "seed", "seeds", "set", "show", "sparse", "split", "structured", "task", "tasks", "team",
     "test", "timeout", "tokens-per-minute", "train", "training", "updates", "variants", "window", "without", "workers",

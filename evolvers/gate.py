@@ -169,21 +169,20 @@ class Objective(FrozenModel):
         """
         if text.strip() == CHEAPEST:
             return cls(cheapest=True)
-        fault = f"the objective {text[:LONGEST]!r} cannot be used: "
         way = f"; write a sum of score and costs ({', '.join(COSTS)}), such as 'score - 0.01*calls', or {CHEAPEST!r}"
         if len(text) > LONGEST:
-            raise ValueError(f"{fault}it has {len(text)} characters, at most {LONGEST} are read{way}")
+            raise ValueError(f"it has {len(text)} characters, at most {LONGEST} are read{way}")
         try:
             found = _read_weights(ast.parse(text.strip(), mode="eval").body)
         except (ValueError, SyntaxError, RecursionError, MemoryError, OverflowError, ZeroDivisionError) as error:
             said = "it is no formula" if isinstance(error, SyntaxError) else str(error)
-            raise ValueError(f"{fault}{said}{way}") from None
+            raise ValueError(f"{said}{way}") from None
         score = found.get("score", 0.0)
         prices = {name: -found.get(name, 0.0) / score if score > 0 else 0.0 for name in COSTS}
         if score <= 0 or not all(map(math.isfinite, (score, *prices.values()))):
-            raise ValueError(f"{fault}a higher score must raise it{way}")
+            raise ValueError(f"a higher score must raise it{way}")
         if rising := [name for name, price in prices.items() if price < 0]:
-            raise ValueError(f"{fault}{rising[0]} would raise it, and a cost can only lower it{way}")
+            raise ValueError(f"{rising[0]} would raise it, and a cost can only lower it{way}")
         return cls(**{name: price or 0.0 for name, price in prices.items()})
 
     @property

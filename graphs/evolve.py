@@ -374,9 +374,8 @@ class EvolutionLoop:
             seen = tasks[: len(before) + self.config.gate_tasks]
             before = await self._continue(incumbent, seen, self._gate_scope(state, "incumbent"), before)
             after = await self._continue(candidate, seen, self._gate_scope(state, "candidate"), after)
-            verdict = decide_by_evidence(
-                *_list_scores(before, after), *_list_costs(before, after), rule, left=len(tasks) - len(seen)
-            )
+            scores, costs = _list_pairs(before, after)
+            verdict = decide_by_evidence(*scores, *costs, rule, left=len(tasks) - len(seen))
         return before, after, verdict.replace(patience_used=state["equals"])
 
     async def _continue(
@@ -449,10 +448,9 @@ class EvolutionLoop:
 
     def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
         config = self.config
-        calls = [[float(cost.calls) for cost in costs] for costs in _list_costs(before, after)]
-        verdict = decide(
-            *_list_scores(before, after), *calls, equals, margin=config.margin or 0.0, patience=config.patience
-        )
+        scores, (old, new) = _list_pairs(before, after)
+        calls = [cost.calls for cost in old], [cost.calls for cost in new]
+        verdict = decide(*scores, *calls, equals, margin=config.margin or 0.0, patience=config.patience)
         temperature = getattr(self.method.config, "temperature", 0.0)
         return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
 
@@ -520,14 +518,12 @@ def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
     return float(np.mean(scores)) if scores else None
 
 
-def _list_scores(*sides: Sequence[Trajectory]) -> list[list[float | None]]:
-    """Scores of both sides of a comparison, task by task; None for an error."""
-    return [[done.feedback.score if done.feedback else None for done in side] for side in sides]
-
-
-def _list_costs(*sides: Sequence[Trajectory]) -> list[list[Usage]]:
-    """Costs of both sides of a comparison, task by task."""
-    return [[done.usage for done in side] for side in sides]
+def _list_pairs(
+    before: Sequence[Trajectory], after: Sequence[Trajectory]
+) -> tuple[tuple[list[float | None], list[float | None]], tuple[list[Usage], list[Usage]]]:
+    """Scores and costs of both sides of a comparison, task by task."""
+    old, new = ([done.feedback.score if done.feedback else None for done in side] for side in (before, after))
+    return (old, new), ([done.usage for done in before], [done.usage for done in after])
 
 
 def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:

@@ -89,8 +89,8 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--gate", "off", "--objective", "score"), "--objective would do nothing: --gate off proves nothing"),
         (
             (*EVOLVE, "--objective", "score - 0.01*call"),
-            "the objective 'score - 0.01*call' cannot be used: it has no name 'call'; write a sum of score and costs "
-            "(calls, tokens, dollars, seconds), such as 'score - 0.01*calls', or 'cheapest'",
+            "--objective: it has no name 'call'; write a sum of score and costs (calls, tokens, dollars, seconds), "
+            "such as 'score - 0.01*calls', or 'cheapest', not 'score - 0.01*call'",
         ),
         (
             (*EVOLVE, "--model", "openai:local", "--base-url", "http://127.0.0.1:9/v1", "--objective", "score-dollars"),

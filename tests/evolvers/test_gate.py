@@ -218,7 +218,6 @@ def test_what_is_no_objective_is_refused_with_a_way_out(given: str, fault: str) 
     with pytest.raises(ValueError, match="write a sum of score and costs") as refused:
         Objective.parse(given)
     assert fault in str(refused.value)
-    assert repr(given[:200]) in str(refused.value)
 
 
 @given(st.text(alphabet="score cal*+-/()0.1e9_,'[]tokenx", max_size=60))
@@ -226,7 +225,7 @@ def test_any_text_is_read_as_an_objective_or_refused(text: str) -> None:
     try:
         found = Objective.parse(text)
     except ValueError as error:
-        assert "the objective" in str(error)  # noqa: PT017 - both ends are right
+        assert "write a sum of score and costs" in str(error)  # noqa: PT017 - both ends are right
     else:
         assert all(price > 0 and math.isfinite(price) for price in found.prices.values())
 

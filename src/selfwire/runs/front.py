@@ -160,7 +160,7 @@ def collect_entries(
         if phase not in ("gate", "test", "baseline"):
             continue
         number = find_version(iteration, phase, side, versions)
-        if number in versions:
+        if number is not None and number in versions:
             entry = entries[versions[number].fingerprint]
         elif phase == "baseline" and side in BASELINES:
             entry = entries.setdefault(f"{side} {of_run}", FrontEntry(name=f"{BASELINES[side]}{of_run}"))

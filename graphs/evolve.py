@@ -19,7 +19,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.usage import Objective, Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
 from selfwire.evolvers.copies import TaskTexts, find_copies
 from selfwire.evolvers.gate import (
@@ -27,7 +27,6 @@ from selfwire.evolvers.gate import (
     EvidenceRule,
     Gate,
     GateDecision,
-    Objective,
     decide,
     decide_by_evidence,
     name_outcome,
@@ -66,7 +65,7 @@ class EvolutionConfig(FrozenModel):
             0.02 of no-worse (0.05 where parts are taken out) and 0 of the others.
         error: chance that a run accepts a change without effect, of better and no-worse.
         objective: of better and no-worse, the score less the price of a task's calls, tokens, dollars or seconds; or
-            "cheapest", fewest calls at a loss of at most the margin of no-worse (`evolvers.gate.Objective`).
+            "cheapest", fewest calls at a loss of at most the margin of no-worse (`core.usage.Objective`).
         anyway: whether to run although there are too few gate tasks for any proof, so that nothing will be accepted.
         prunes: whether parts are taken out in place of the method's rewritings (`graphs.pruning`); a smaller team may
             make as many calls as before.

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from selfwire.core.usage import Objective
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.gate import Objective
 
 ROUTER = "router"
 """Entry of a workflow's memory that names the weights of its router."""
@@ -61,7 +61,7 @@ class TrainConfig(FrozenModel):
         partial: whether U is the answer's score in [0, 1]; off, it is 1 for a solved task and else 0. Paper: no.
             Ours: yes.
         objective: U less the price of the run's calls, tokens or seconds, such as "score - 0.005*calls", -1 or more
-            (`evolvers.gate.Objective`). Paper: no price. Ours: none by default.
+            (`core.usage.Objective`). Paper: no price. Ours: none by default.
         process_weight: w of the process reward, if it is on. Paper: unstated. Ours: 0.2.
         batch: episodes per update. Paper: unstated. Ours: 64.
         updates: number of updates. Paper: unstated. Ours: 50.

@@ -8,9 +8,8 @@ from pydantic import Field, model_validator
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import DecisionCount, Trajectory
-from selfwire.core.usage import ZERO_USAGE
+from selfwire.core.usage import ZERO_USAGE, Objective
 from selfwire.core.values import FrozenModel, Id, fingerprint, to_plain_json
-from selfwire.evolvers.gate import Objective
 from selfwire.evolvers.router.config import TrainConfig
 
 PROMPT_SHOWN = 400

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Objective, Usage
 from selfwire.evolvers.gate import (
     BETS,
     EvidenceRule,
     GateDecision,
-    Objective,
     compute_log_evidence,
     decide,
     decide_by_evidence,

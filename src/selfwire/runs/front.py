@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.usage import COSTS, Usage, sum_usages
 from selfwire.core.values import FrozenModel, format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evals.table import SystemInfo, SystemSummary, compute_difference, format_difference
-from selfwire.evolvers.gate import COSTS, TIE, format_extra
+from selfwire.evolvers.gate import TIE, format_extra
 from selfwire.graphs.rollouts import TRAJECTORIES
 from selfwire.runs.record import JOURNAL, SUMMARY, explain_foreign, get_run_folder, list_run_names, load_request
 from selfwire.runs.results import SEED_VOTES, SINGLE
@@ -203,7 +203,7 @@ def compute_front(entries: Iterable[FrontEntry], price: str = "calls") -> tuple[
 
 
 class FrontComparison(NamedTuple):
-    """What an entry scores and costs more than another, as in `FrontLine`."""
+    """A difference of an entry and another in score and cost, as in `FrontLine`."""
 
     against: str
     gain: IntervalEstimate

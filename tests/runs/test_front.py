@@ -209,7 +209,7 @@ def test_the_front_of_a_saved_team_is_a_table_and_stands_in_the_page_of_its_run(
     call(tmp_path, "report", "mine", "-o", str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
     for line in lines:
-        assert not line.ref or f"<td>{line.ref}</td>" in page
+        assert not line.ref or f"<small>{line.ref}</small>" in page
     assert page.count("<small>also") == sum(bool(line.also) for line in lines)
     assert 'class="trend main"' in page
     assert f"{seed.ref}</title>" in page

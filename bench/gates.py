@@ -10,6 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 from bench.measuring import Row
+from selfwire.core.usage import Usage
 from selfwire.evolvers.gate import WEIGHTS, EvidenceRule, GateDecision, decide, decide_by_evidence, name_outcome
 
 TITLE = "gates: what they accept"
@@ -88,7 +89,7 @@ def decide_by_proof(draw: Draw, weight: float) -> Decided:
 
 def prove(gains: list[float], rule: EvidenceRule) -> GateDecision | None:
     """The verdict on gains at equal calls."""
-    old, calls = [max(0.0, -gain) for gain in gains], [1.0] * len(gains)
+    old, calls = [max(0.0, -gain) for gain in gains], [Usage(calls=1)] * len(gains)
     new = [max(0.0, gain) for gain in gains]
     return decide_by_evidence(old, new, calls, calls, rule, left=TASKS - len(gains))
 

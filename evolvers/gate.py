@@ -2,7 +2,9 @@
 
     mean      the mean paired difference is at least the margin (`decide`); noise passes it in about half of the cases
     better    a gain above the margin is proved, the price of further calls taken off (`decide_by_evidence`)
-    no-worse  that, or: a loss above the margin is ruled out, and the candidate makes fewer calls
+    no-worse  that, or: a loss above the margin is ruled out, and the candidate costs less
+
+What a gain is, and what it has to pay for, an objective says: "score - 0.002*calls".
 
 A proof is an e-process (Waudby-Smith and Ramdas, arXiv 2010.09686): the wealth of somebody who bets at fair odds, task
 by task, against the claim that there is no gain. If there is none, the wealth reaches 1/error in a share of at most
@@ -25,7 +27,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from selfwire.core.values import FrozenModel
+from selfwire.core.usage import Objective, Usage, subtract_cost
+from selfwire.core.values import FrozenModel, format_count
 
 Gate = Literal["better", "no-worse", "mean", "off"]
 TIE = 1e-9  # differences of mean scores below this are ties
@@ -34,7 +37,7 @@ BETS = tuple((number - 0.5) / 20 for number in range(1, 21))
 WEIGHTS = {"accepted": 0.15, "draft": 0.3, "rejected": 0.55}
 """The part of a decision's share of the error that belongs to the histories in which it has this outcome."""
 MOST_PRICE = 0.25
-"""Most that the calls of a task may take off its gain, or add to it; a bet needs a bound."""
+"""What a task's gain and costs together may lie beyond [-1, 1]; more is cut off, as a bet needs a bound."""
 SIMPLER_PRICE = 0.05
 """The same where parts are taken out, which saves few calls."""
 
@@ -140,7 +143,7 @@ class EvidenceRule(FrozenModel):
     Args:
         gate: better or no-worse.
         margin: least gain of `better`; largest loss that `no-worse` does not count.
-        price: score that a model call costs.
+        objective: the price of what a change costs; the cheapest one is of no-worse.
         error: chance of a false acceptance, in (0, 1).
         simpler: whether candidates have fewer parts, so that `no-worse` accepts as many calls as before, and counts the
             price of those that it saves or adds.
@@ -148,13 +151,19 @@ class EvidenceRule(FrozenModel):
 
     gate: Literal["better", "no-worse"] = "better"
     margin: float = Field(default=0.0, ge=0, lt=1)
-    price: float = Field(default=0.0, ge=0, le=1)
+    objective: Objective = Objective()
     error: float = Field(default=0.05, gt=0, lt=1)
     simpler: bool = False
 
+    @property
+    def proves_no_loss(self) -> bool:
+        """Whether no gain is looked for."""
+        return self.simpler or self.objective.cheapest
+
     def can_prove(self, tasks: int) -> bool:
-        """Whether so many tasks can prove anything: that nothing is lost, of `simpler`, or a gain on all of them."""
-        score, least, bound = (0.0, -self.margin, 1 + SIMPLER_PRICE) if self.simpler else (1.0, 0.0, 1.0)
+        """Whether so many tasks can prove anything: that nothing is lost, or else a gain on all of them."""
+        bound = 1 + SIMPLER_PRICE * self.simpler
+        score, least = (0.0, -self.margin) if self.proves_no_loss else (1.0, 0.0)
         return compute_log_evidence([score] * tasks, least=least, bound=bound) >= -math.log(self.error)
 
 
@@ -179,8 +188,8 @@ def compute_log_evidence(gains: Sequence[float], *, least: float = 0.0, bound: f
 def decide_by_evidence(
     incumbent_scores: Sequence[float | None],
     candidate_scores: Sequence[float | None],
-    incumbent_calls: Sequence[float],
-    candidate_calls: Sequence[float],
+    incumbent_costs: Sequence[Usage],
+    candidate_costs: Sequence[Usage],
     rule: EvidenceRule,
     *,
     left: int = 0,
@@ -189,41 +198,50 @@ def decide_by_evidence(
 
     Args:
         incumbent_scores, candidate_scores: N scores in [0, 1], task by task; None for an error.
-        incumbent_calls, candidate_calls: N model calls, task by task.
+        incumbent_costs, candidate_costs: N costs, task by task.
         left: tasks that may still be compared; without any there is a decision.
+
+    Raises:
+        ValueError: dollars count, and a price is not known.
     """
-    rows = zip(incumbent_scores, candidate_scores, incumbent_calls, candidate_calls, strict=True)
-    pairs = [(new - old, after - before) for old, new, before, after in rows if old is not None and new is not None]
+    rows = zip(incumbent_scores, candidate_scores, incumbent_costs, candidate_costs, strict=True)
+    pairs = [(new - old, before, after) for old, new, before, after in rows if old is not None and new is not None]
     left_out, found = len(incumbent_scores) - len(pairs), GateDecision(
         accepted=False, why="", difference=None, compared=len(pairs), left_out=0, patience_used=0, error=rule.error
     )  # fmt: skip
     if not pairs:
         why = f"no task could be compared: all {left_out} ended as an error"
         return None if left else found.replace(left_out=left_out, why=why)
-    gains, extra = [gain for gain, _ in pairs], sum(calls for _, calls in pairs) / len(pairs)
-    saves = rule.gate == "no-worse" and (rule.simpler or extra < 0)
-    most = SIMPLER_PRICE if rule.simpler else 0.0 if saves or not rule.price else MOST_PRICE
-    net = [gain - max(-most, min(most, rule.price * calls)) for gain, calls in pairs]
+    gains, objective = [gain for gain, _, _ in pairs], rule.objective
+    prices = [objective.compute_price(before, after) for _, before, after in pairs]
+    counted = [*(objective.prices or ("calls",))]
+    extra = {name: sum(subtract_cost(name, old, new) for _, old, new in pairs) / len(pairs) for name in counted}
+    cheaper = (sum(prices) if objective.prices else extra["calls"]) < 0
+    saves = rule.gate == "no-worse" and (rule.proves_no_loss or cheaper)
+    most = SIMPLER_PRICE if rule.simpler else 0.0 if saves or not objective.prices else MOST_PRICE
+    paid = [0.0] * len(pairs) if saves and not rule.simpler else prices
+    net = [max(-1.0 - most, min(1.0 + most, gain - price)) for gain, price in zip(gains, paid, strict=True)]
     least, bound = -rule.margin if saves else rule.margin, 1.0 + most
     log_evidence, needed = compute_log_evidence(net, least=least, bound=bound), -math.log(rule.error)
-    accepted = log_evidence >= needed
-    if not accepted and left and _may_be_proved(net, least, bound, left, needed):
+    dearer = objective.cheapest and not cheaper
+    accepted = log_evidence >= needed and not dearer
+    if not accepted and not dearer and left and _may_be_proved(net, least, bound, left, needed):
         return None
     difference = sum(gains) / len(gains)
-    after = ", calls paid for," if rule.simpler else " at fewer calls"
+    after = ", calls paid for," if rule.simpler else " at a lower cost"
     aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
-    said = f"{aim} is {'proved' if accepted else 'not proved'}"
+    said = "it saves no calls" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
     evidence = math.exp(min(log_evidence, 700))
     return found.replace(
         accepted=accepted,
         why=(
-            f"{said}: mean difference {difference:+.3f} at {extra:+.2f} calls per task over {len(pairs)} tasks, "
-            f"evidence {evidence:.3g} of {1 / rule.error:.0f} needed"
+            f"{said}: mean difference {difference:+.3f} at {format_extra(extra)} per task over "
+            f"{format_count(len(pairs), 'task')}, evidence {evidence:.3g} of {1 / rule.error:.0f} needed"
         ),
         difference=difference,
         left_out=left_out,
         evidence=evidence,
-        draft=not accepted and difference >= -TIE and not rule.simpler,
+        draft=not accepted and not dearer and difference >= -TIE and not rule.simpler,
     )
 
 
@@ -246,6 +264,12 @@ def estimate_gain(gains: Sequence[float], error: float = 0.05) -> tuple[float, f
         return low
 
     return find_low(gains), -find_low([-gain for gain in gains])
+
+
+def format_extra(extra: Mapping[str, float]) -> str:
+    """Format further costs by name, such as "+1.20 calls and -300 tokens"."""
+    digits = {"calls": 2, "tokens": 0, "dollars": 5, "seconds": 2}
+    return " and ".join(f"{amount:+,.{digits[name]}f} {name}" for name, amount in extra.items())
 
 
 def find_least_gain(tasks: int, error: float) -> float | None:

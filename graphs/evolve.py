@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, cast
 
 import numpy as np
 from langchain_core.runnables import RunnableConfig
@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError
@@ -21,7 +21,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import sum_usages
+from selfwire.core.usage import Objective, Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
 from selfwire.evolvers.copies import TaskTexts, find_copies
 from selfwire.evolvers.gate import (
@@ -53,6 +53,9 @@ from selfwire.tools.own import record_tool_calls
 if TYPE_CHECKING:
     from selfwire.graphs.approval import ApprovalQuestion
 
+OBJECTIVE = "score - 0.002*calls"
+"""Objective of an evolution, unless the user gives another."""
+
 
 class EvolutionConfig(FrozenModel):
     """Config of an evolution.
@@ -66,7 +69,8 @@ class EvolutionConfig(FrozenModel):
         margin: least difference of a candidate that is accepted; of no-worse the loss that does not count. None for
             0.02 of no-worse (0.05 where parts are taken out) and 0 of the others.
         error: chance that a run accepts a change without effect, of better and no-worse.
-        price: score that a model call of a task costs, of better and no-worse.
+        objective: of better and no-worse, the score less the price of a task's calls, tokens, dollars or seconds; or
+            "cheapest", fewest calls at a loss of at most the margin of no-worse (`core.usage.Objective`).
         anyway: whether to run although there are too few gate tasks for any proof, so that nothing will be accepted.
         prunes: whether parts are taken out in place of the method's rewritings (`graphs.pruning`); a smaller team may
             make as many calls as before.
@@ -86,7 +90,7 @@ class EvolutionConfig(FrozenModel):
     gate_tasks: int = Field(default=20, ge=1)
     margin: float | None = Field(default=None, ge=0, lt=1)
     error: float = Field(default=0.05, gt=0, lt=1)
-    price: float = Field(default=0.002, ge=0, le=1)
+    objective: str = OBJECTIVE
     anyway: bool = False
     prunes: bool = False
     patience: int = Field(default=3, ge=0)
@@ -98,15 +102,29 @@ class EvolutionConfig(FrozenModel):
     guide: str = Field(default="", max_length=4000)
     approve: Literal["edits"] | None = None
 
+    @field_validator("objective")
+    @classmethod
+    def _check_objective(cls, given: str) -> str:
+        Objective.parse(given)
+        return given
+
+    @model_validator(mode="after")
+    def _refuse_idle_objective(self) -> Self:
+        if self.objective != OBJECTIVE and self.gate in ("mean", "off"):
+            raise ValueError(f"the objective {self.objective!r} would do nothing: the gate {self.gate} proves nothing")
+        return self
+
     @property
     def rule(self) -> EvidenceRule | None:
         """The proof that a change needs, with the error of a run's first decision; None if it needs none."""
         if self.gate not in ("better", "no-worse"):
             return None
-        usual = 0.0 if self.gate == "better" else 0.05 if self.prunes else 0.02
+        objective = Objective.parse(self.objective)
+        gate: Literal["better", "no-worse"] = "no-worse" if objective.cheapest else self.gate
+        usual = 0.0 if gate == "better" else 0.05 if self.prunes else 0.02
         margin = usual if self.margin is None else self.margin
         error = self.error / (2 if self.prunes else max(1, self.iterations))
-        return EvidenceRule(gate=self.gate, margin=margin, price=self.price, error=error, simpler=self.prunes)
+        return EvidenceRule(gate=gate, margin=margin, objective=objective, error=error, simpler=self.prunes)
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -482,7 +500,8 @@ class EvolutionLoop:
             seen = tasks[: len(before) + self.config.gate_tasks]
             before = await self._continue(incumbent, seen, self._gate_scope(state, "incumbent"), before)
             after = await self._continue(candidate, seen, self._gate_scope(state, "candidate"), after)
-            verdict = decide_by_evidence(*_list_pairs(before, after), rule, left=len(tasks) - len(seen))
+            scores, costs = _list_pairs(before, after)
+            verdict = decide_by_evidence(*scores, *costs, rule, left=len(tasks) - len(seen))
         return before, after, verdict.replace(patience_used=state["equals"])
 
     async def _continue(
@@ -555,8 +574,9 @@ class EvolutionLoop:
 
     def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
         config = self.config
-        pairs = _list_pairs(before, after)
-        verdict = decide(*pairs, equals, margin=config.margin or 0.0, patience=config.patience)
+        scores, (old, new) = _list_pairs(before, after)
+        calls = [cost.calls for cost in old], [cost.calls for cost in new]
+        verdict = decide(*scores, *calls, equals, margin=config.margin or 0.0, patience=config.patience)
         temperature = getattr(self.method.config, "temperature", 0.0)
         return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
 
@@ -627,11 +647,10 @@ def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
 
 def _list_pairs(
     before: Sequence[Trajectory], after: Sequence[Trajectory]
-) -> tuple[list[float | None], list[float | None], list[float], list[float]]:
-    """Scores and calls of both sides of a comparison, task by task."""
-    scores = [[done.feedback.score if done.feedback else None for done in side] for side in (before, after)]
-    calls = [[float(done.usage.calls) for done in side] for side in (before, after)]
-    return scores[0], scores[1], calls[0], calls[1]
+) -> tuple[tuple[list[float | None], list[float | None]], tuple[list[Usage], list[Usage]]]:
+    """Scores and costs of both sides of a comparison, task by task."""
+    old, new = ([done.feedback.score if done.feedback else None for done in side] for side in (before, after))
+    return (old, new), ([done.usage for done in before], [done.usage for done in after])
 
 
 def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:

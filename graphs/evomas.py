@@ -468,7 +468,7 @@ class Evomas(Method[EvomasConfig]):
         Nothing is learned where the runs do not use the trained head, nor from trajectories that ended with an error.
         """
         options = ctx.options
-        found = [to_router_episode(run, partial=options.train.partial) for run in runs]
+        found = [to_router_episode(run, options.train) for run in runs]
         episodes = [episode for episode in found if episode is not None]
         if options.adapter != "learned" or not episodes:
             return EvolveResult(workflow=team)

@@ -658,8 +658,7 @@ class Training:
         tasks = [self.tasks[int(index)] for index in drawn]
         rollout_context = replace(self.rollout_context, samples=self.config.samples)
         found = await collect_rollouts(rollout_context, self.rollout_fn, team, tasks, ctx, on_episode)
-        partial = self.train.partial
-        episodes = [episode for run in found if (episode := to_router_episode(run, partial=partial)) is not None]
+        episodes = [episode for run in found if (episode := to_router_episode(run, self.train)) is not None]
         if not episodes and any(run.error is None for run in found):
             raise ConfigError("the runs left their router nothing to choose; train with a team that branches")
         return episodes

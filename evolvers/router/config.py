@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from selfwire.core.usage import Objective
 from selfwire.core.values import FrozenModel
 
 ROUTER = "router"
@@ -59,6 +60,8 @@ class TrainConfig(FrozenModel):
         skip_equal: whether a batch whose returns are all equal changes nothing. Paper: no. Ours: yes.
         partial: whether U is the answer's score in [0, 1]; off, it is 1 for a solved task and else 0. Paper: no.
             Ours: yes.
+        objective: U less the price of the run's calls, tokens or seconds, such as "score - 0.005*calls", -1 or more
+            (`core.usage.Objective`). Paper: no price. Ours: none by default.
         process_weight: w of the process reward, if it is on. Paper: unstated. Ours: 0.2.
         batch: episodes per update. Paper: unstated. Ours: 64.
         updates: number of updates. Paper: unstated. Ours: 50.
@@ -72,11 +75,20 @@ class TrainConfig(FrozenModel):
     clip: float | None = Field(default=1.0, gt=0)
     skip_equal: bool = True
     partial: bool = True
+    objective: str = "score"
     process_weight: float = Field(default=0.2, ge=0, le=10)
     batch: int = Field(default=64, ge=1, le=100_000)
     updates: int = Field(default=50, ge=0, le=1_000_000)
     checkpoint_every: int = Field(default=10, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    @field_validator("objective")
+    @classmethod
+    def _check_objective(cls, given: str) -> str:
+        found = Objective.parse(given)
+        if found.cheapest or found.dollars:
+            raise ValueError("a router's objective counts score, calls, tokens and seconds")
+        return given
 
 
 class RouterConfig(FrozenModel):

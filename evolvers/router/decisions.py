@@ -8,7 +8,9 @@ from pydantic import Field, model_validator
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import DecisionCount, Trajectory
+from selfwire.core.usage import ZERO_USAGE, Objective
 from selfwire.core.values import FrozenModel, Id, fingerprint, to_plain_json
+from selfwire.evolvers.router.config import TrainConfig
 
 PROMPT_SHOWN = 400
 """Characters of an agent's prompt that are embedded; small embedders read no more."""
@@ -73,13 +75,14 @@ class Episode(FrozenModel):
 
     Args:
         decisions: one per stage, in order.
-        reward: U, the score of the answer in [0, 1] (D22); None after an infrastructure error, which teaches nothing.
+        reward: U, the score of the answer in [0, 1] (D22), less the price of the run where it has one; None after an
+            infrastructure error, which teaches nothing.
         process: reward of each stage; empty without process rewards.
         question: id of the question; episodes of one question are compared with each other.
     """
 
     decisions: tuple[Decision, ...] = Field(min_length=1)
-    reward: float | None = Field(default=None, ge=0, le=1)
+    reward: float | None = Field(default=None, ge=-1, le=1)
     process: tuple[float, ...] = ()
     question: str = ""
 
@@ -90,9 +93,10 @@ def count_decisions(drawn: Iterable[LayeredWorkflow]) -> DecisionCount | None:
     return DecisionCount(made=len(made), free=sum(len(shares) > 1 for shares in made)) if made else None
 
 
-def to_router_episode(trajectory: Trajectory, *, partial: bool = True) -> Episode | None:
+def to_router_episode(trajectory: Trajectory, train: TrainConfig = TrainConfig()) -> Episode | None:
     """The episode of a trajectory, rewarded with the answer's score (D22) or with success; None without decisions.
 
+    Of the reward goes the price of the run, where the training has one.
     After an error it has no reward (D8). A failed agent is an error too, as the drawn agents were not those that ran.
     So is the status failure, as the run was cut short.
     """
@@ -104,7 +108,9 @@ def to_router_episode(trajectory: Trajectory, *, partial: bool = True) -> Episod
     episode = Episode.model_validate(to_plain_json(note)).replace(question=trajectory.question.id)
     if trajectory.error is not None or failed or feedback is None:
         return episode.replace(reward=None)
-    return episode.replace(reward=feedback.score if partial else float(feedback.solved))
+    price = Objective.parse(train.objective).compute_price(ZERO_USAGE, trajectory.usage)
+    score = feedback.score if train.partial else float(feedback.solved)
+    return episode.replace(reward=max(-1.0, score - price))
 
 
 def read_decisions(trajectory: Trajectory) -> tuple[Decision, ...]:

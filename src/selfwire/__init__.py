@@ -161,6 +161,7 @@ async def aevolve(
     iterations: int = 10,
     batch: int = 10,
     gate: Literal["better", "no-worse", "mean", "off"] = "better",
+    objective: str = "score - 0.002*calls",
     anyway: bool = False,
     freeze: Sequence[str] = (),
     guide: str = "",
@@ -195,6 +196,8 @@ async def aevolve(
         batch: train tasks per iteration.
         gate: better keeps a change whose gain is proved on held-out tasks, its further calls paid for; no-worse also
             one that saves calls; mean one that does no worse in the mean, chance included; off every change.
+        objective: of better and no-worse: the score less the price of a task's calls, tokens, dollars or seconds; or
+            "cheapest", which keeps what saves calls and is shown to lose at most 0.02.
         anyway: run although there are too few held-out tasks for any proof, so that nothing will be kept.
         freeze: parts of the team that stay as they are: "edges", "prompts", "tools", or "agent:NAME".
         guide: a wish that every critic and rewriter is told, such as "keep the tone formal".
@@ -221,6 +224,7 @@ async def aevolve(
         "iterations": iterations,
         "batch": batch,
         "gate": gate,
+        "objective": objective,
         "anyway": anyway,
         "freeze": tuple(freeze),
         "guide": guide,

@@ -86,6 +86,21 @@ def refused(home: Path, *arguments: str) -> str:
         (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
         (("run", "hvia", "Who?"), "; methods are dytopo, evomas, hera, hiva"),
         ((*EVOLVE, "--gate", "mean", "--error", "0.1"), "--error would do nothing: --gate mean proves nothing"),
+        ((*EVOLVE, "--gate", "off", "--objective", "score"), "--objective would do nothing: --gate off proves nothing"),
+        (
+            (*EVOLVE, "--objective", "score - 0.01*call"),
+            "--objective: it has no name 'call'; write a sum of score and costs (calls, tokens, dollars, seconds), "
+            "such as 'score - 0.01*calls', or 'cheapest', not 'score - 0.01*call'",
+        ),
+        (
+            (*EVOLVE, "--model", "openai:local", "--base-url", "http://127.0.0.1:9/v1", "--objective", "score-dollars"),
+            "the objective 'score-dollars' cannot be computed: the price of openai:local is not known; give it with "
+            "--prices FILE or in prices.json in the home folder, or count tokens or calls in its place",
+        ),
+        (
+            (*EVOLVE, "--objective", "cheapest", "--gate-size", "60"),
+            "with 60 gate tasks a loss of 0.02 cannot be ruled out, even if no answer changes; give 3",
+        ),
         (
             (*EVOLVE, "--gate", "better", "--gate-size", "6"),
             "--gate better cannot accept anything with 6 gate tasks: at --error 0.05 over 10 iterations a proof needs",

@@ -49,6 +49,17 @@ def test_the_printed_way_to_use_it_from_python_works(evolved: tuple[Path, str]) 
     assert known["graph"].invoke({"question": "Who founded Klumeileth Works?"})["answer"]
 
 
+def test_what_a_change_is_worth_is_counted_by_the_objective(tmp_path: Path) -> None:
+    sizes = "--iterations 1 --batch 8 --train 8 --gate-size 8 --gate-tasks 4 --test 0 --anyway --no-baselines".split()
+    asked = ("evolve", "hiva", "--benchmark", "archive", *sizes)
+    for objective, said in (("score - tokens/1000", r"[+-][\d,]+ tokens"), ("score", r"[+-]\d+\.\d\d calls")):
+        told = call(tmp_path, *asked, "--name", "mine", "--objective", objective).output
+        assert re.search(rf"a gain above 0 is not proved: mean difference \S+ at {said} per task over 4 tasks", told)
+    saving = call(tmp_path, *asked, "--objective", "cheapest", "--margin", "0.3").output
+    assert "what saves calls is kept where it is shown, with 8 gate tasks, to lose at most 0.3 of the score" in saving
+    assert re.search(r"rejected: it saves no calls: mean difference", saving)
+
+
 def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path) -> None:
     with WireServer(served(make_chat_model("offline"))) as server:
         given = ("--model", "openai:mine", "--base-url", server.url, "--embedder", "hashing", "--no-baselines")

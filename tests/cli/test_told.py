@@ -70,6 +70,17 @@ def test_a_dry_run_refuses_dollars_that_cannot_be_counted(home: Path) -> None:
     )
 
 
+def test_a_dry_run_refuses_an_objective_in_dollars_that_cannot_be_counted(home: Path) -> None:
+    asked = ("evolve", "hiva", *OWN, "--model", "openai:of-my-own", "--dry-run", "--anyway")
+    priced = (*asked, "--objective", "score - 2*dollars")
+    told = call(home, *priced, code=WRONG).stderr
+    assert "'score - 2*dollars' cannot be computed: the price of openai:of-my-own is not known" in told
+    assert "or count tokens or calls in its place" in told
+    assert "nothing was sent" in call(home, *asked, "--objective", "score - tokens/100000").stdout
+    Path("prices.json").write_text('{"openai:of-my-own": {"input": 1, "output": 1}}')
+    assert "nothing was sent" in call(home, *priced, "--prices", "prices.json").stdout
+
+
 def test_replies_that_nobody_can_use_are_no_proposals(home: Path) -> None:
     with WireServer(NUMBER) as server:
         told = call(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.errors import BudgetError
-from selfwire.core.usage import ZERO_USAGE, Budget, Usage, UsageAccumulator, sum_usages
+from selfwire.core.usage import ZERO_USAGE, Budget, Objective, Usage, UsageAccumulator, sum_usages
 from selfwire.models.budget import refuse_beyond
 
 usages = st.builds(
@@ -102,3 +102,59 @@ def test_a_budget_in_usd_is_told_the_names_of_the_limits() -> None:
 def test_a_negative_budget_is_refused(field: str) -> None:
     with pytest.raises(ValueError, match=rf"{field}\n +Input should be greater than or equal to 0"):
         Budget.model_validate({field: -1})
+
+
+def test_an_objective_is_the_price_of_each_cost_in_score() -> None:
+    assert Objective.parse("score") == Objective()
+    assert Objective.parse(" score - 0.01*calls ") == Objective(calls=0.01)
+    assert Objective.parse("100 * score - calls - tokens / 1000 + 7") == Objective(calls=0.01, tokens=0.00001)
+    assert Objective.parse("2*(score - 3*dollars) - (seconds - -calls)*0.5") == Objective(
+        calls=0.25, dollars=3, seconds=0.25
+    )
+    assert Objective.parse("cheapest") == Objective(cheapest=True)
+    before = Usage(calls=3, input_tokens=50, output_tokens=50, dollars=0.5)
+    after = Usage(calls=5, input_tokens=40, output_tokens=50, dollars=0.25)
+    assert Objective.parse("score - 0.1*calls - 0.01*tokens").compute_price(before, after) == pytest.approx(0.2 - 0.1)
+    assert Objective.parse("score - dollars").compute_price(before, after) == -0.25
+    with pytest.raises(ValueError, match="--prices FILE"):
+        Objective(dollars=1).compute_price(before, Usage(dollars=None))
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ("", "no formula"),
+        ("score -", "no formula"),
+        ("score - 0.01*call", "no name 'call'"),
+        ("score*calls", "not by each other"),
+        ("score/calls", "not by each other"),
+        ("score - 1/0*calls", "zero"),
+        ("score - 1e999*calls", "must raise it"),
+        ("0*score - calls", "must raise it"),
+        ("calls", "must raise it"),
+        ("-score", "must raise it"),
+        ("score + calls", "calls would raise it"),
+        ("score - calls**2", "is no name, number or sum"),
+        ("__import__('os').system('true')", "is no name, number or sum"),
+        ("score if calls else 0", "is no name, number or sum"),
+        ("score - True*calls", "is no name, number or sum"),
+        ("score - 'a'", "is no name, number or sum"),
+        ("score\0", "no formula"),
+        ("(" * 150 + "score" + ")" * 40, "no formula"),
+        ("score" + " + 0" * 60, "245 characters"),
+    ],
+)
+def test_what_is_no_objective_is_refused_with_a_way_out(given: str, fault: str) -> None:
+    with pytest.raises(ValueError, match="write a sum of score and costs") as refused:
+        Objective.parse(given)
+    assert fault in str(refused.value)
+
+
+@given(st.text(alphabet="score cal*+-/()0.1e9_,'[]tokenx", max_size=60))
+def test_any_text_is_read_as_an_objective_or_refused(text: str) -> None:
+    try:
+        found = Objective.parse(text)
+    except ValueError as error:
+        assert "write a sum of score and costs" in str(error)  # noqa: PT017 - both ends are right
+    else:
+        assert all(price > 0 and math.isfinite(price) for price in found.prices.values())

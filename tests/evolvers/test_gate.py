@@ -1,11 +1,13 @@
 import math
 import random
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from selfwire.core.usage import Objective, Usage
 from selfwire.evolvers.gate import (
     BETS,
     EvidenceRule,
@@ -80,10 +82,12 @@ def test_patience_never_runs_over(pairs: list[tuple[float | None, float | None]]
         assert verdict.difference >= -1e-9
 
 
-def proved(gains: list[float], rule: EvidenceRule, *, left: int = 0, extra: float = 0.0) -> GateDecision | None:
+def proved(gains: list[float], rule: EvidenceRule, *, left: int = 0, extra: int = 0) -> GateDecision | None:
     old = [max(0.0, -gain) for gain in gains]
     new = [before + gain for before, gain in zip(old, gains, strict=True)]
-    return decide_by_evidence(old, new, [2.0] * len(gains), [2.0 + extra] * len(gains), rule, left=left)
+    return decide_by_evidence(
+        old, new, [Usage(calls=2)] * len(gains), [Usage(calls=2 + extra)] * len(gains), rule, left=left
+    )
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), max_size=40), st.sampled_from([-0.25, 0.0, 0.125]))
@@ -141,15 +145,15 @@ def test_a_proof_stops_when_it_succeeds_or_has_no_chance_and_goes_on_between() -
 
 def test_a_gain_has_to_pay_for_the_calls_that_it_adds() -> None:
     gains = [1.0, 0.0, 0.0] * 20
-    for extra, accepted in ((0.0, True), (20.0, True), (100.0, False)):
-        verdict = proved(gains, EvidenceRule(price=0.002), extra=extra)
+    for extra, accepted in ((0, True), (20, True), (100, False)):
+        verdict = proved(gains, EvidenceRule(objective=Objective(calls=0.002)), extra=extra)
         assert verdict is not None
         assert verdict.accepted == accepted, extra
 
 
 def test_what_saves_calls_has_to_rule_out_a_loss_and_only_under_no_worse() -> None:
     equal = [0.0] * 300
-    for gate, extra, accepted in (("no-worse", -1.0, True), ("no-worse", 1.0, False), ("better", -1.0, False)):
+    for gate, extra, accepted in (("no-worse", -1, True), ("no-worse", 1, False), ("better", -1, False)):
         rule = EvidenceRule.model_validate({"gate": gate, "margin": 0.02 if gate == "no-worse" else 0.0, "error": 0.05})
         verdict = proved(equal, rule, extra=extra)
         assert verdict is not None
@@ -157,13 +161,90 @@ def test_what_saves_calls_has_to_rule_out_a_loss_and_only_under_no_worse() -> No
 
 
 def test_errors_prove_nothing() -> None:
-    verdict = decide_by_evidence([None, 0.0], [1.0, None], [1, 1], [1, 1], EvidenceRule())
+    verdict = decide_by_evidence([None, 0.0], [1.0, None], [Usage()] * 2, [Usage()] * 2, EvidenceRule())
     assert verdict is not None
     assert (verdict.accepted, verdict.left_out, verdict.compared) == (False, 2, 0)
-    assert decide_by_evidence([None], [1.0], [1], [1], EvidenceRule(), left=3) is None
+    assert decide_by_evidence([None], [1.0], [Usage()], [Usage()], EvidenceRule(), left=3) is None
 
 
 def test_how_small_a_gain_so_many_tasks_can_prove() -> None:
     assert find_least_gain(60, 0.005) == pytest.approx(11 / 60)
     assert find_least_gain(200, 0.005) == pytest.approx(11 / 200)
     assert find_least_gain(5, 0.005) is None
+
+
+def test_tokens_have_a_price_too_and_a_single_dear_task_counts_for_no_more_than_the_bound() -> None:
+    gains, cheap, dear = [0.0, 1.0] * 30, Usage(calls=1, input_tokens=100), Usage(calls=1, input_tokens=60_100)
+    rule, old = EvidenceRule(objective=Objective.parse("score - tokens/100000")), [0.0] * 60
+    kept = decide_by_evidence(old, gains, [cheap] * 60, [cheap] * 60, rule)
+    paid = decide_by_evidence(old, gains, [cheap] * 60, [dear] * 60, rule)
+    outlier = decide_by_evidence(old, gains, [cheap] * 60, [cheap] * 59 + [Usage(input_tokens=10**9)], rule)
+    assert kept
+    assert paid
+    assert outlier
+    assert (kept.accepted, paid.accepted, outlier.accepted) == (True, False, True)
+    assert "+60,000 tokens per task" in paid.why
+    assert "calls" not in paid.why
+
+
+def test_the_cheapest_saves_calls_and_rules_out_a_loss_and_what_saves_none_stops_at_once() -> None:
+    rule = EvidenceRule(gate="no-worse", margin=0.05, objective=Objective.parse("cheapest"))
+    saved = proved([0.0] * 100, rule, extra=-1)
+    assert saved
+    assert (saved.accepted, "a loss of at most 0.05" in saved.why) == (True, True)
+    worse = proved([0.0, -1.0] * 50, rule, extra=-1)
+    assert worse
+    assert not worse.accepted
+    for extra in (0, 1):
+        gained = proved([1.0] * 20, rule, extra=extra, left=180)
+        assert gained
+        assert (gained.accepted, gained.draft, "it saves no calls" in gained.why) == (False, False, True)
+    assert not rule.can_prove(20)
+    assert rule.can_prove(100)
+
+
+def play_at_a_price(draw: Callable[[], tuple[float, Usage, Usage]], rule: EvidenceRule) -> bool:
+    """Whether a change is accepted on at most 200 tasks, 20 more at a look; `draw` has gain and costs of a task."""
+    old, new = list[float](), list[float]()
+    before, after = list[Usage](), list[Usage]()
+    verdict = None
+    while verdict is None:
+        for _ in range(20):
+            gain, dear, dearer = draw()
+            old.append(max(0.0, -gain))
+            new.append(max(0.0, gain))
+            before.append(dear)
+            after.append(dearer)
+        verdict = decide_by_evidence(old, new, before, after, rule, left=200 - len(old))
+    return verdict.accepted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["score - 0.002*calls", "score - 0.02*calls", "score - tokens/50000"])
+def test_at_a_price_too_one_run_of_twenty_accepts_a_change_without_effect_or_one_that_only_pays_for_itself(
+    objective: str,
+) -> None:
+    """Costs of a task scatter widely, alike on both sides; tokens have a long tail, which the bound cuts off."""
+    chance, runs, decisions = random.Random(11), 300, 5
+    rule = EvidenceRule(objective=Objective.parse(objective), error=0.05 / decisions)
+
+    def draw_cost(more: float = 0.0) -> Usage:
+        tokens = chance.lognormvariate(8, 1.2)
+        return Usage(calls=round(chance.randint(1, 15) + more / (rule.objective.calls or 1)), input_tokens=int(tokens))
+
+    def draw(win: float, lose: float, more: float = 0.0) -> tuple[float, Usage, Usage]:
+        found = chance.random()
+        gain = 1.0 if found < win else -1.0 if found < win + lose else 0.0
+        after = draw_cost(more)
+        if rule.objective.tokens:
+            after = after.model_copy(update={"input_tokens": after.input_tokens + int(more / rule.objective.tokens)})
+        return gain, draw_cost(), after
+
+    def count_runs(win: float, lose: float, more: float = 0.0) -> int:
+        return sum(
+            any(play_at_a_price(lambda: draw(win, lose, more), rule) for _ in range(decisions)) for _ in range(runs)
+        )
+
+    assert count_runs(0.2, 0.2) <= 0.05 * runs
+    assert count_runs(0.3, 0.1, more=0.2) <= 0.05 * runs  # the gain is what the change costs
+    assert count_runs(0.3, 0.1) > 0.9 * runs  # the same gain at no price

@@ -12,12 +12,13 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.usage import Usage
 from selfwire.core.values import to_canonical_json, to_plain_json
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
-from selfwire.evolvers.router.config import ROUTER, paper_training
+from selfwire.evolvers.router.config import ROUTER, TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Episode, to_router_episode
 from selfwire.extras.offline.faults import Faults
 from selfwire.extras.offline.model import OfflineChat
@@ -156,9 +157,45 @@ async def test_d22_the_preset_paper_rewards_success_alone() -> None:
     done = await solved(Evomas())
     for solved_it, reward in ((False, 0.0), (True, 1.0)):
         graded_so = done.with_feedback(Feedback(score=0.6, solved=solved_it, text=""))
-        episode = to_router_episode(graded_so, partial=paper_training().partial)
+        episode = to_router_episode(graded_so, paper_training())
         assert episode is not None
         assert episode.reward == reward
+
+
+async def test_a_run_pays_for_its_calls_where_training_has_a_price() -> None:
+    done = (await solved(Evomas())).with_feedback(Feedback(score=0.6, solved=False, text=""))
+    calls = done.usage.calls
+    assert calls > 2
+    for objective, reward in (
+        ("score", 0.6),
+        ("score - 0.01*calls", 0.6 - 0.01 * calls),
+        ("2*score - 0.02*calls", 0.6 - 0.01 * calls),
+        ("score - calls", -1.0),
+        ("score - tokens/1000000", 0.6 - done.usage.tokens / 1e6),
+    ):
+        episode = to_router_episode(done, TrainConfig(objective=objective))
+        assert episode is not None
+        assert episode.reward == pytest.approx(reward)
+    for objective, fault in (
+        ("cheapest", "a router"),
+        ("score - dollars", "a router"),
+        ("score + calls", "calls would"),
+    ):
+        with pytest.raises(ValueError, match=fault):
+            TrainConfig(objective=objective)
+
+
+async def test_a_router_with_a_price_learns_from_runs_that_score_alike_and_cost_more() -> None:
+    """Two runs of a question score alike; only with a price is there something to learn from the dearer one."""
+    learned = []
+    for objective in ("score", "score - 0.01*calls"):
+        evomas = Evomas(train={"objective": objective})
+        start = begun(evomas)
+        cheap = graded(await solved(evomas), 1.0)
+        dear = cheap.replace(overhead=cheap.overhead + Usage(calls=40))
+        found = await evomas.propose(start, [cheap, dear], given(evomas))
+        learned.append(not to_plain_json(found.notes)["update"]["skipped"])
+    assert learned == [False, True]
 
 
 async def test_without_part_marks_it_learns_from_success_alone() -> None:

@@ -252,8 +252,8 @@ def _decide(draw: random.Random, loss: float, rule: EvidenceRule) -> bool:
             right = draw.random() < 0.7
             before.append(float(right))
             after.append(float(right if draw.random() > 0.1 + loss else draw.random() < (0.7 * 0.1) / (0.1 + loss)))
-        left = 240 - len(before)
-        verdict = decide_by_evidence(before, after, [2.0] * len(before), [2.0] * len(after), rule, left=left)
+        left, calls = 240 - len(before), [Usage(calls=2)] * len(before)
+        verdict = decide_by_evidence(before, after, calls, calls, rule, left=left)
     return verdict.accepted
 
 

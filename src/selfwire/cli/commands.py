@@ -22,6 +22,7 @@ COMMANDS = {
     "ablate": ("", "Compare a method with its ablations and controls."),
     "show": ("workflows:show", "Show a team, or the tasks of a run."),
     "diff": ("workflows:diff", "Show what changed from one team to another."),
+    "front": ("workflows:front", "List the versions of a team by score and price."),
     "history": ("workflows:history", "List the versions of a team."),
     "rollback": ("workflows:rollback", "Make an older version of a team the current one."),
     "export": ("workflows:export", "Write a team to a file: JSON, its LangGraph in Python, or a patch."),

@@ -33,7 +33,14 @@ from selfwire.evals.table import format_difference
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
-from selfwire.graphs.evolve import EvolutionConfig, EvolutionState, count_failed_tests, find_question, get_structure
+from selfwire.graphs.evolve import (
+    OBJECTIVE,
+    EvolutionConfig,
+    EvolutionState,
+    count_failed_tests,
+    find_question,
+    get_structure,
+)
 from selfwire.graphs.method import find_method
 from selfwire.models.providers import ADDRESS, is_offline
 from selfwire.models.sync import run_sync
@@ -91,7 +98,14 @@ def evolve(
         typer.Option(help="Least gain; of --gate no-worse the loss that does not count. By default 0, and 0.02."),
     ] = None,
     error: Annotated[float, typer.Option(help="Chance that a run of better or no-worse accepts mere chance.")] = 0.05,
-    price: Annotated[float, typer.Option(help="Score that a call of a task costs, in better and no-worse.")] = 0.002,
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="What better and no-worse go by: the score less the price of a task's calls, tokens, dollars or "
+            "seconds, such as 'score' or 'score - 0.0001*tokens'; or cheapest: fewest calls at a loss of at most "
+            "--margin (0.02)."
+        ),
+    ] = OBJECTIVE,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Run although there are too few gate tasks for any proof.")
     ] = False,
@@ -141,7 +155,7 @@ def evolve(
         return
     refuse_without_resume(ctx)
     if gate in ("off", "mean"):
-        refuse_unused(ctx, ["error", "price", "anyway"], f"--gate {gate} proves nothing")
+        refuse_unused(ctx, ["error", "objective", "anyway"], f"--gate {gate} proves nothing")
     if gate == "off" and not (method and not is_graph(method) and find_method(method).fits_held_out):
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = parse_request(ctx.params, models, grading, limits)
@@ -235,7 +249,7 @@ def parse_request(
         raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
     refuse_method_that_learns_nothing(method, benchmark)
     names = (
-        "iterations", "batch", "gate", "gate_tasks", "margin", "error", "price", "anyway",
+        "iterations", "batch", "gate", "gate_tasks", "margin", "error", "objective", "anyway",
         "seed", "concurrency", "calls_per_task", "guide",
     )  # fmt: skip
     config = parse_config_fields(given["config"] or [], given["router"])

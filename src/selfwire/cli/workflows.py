@@ -1,6 +1,6 @@
 """Commands that read and move saved teams: show, diff, history, rollback, export."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,9 +17,10 @@ from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count
-from selfwire.evals.table import ResultTable
+from selfwire.evals.table import Column, ResultTable, build_table
 from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
+from selfwire.runs.front import FrontLine, read_front
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.systems import make_seed_team
 from selfwire.store.files import find_blob_references, write_team
@@ -131,6 +132,56 @@ def history(
     tested = read_test_scores(found, home)
     add_result(history=found, tested=tested)
     show_history(found, tested)
+
+
+def front(
+    name: Annotated[str, typer.Argument(help="Name of a team.")],
+    price: Annotated[str, typer.Option(help="What is dear: calls, tokens, dollars or seconds of a task.")] = "calls",
+    home: Home = None,
+) -> None:
+    """List the versions of a team by score and price, from cheap to dear, and which of them nothing beats.
+
+    Scores and prices are of the held-out tasks of the runs that made them; the baselines that these runs measured stand
+    beside them. No model is asked.
+    """
+    found = with_library(home, lambda library: library.history(name))
+    lines, notes = read_front(found, home, price)
+    add_result(front=lines, price=price, head=found.head)
+    output.print_table(build_front_table(found, lines, price, notes))
+
+
+def build_front_table(history: History, lines: Sequence[FrontLine], price: str, notes: Sequence[str]) -> ResultTable:
+    """Make the table of a front; * marks the head."""
+    head = next(version.fingerprint for version in history.versions if version.version == history.head)
+
+    def format_name(line: FrontLine) -> str:
+        also = f" (also {', '.join(line.also)})" if line.also else ""
+        return f"{'* ' if line.fingerprint == head else ''}{line.name}{also}"
+
+    def format_tasks(line: FrontLine) -> str:
+        counts = {"gate": line.gate, "test": line.test}
+        return ", ".join(f"{count} {split}" for split, count in counts.items() if count)
+
+    columns = (
+        Column[FrontLine]("version", format_name),
+        Column[FrontLine]("score [95 %]", lambda line: str(line.score or "-")),
+        Column[FrontLine]("tasks", format_tasks, silent=""),
+        Column[FrontLine]("calls/task", lambda line: f"{line.calls:.1f}" if line.score else "-"),
+        Column[FrontLine]("tokens/task", lambda line: f"{line.tokens:,.0f}" if line.score else "-"),
+        Column[FrontLine]("$/task", lambda line: f"{line.dollars:.4f}" if line.dollars else "", silent=""),
+        Column[FrontLine]("s/task", lambda line: f"{line.seconds:.1f}" if price == "seconds" else "", silent=""),
+        Column[FrontLine]("", lambda line: line.describe(price)),
+    )
+    best = next((line.name for line in reversed(lines) if line.on_front and line.ref), history.name)
+    step = best.partition("@")[2]
+    explained = (
+        f"on the front: nothing else scores as much for fewer {price}, or more for as many; two are compared on the "
+        "tasks that both were asked, where these are two or more",
+        "scores on gate tasks lean upwards, as these tasks chose what was kept; test tasks chose nothing",
+        f'ask one with `selfwire run {best} "..."`; `selfwire rollback {history.name} {step}` makes it the team that '
+        f"{history.name!r} means, where it is served too",
+    )
+    return build_table(columns, lines, (*(explained if any(line.score for line in lines) else ()), *notes))
 
 
 def rollback(

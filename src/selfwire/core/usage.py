@@ -1,5 +1,7 @@
-"""The cost of model calls, sums of it, and limits on it."""
+"""The cost of model calls, sums of it, limits on it, and its price in score."""
 
+import ast
+import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Protocol, Self
@@ -145,3 +147,103 @@ class Budget(FrozenModel):
     def find_zero(self) -> str:
         """Find the first limit that is 0, so that no call can be made; "" if there is none."""
         return next((name for name in type(self).model_fields if getattr(self, name) == 0), "")
+
+
+COSTS = ("calls", "tokens", "dollars", "seconds")
+"""What an objective may take off the score, beside numbers."""
+CHEAPEST = "cheapest"
+"""The objective of fewest calls at a loss that is ruled out."""
+LONGEST = 200
+"""Most characters of an objective."""
+
+
+class Objective(FrozenModel):
+    """The score, less the price of what it costs.
+
+    Args:
+        calls, tokens, dollars, seconds: score that one of these costs a task.
+        cheapest: whether a change has to make fewer calls, and must not lose more than the margin.
+    """
+
+    calls: float = Field(default=0.0, ge=0)
+    tokens: float = Field(default=0.0, ge=0)
+    dollars: float = Field(default=0.0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
+    cheapest: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read an objective such as "score - 0.01*calls"; one with a multiple of the score is divided by it.
+
+        Nothing is evaluated as code: names, numbers, + - * / and brackets are read, and no product of names.
+
+        Raises:
+            ValueError: it is no such sum, a higher score would lower it, or a cost would raise it.
+        """
+        if text.strip() == CHEAPEST:
+            return cls(cheapest=True)
+        way = f"; write a sum of score and costs ({', '.join(COSTS)}), such as 'score - 0.01*calls', or {CHEAPEST!r}"
+        if len(text) > LONGEST:
+            raise ValueError(f"it has {len(text)} characters, at most {LONGEST} are read{way}")
+        try:
+            found = _read_weights(ast.parse(text.strip(), mode="eval").body)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, OverflowError, ZeroDivisionError) as error:
+            said = "it is no formula" if isinstance(error, SyntaxError) else str(error)
+            raise ValueError(f"{said}{way}") from None
+        score = found.get("score", 0.0)
+        prices = {name: -found.get(name, 0.0) / score if score > 0 else 0.0 for name in COSTS}
+        if score <= 0 or not all(map(math.isfinite, (score, *prices.values()))):
+            raise ValueError(f"a higher score must raise it{way}")
+        if rising := [name for name, price in prices.items() if price < 0]:
+            raise ValueError(f"{rising[0]} would raise it, and a cost can only lower it{way}")
+        return cls(**{name: price or 0.0 for name, price in prices.items()})
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """The costs that count, with the score that one of each costs."""
+        return {name: price for name in COSTS if (price := getattr(self, name))}
+
+    def compute_price(self, before: Usage, after: Usage) -> float:
+        """Compute the score that a task's further costs take off; below 0 for what is saved.
+
+        Raises:
+            ValueError: dollars count, and a price is not known.
+        """
+        return math.fsum(price * subtract_cost(name, before, after) for name, price in self.prices.items())
+
+
+def subtract_cost(name: str, before: Usage, after: Usage) -> float:
+    """Subtract one of `COSTS` of a usage from another's; raises ValueError where a price in dollars is not known."""
+    old, new = getattr(before, name), getattr(after, name)
+    if old is None or new is None:
+        raise ValueError("the price of a model is not known; give it with --prices FILE, or count tokens or calls")
+    return float(new - old)
+
+
+def _read_weights(node: ast.expr) -> dict[str, float]:
+    """Read a sum as the weight of each name; that of "" is a number by itself."""
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return {"": float(number)}
+        case ast.Name(id=name) if name in ("score", *COSTS):
+            return {name: 1.0}
+        case ast.Name(id=name):
+            raise ValueError(f"it has no name {name!r}")
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=part):
+            return _scale_weights(_read_weights(part), -1.0 if isinstance(sign, ast.USub) else 1.0)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as sign, right=right):
+            first, second = _read_weights(left), _read_weights(right)
+            second = _scale_weights(second, -1.0 if isinstance(sign, ast.Sub) else 1.0)
+            return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in first | second}
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div() as sign, right=right):
+            first, second = _read_weights(left), _read_weights(right)
+            if isinstance(sign, ast.Mult) and second.keys() != {""}:
+                first, second = second, first
+            if second.keys() == {""}:
+                return _scale_weights(first, second[""] if isinstance(sign, ast.Mult) else 1 / second[""])
+            raise ValueError("names are multiplied with numbers and divided by them, not by each other")
+    raise ValueError(f"{ast.unparse(node)[:40]!r} is no name, number or sum")
+
+
+def _scale_weights(weights: Mapping[str, float], factor: float) -> dict[str, float]:
+    return {name: weight * factor for name, weight in weights.items()}

@@ -65,16 +65,25 @@ class Prices(FrozenModel):
             return None
         return (price.input * input_tokens + price.output * output_tokens) / PER_TOKENS
 
-    def require(self, model: str) -> None:
+    def require(
+        self,
+        model: str,
+        fault: str = "a budget in dollars cannot bind",
+        instead: str = "set --budget-tokens or --budget-calls in its place",
+    ) -> None:
         """Check that the price of a model is known.
 
+        Args:
+            fault: what cannot be done without it.
+            instead: what needs no price.
+
         Raises:
-            ConfigError: the price is not known, so a budget in dollars cannot apply.
+            ConfigError: the price is not known.
         """
         if self.cost(model, 0, 0) is None:
             raise ConfigError(
-                f"a budget in dollars cannot bind: the price of {model} is not known; give it with --prices FILE or in "
-                "prices.json in the home folder, or set --budget-tokens or --budget-calls in its place"
+                f"{fault}: the price of {model} is not known; give it with --prices FILE or in prices.json in the home "
+                f"folder, or {instead}"
             )
 
 

@@ -801,6 +801,11 @@ class MeteredModel:
             for role in {*ROLES, *roles}
         }
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the models, by which their prices are found."""
+        return frozenset(chat.identity.name for chat in self.chats.values())
+
     def with_labels(self, **labels: str) -> "MeteredModel":
         """Return the same models, journal and ledger with further labels, such as the current team."""
         return self._copy(lambda chat: {"labels": {**chat.labels, **labels}})

@@ -16,7 +16,7 @@ from selfwire.graphs.method import LOOP, Calls, estimate_calls, scale_calls, sum
 from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation
-from selfwire.runs.evolution import EvolutionPlan
+from selfwire.runs.evolution import EvolutionPlan, refuse_unpriced_objective
 from selfwire.runs.evolution import validate_request as validate_evolution
 from selfwire.runs.open import load_prices, refuse_useless_address
 from selfwire.runs.pre_evolution import make_evolutions
@@ -200,6 +200,8 @@ def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:
         refuse_unknown_model(name)
         if request.budget.dollars is not None:
             load_prices(request.models, home).require(name)
+    if isinstance(request, EvolveSpec):
+        refuse_unpriced_objective(request, request.models.roles.values(), load_prices(request.models, home))
     refuse_useless_address(request.models)
     return request.replace(models=Models(), budget=request.budget.replace(dollars=None))
 

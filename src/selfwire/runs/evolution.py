@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -60,7 +60,7 @@ from selfwire.graphs.rollouts import (
     grade_answer,
     stream_rollouts,
 )
-from selfwire.models.budget import Ledger
+from selfwire.models.budget import Ledger, Prices
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import (
     CallOptions,
@@ -243,6 +243,7 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
         with closing(self.place.open_ledger(self, journal, elapsed)) as ledger, open_library(self.home) as library:
             at_once, tasks = request.evolution.concurrency, self.tasks
             model = self.models.meter(journal, ledger, at_once=at_once, probe=True).with_labels(method=request.method)
+            refuse_unpriced_objective(request, model.names, self.models.prices)
             bench = self.benchmark.with_model(model)
             toolbox = JournalledTools(bench.toolbox, journal)
             method = make_method(request.method, request.config)
@@ -430,6 +431,7 @@ def validate_request(
     bench, tasks = load_tasks(request, given)
     with closing(Journal.memory()) as journal:
         model = models.meter(journal, Ledger(request.budget))
+        refuse_unpriced_objective(request, model.names, models.prices)
         method = make_method(request.method, request.config)
         if isinstance(method, OwnGraph):
             method.check_texts(request.evolution.freeze)
@@ -447,6 +449,25 @@ def validate_request(
     return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
 
 
+def refuse_unpriced_objective(request: EvolveSpec, models: Iterable[str], prices: Prices) -> None:
+    """Refuse an objective in dollars where these are not known of each call.
+
+    Args:
+        models: names of the run's models.
+
+    Raises:
+        ConfigError: a price is not known, or the team is a graph with models of its own.
+    """
+    settings = request.evolution
+    if settings.rule is None or not settings.rule.objective.dollars:
+        return
+    fault, instead = f"the objective {settings.objective!r} cannot be computed", "count tokens or calls in its place"
+    if is_graph(request.method):
+        raise ConfigError(f"{fault}: {request.method} calls models of its own, whose prices are not known; {instead}")
+    for name in models:
+        prices.require(name, fault, instead)
+
+
 def refuse_hopeless_gate(request: EvolveSpec) -> None:
     """Refuse an evolution whose gate could accept nothing, whatever the team wins.
 
@@ -456,7 +477,7 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     rule, tasks, settings = request.evolution.rule, request.sizes.gate, request.evolution
     if rule is None or not settings.iterations or settings.anyway or rule.can_prove(tasks):
         return
-    if settings.prunes:
+    if rule.proves_no_loss:
         raise ConfigError(
             f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out, even if no answer "
             f"changes; give {next(filter(rule.can_prove, count(tasks + 1)))} or more (--gate-size, valset), a larger "
@@ -477,6 +498,8 @@ def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
     if rule is None or not request.evolution.iterations:
         return ()
     least, of = find_least_gain(tasks, rule.error), f"with {format_count(tasks, 'gate task')}"
+    if rule.objective.cheapest:
+        return (f"what saves calls is kept where it is shown, {of}, to lose at most {rule.margin:g} of the score",)
     if request.evolution.prunes:
         return (f"what goes is shown, {of}, to lose at most {rule.margin:g} of the score",)
     if least is None:

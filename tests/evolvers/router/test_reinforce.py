@@ -124,7 +124,7 @@ def test_d8_an_episode_that_ended_as_an_error_teaches_nothing() -> None:
     assert (nothing.skipped, nothing.reward, nothing.errors) == (True, None, 1)
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -0.1, 1.5])
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -1.1, 1.5])
 def test_a_reward_that_is_no_share_is_refused(reward: float) -> None:
     with pytest.raises(ValueError, match="reward"):
         episode(reward)

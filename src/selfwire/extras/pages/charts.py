@@ -9,6 +9,7 @@ from selfwire.evals.statistics import IntervalEstimate
 from selfwire.extras.pages.data import Place, SystemLine, TeamVersion
 from selfwire.extras.pages.evolution import make_system_line
 from selfwire.extras.pages.verdicts import format_gain
+from selfwire.runs.front import FrontLine
 
 WIDTH, HEIGHT = 400.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 14.0, 38.0
@@ -20,6 +21,10 @@ LOOKS = {
 }
 """CSS class by system."""
 TRIED = "Large: on test tasks, with 95 % interval. Small: every proposal on gate tasks; hollow if rejected."
+FRONT = (
+    "Large: on test tasks, with 95 % interval. Small: every version on all its held-out tasks; hollow: a rejected "
+    "proposal on gate tasks. The line joins what nothing beats."
+)
 LETTER, LINE = 6.2, 13.0
 """Width of a letter and height of a line of labels."""
 FAR = 3 * LINE
@@ -202,18 +207,24 @@ def draw_costs(places: Iterable[Place]) -> Chart | None:
     )
 
 
-def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart | None:
-    """Score against cost: systems on test tasks, versions on gate tasks."""
+def draw_front(systems: Iterable[SystemLine], places: Iterable[Place], front: Sequence[FrontLine] = ()) -> Chart | None:
+    """Score against cost: systems on test tasks, versions on held-out tasks, and the front of what nothing beats."""
+    known = [(line, line.score.value) for line in front if line.score is not None]
     tested = [(line, line.score) for line in systems if line.score is not None]
-    gated = [measured for measured in places if measured.split == "gate" and measured.side != "incumbent"]
+    gated = [
+        measured
+        for measured in places
+        if measured.split == "gate" and measured.side != "incumbent" and not (known and measured.version is not None)
+    ]
     tried = [
         (measured, line)
         for measured in gated
         if (line := make_system_line(f"proposal of iteration {measured.iteration + 1}", measured)).score
     ]
-    if not tested and not tried:
+    if not tested and not tried and not known:
         return None
     calls = [0.0, *(line.calls for line, _ in tested), *(line.calls for _, line in tried)]
+    calls += [line.calls for line, _ in known]
     if not any(calls):
         return None  # nobody asked a model
     x, y = Axis([*calls, max(calls) * 1.08], LEFT, WIDTH - RIGHT), Axis([0.0, 1.0], HEIGHT - BOTTOM, TOP)
@@ -223,6 +234,7 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
         said = f"{line.name} on gate tasks: {line.score} at {line.calls:.1f} calls"
         value = line.score.value if line.score else 0.0
         marks.append(Mark(kind="dot", x=x(line.calls), y=y(value), look=look, title=said))
+    marks += _draw_versions(known, x, y)
     for line, score in tested:
         said = f"{line.name}{' on test tasks' if tried else ''}: {score} at {line.calls:.1f} calls"
         look = "evolved" if line.main else LOOKS.get(line.name, "")
@@ -230,11 +242,30 @@ def draw_front(systems: Iterable[SystemLine], places: Iterable[Place]) -> Chart 
     marks += _label_systems([(line.name, x(line.calls), y(score.value)) for line, score in tested])
     return Chart(
         name="front",
-        title=f"Score against cost{' on test tasks, and of proposals on gate tasks' if tried else ''}",
+        title=f"Score against cost{' on test tasks, and of proposals on gate tasks' if tried and not known else ''}",
         summary="; ".join(f"{line.name} {score} at {line.calls:.1f} calls per task" for line, score in tested) + ".",
-        note=TRIED if tried else "With 95 % intervals; calls are model calls. Point at a dot for its name.",
+        note=FRONT
+        if known
+        else TRIED
+        if tried
+        else "With 95 % intervals; calls are model calls. Point at a dot for its name.",
         marks=tuple(marks),
     )
+
+
+def _draw_versions(known: Sequence[tuple[FrontLine, float]], x: Axis, y: Axis) -> Iterator[Mark]:
+    """The versions of a front as dots, and the line that joins what nothing beats, baselines included."""
+    steps, before = list[str](), ""
+    for line, score in known:
+        if line.on_front:
+            across = x(line.calls)
+            steps += [f"{across},{before}"] * bool(before) + [f"{across},{y(score)}"]
+            before = f"{y(score)}"
+    yield Mark(kind="path", points=" ".join(steps), look="trend main")
+    for line, score in known:
+        if line.ref:
+            said = f"{line.name}: {line.score} at {line.calls:.1f} calls; {line.describe('calls')}"
+            yield Mark(kind="dot", x=x(line.calls), y=y(score), look="version", title=f"{said}; {line.ref}")
 
 
 def _label_systems(points: Sequence[tuple[str, float, float]]) -> Iterator[Mark]:

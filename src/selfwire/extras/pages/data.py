@@ -8,6 +8,7 @@ from selfwire.core.values import FrozenModel
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.evolvers.figures import Panel
 from selfwire.extras.pages.stored import StoredTrajectory
+from selfwire.runs.front import FrontLine
 
 State = Literal["error", "wrong", "right", "open"]
 """How a run of a task ended; `open` is an answer that nobody graded."""
@@ -269,6 +270,7 @@ class RunReport(FrozenModel):
         warning: printed wherever figures need it; "" if none do.
         panels: what the method shows of all versions together.
         systems_title: heading of the systems.
+        front: versions and baselines by score and calls, the cheapest first.
         counted: what a system's score is a mean over.
     """
 
@@ -282,6 +284,7 @@ class RunReport(FrozenModel):
     mechanisms: tuple[MechanismLine, ...] = ()
     systems: tuple[SystemLine, ...] = ()
     systems_title: str = "On held-out tasks"
+    front: tuple[FrontLine, ...] = ()
     counted: str = "tasks"
     learning: RouterLearning | None = None
     places: tuple[Place, ...] = ()

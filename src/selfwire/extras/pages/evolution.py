@@ -25,6 +25,7 @@ from selfwire.extras.pages.pictures import draw_learning
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.graphs.method import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES
+from selfwire.runs.front import FrontEntry, FrontLine, collect_entries, compute_front, find_version
 from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, describe_worth
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Version
@@ -75,7 +76,7 @@ def _make_place(
     row = named if of_run else f"{iteration + 1}{f' {side}' if side else ''}"
     title = named if of_run else f"iteration {iteration + 1}{f', {side}' if side else ''}"
     place = make_place(key, row, "test" if of_run else split, iteration, found, side)
-    version = _find_version(iteration, split, side, saved)
+    version = find_version(iteration, phase, side, {number: found.version for number, found in saved.items()})
     return place.replace(title=f"{title}, on {place.split} tasks", split=split, version=version)
 
 
@@ -93,20 +94,6 @@ def make_place(
         outcomes=tuple(map(make_outcome, found)),
         trails=tuple(found),
     )
-
-
-def _find_version(iteration: int, split: str, side: str, saved: Mapping[int, Saved]) -> int | None:
-    """The number of the version that ran."""
-    if split == "baseline":
-        return None
-    if split == "test":
-        return 0 if side == "before" else max(saved, default=0)
-    if side in ("", "incumbent"):
-        return iteration
-    after = saved.get(iteration + 1)
-    gate = after.version.facts.get("gate") if after else None
-    pruned = bool(after and "tried" in (after.version.facts.get("notes") or {}))
-    return iteration + 1 if gate and gate["accepted"] and (side == "pruned") == pruned else None
 
 
 def _sort_key(place: Place) -> tuple[bool, int, int, str]:
@@ -139,6 +126,17 @@ def add_dollars(parts: Iterable[float | None]) -> float | None:
     """The sum of prices; None if one is unknown."""
     found = [*parts]
     return None if None in found else sum(known for known in found if known is not None)
+
+
+def read_page_front(saved: Mapping[int, Saved], places: Iterable[Place]) -> tuple[FrontLine, ...]:
+    """The versions of a run and its baselines by score and calls, as `runs.front` computes them."""
+    entries = dict[str, FrontEntry]()
+    phases = [(place.iteration, place.split, place.side, place.trails) for place in places]
+    versions = {number: found.version for number, found in saved.items()}
+    collect_entries(
+        phases, versions, {found.version: f"version {number}" for number, found in versions.items()}, entries
+    )
+    return compute_front(entries.values())
 
 
 def read_versions(saved: Mapping[int, Saved], places: Iterable[Place]) -> tuple[TeamVersion, ...]:

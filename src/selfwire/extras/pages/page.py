@@ -144,7 +144,7 @@ def _draw_charts(report: RunReport) -> list[Chart]:
         draw_gate(report.versions),
         draw_scores(report.places),
         draw_costs(report.places),
-        draw_front(report.systems, report.places),
+        draw_front(report.systems, report.places, report.front),
     )
     return [chart for chart in drawn if chart is not None]
 

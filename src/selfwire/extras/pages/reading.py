@@ -14,6 +14,7 @@ from selfwire.extras.pages.evolution import (
     Saved,
     describe_page_worth,
     read_insights,
+    read_page_front,
     read_places,
     read_systems,
     read_versions,
@@ -113,16 +114,22 @@ def _read_evolution(
         facts=(
             *_list_facts(request, summary, spend),
             ("tasks", f"{size.train} train, {size.gate} gate, {size.test} test"),
-            ("gate", request.evolution.gate),
+            ("gate", _describe_gate(request)),
             ("seed", str(request.evolution.seed)),
         ),
         warning=STAMP if request.models.is_offline else "",
         versions=versions,
         insights=read_insights(saved[max(saved)].workflow) if saved else (),
         systems=systems,
+        front=read_page_front(saved, places),
         places=places,
         spend=spend,
     )
+
+
+def _describe_gate(request: EvolveSpec) -> str:
+    settings = request.evolution
+    return settings.gate if settings.rule is None else f"{settings.gate}, {settings.objective}"
 
 
 def _read_evaluation(journal: JournalReader, request: EvaluateSpec, summary: Mapping[str, object]) -> RunReport:

@@ -47,8 +47,8 @@ from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
 
 END = "<!-- end of table -->"
-_TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
-_CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
+CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _GIVEN = re.compile(r"<!-- given: ([^>]*?) ?-->")
 _NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})|arXiv [\d.]+", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\d)")
@@ -80,8 +80,8 @@ def keep_world(results: Sequence[WorldResult], out: Path) -> None:
     write_lines(rounded, out)
 
 
-def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
-    """Everything on the pages that differs from what their rows give.
+def check_pages(pages: Sequence[Path], locked: Sequence[Path] = ()) -> list[Mismatch]:
+    """Everything on the pages that differs from what their rows give; of `locked` ones only tables are looked at.
 
     Raises:
         ConfigError: a page, its rows or a comment on it cannot be used.
@@ -93,9 +93,11 @@ def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
         if text != filled:
             lines = difflib.unified_diff(text.splitlines(), filled.splitlines(), "page", "rows", lineterm="", n=0)
             found.append(Mismatch(page, "tables", "\n".join(lines)))
-        if _TABLE.search(_drop_code(text)) or re.search("^<!-- given:", text, re.MULTILINE):
+        if page in locked:
+            continue
+        if TABLE.search(_drop_code(text)) or re.search("^<!-- given:", text, re.MULTILINE):
             found += _check_text(page, _drop_code(filled), known)
-        if _TABLE.search(_drop_code(text)):
+        if TABLE.search(_drop_code(text)):
             found += _check_rows(page, _drop_code(filled))
     return found
 
@@ -107,7 +109,7 @@ def fill_page(page: Path) -> str:
         ConfigError: as `check_pages`.
     """
     text = _read(page)
-    if _drop_code(text).count("<!-- table:") != len(_TABLE.findall(_drop_code(text))):
+    if _drop_code(text).count("<!-- table:") != len(TABLE.findall(_drop_code(text))):
         raise ConfigError(f"{page}: a table has no end; close it with {END}")
 
     def fill(match: re.Match[str]) -> str:
@@ -120,11 +122,11 @@ def fill_page(page: Path) -> str:
         except KeyError as error:
             raise ConfigError(f"{page}: the table {kind} {options} lacks {error}") from None
 
-    return "".join(part if part.startswith("```") else _TABLE.sub(fill, part) for part in _CODE.split(text))
+    return "".join(part if part.startswith("```") else TABLE.sub(fill, part) for part in CODE.split(text))
 
 
 def _drop_code(text: str) -> str:
-    return _CODE.sub("", text)
+    return CODE.sub("", text)
 
 
 def find_numbers(text: str) -> list[float]:
@@ -133,43 +135,43 @@ def find_numbers(text: str) -> list[float]:
 
 
 def _check_text(page: Path, text: str, known: Sequence[float]) -> Iterator[Mismatch]:
-    for section in _split_sections(text):
-        tables = [match[0] for match in _TABLE.finditer(section)]
+    for section in split_sections(text):
+        tables = [match[0] for match in TABLE.finditer(section)]
         sources = find_numbers("\n".join(tables)) if tables else known
         given = [number for listed in _GIVEN.findall(section) for number in listed.split()]
-        given += [number for match in _TABLE.finditer(section) for number in _list_settings(match[2], match[3])]
-        words = _NO_TEXT.sub(" ", _TABLE.sub(" ", section))
+        given += [number for match in TABLE.finditer(section) for number in list_settings(match[2], match[3])]
+        words = _NO_TEXT.sub(" ", TABLE.sub(" ", section))
         lost = [
             number
             for number in dict.fromkeys(_NUMBER.findall(words))
             if number not in given and not _is_rounded(number, sources)
         ]
         if lost:
-            yield Mismatch(page, f"section {_get_title(section)!r}", f"no table gives {', '.join(lost)}")
+            yield Mismatch(page, f"section {get_title(section)!r}", f"no table gives {', '.join(lost)}")
 
 
 def _check_rows(page: Path, text: str) -> Iterator[Mismatch]:
-    for section in _split_sections(text):
+    for section in split_sections(text):
         given = {number for listed in _GIVEN.findall(section) for number in listed.split()}
-        rows = [line for line in _TABLE.sub("", section).splitlines() if line.startswith("|")]
+        rows = [line for line in TABLE.sub("", section).splitlines() if line.startswith("|")]
         if any(number not in given for row in rows for number in _NUMBER.findall(_NO_TEXT.sub(" ", row))):
             text = f"a table is written by hand; keep its rows and put it between <!-- table: ... --> and {END}"
-            yield Mismatch(page, f"section {_get_title(section)!r}", text)
+            yield Mismatch(page, f"section {get_title(section)!r}", text)
 
 
-def _split_sections(text: str) -> list[str]:
+def split_sections(text: str) -> list[str]:
     return re.split(r"^(?=#+ )", text, flags=re.MULTILINE)
 
 
-def _get_title(section: str) -> str:
+def get_title(section: str) -> str:
     return section.partition("\n")[0].strip("# ")
 
 
-def _list_settings(kind: str, options: str) -> list[str]:
+def list_settings(kind: str, options: str) -> list[str]:
     if kind != "world":
         return []
     given = dict(part.split("=", 1) for part in options.split())
-    return re.findall(r"\d+\.\d+", load_world(given["method"], given["name"]).parameters.model_dump_json())
+    return re.findall(r"\d+(?:\.\d+)?", load_world(given["method"], given["name"]).parameters.model_dump_json())
 
 
 def _is_rounded(number: str, sources: Sequence[float]) -> bool:
@@ -179,7 +181,7 @@ def _is_rounded(number: str, sources: Sequence[float]) -> bool:
 
 
 def _join_tables(text: str) -> str:
-    return "\n".join(match[4] for match in _TABLE.finditer(text))
+    return "\n".join(match[4] for match in TABLE.finditer(text))
 
 
 def _read(page: Path) -> str:
@@ -220,13 +222,14 @@ def _format_scores(page: Path, given: Mapping[str, str]) -> str:
     columns: list[Column[str]] = [Column("system", lambda name: name)]
     for title, lines in read.items():
         against = choose_comparison(lines, given["against"])
-        shown = [("score [95 %]", f"{title}: score [95 %]"), ("difference [95 %]", f"from {against.name}")]
-        shown += [("calls/task", "calls/task"), ("evolution", "evolution")] if "costs" in given else []
+        shown = {"score [95 %]": "score [95 %]", "difference [95 %]": f"from {against.name}"}
+        shown |= {"calls/task": "calls/task", "evolution": "evolution"} if "costs" in given else {}
         by_name = {line.contestant.name: line for line in lines}
-        for column in list_columns(against):
-            columns += [
-                Column(new, partial(_format_named, column, by_name)) for old, new in shown if old == column.name
-            ]
+        columns += [
+            Column(f"{title}: {shown[column.name]}", partial(_format_named, column, by_name))
+            for column in list_columns(against)
+            if column.name in shown
+        ]
     return build_table(columns, names).markdown
 
 
@@ -266,7 +269,7 @@ def _format_world(page: Path, given: Mapping[str, str]) -> str:
 def _format_claims(page: Path, given: Mapping[str, str]) -> str:
     head: tuple[str, ...] = ()
     cells: list[tuple[str, ...]] = []
-    listed = [match[3] for match in _TABLE.finditer(_drop_code(_read(page))) if match[2] == "world"]
+    listed = [match[3] for match in TABLE.finditer(_drop_code(_read(page))) if match[2] == "world"]
     worlds = [dict(part.split("=", 1) for part in options.split()) for options in listed]
     comparisons = sum(len(load_world(shown["method"], shown["name"]).claims) for shown in worlds)
     for options in worlds:

@@ -43,6 +43,7 @@ from pydantic import BaseModel
 
 from selfwire.cli import output
 from selfwire.core.errors import ConfigError
+from selfwire.extras.lab.ablation.files import read_study
 from selfwire.extras.lab.result_pages import (
     CODE,
     TABLE,
@@ -73,6 +74,7 @@ _MARK = re.compile(
     r"<!-- (claims|given|measured [0-9a-f]{7,}, [^:>]+|paper \w+[^:>]*)(?:: *| *\n|(?= -->))(.*?)\s*-->", re.DOTALL
 )
 _LINE = re.compile(r'(?:"(?P<words>[^"]+)" )?(?:is (?P<reason>.+)|(?P<left>[^={}"]+) = (?P<right>.+)|(?P<relation>.+))')
+_SENTENCES = re.compile(r"(?:(?<=[^\d][.!?])|(?<=[.!?]\*\*)) (?=[A-Z\"`*(\[])")
 _CELL = re.compile(r"\{([^{}]+)\}")
 _BY_INTERVAL: Mapping[str, Callable[[float, float], bool]] = {
     "above 0": lambda low, high: low > 0,
@@ -114,9 +116,7 @@ class _Section:
             elif block.strip():
                 for item in re.split(r"\n(?=\s*(?:[-*#]+ |\||\d+\. ))", block):
                     line = " ".join(item.split())
-                    for claim in (
-                        [line] if line.startswith("|") else re.split(r"(?<=[^\d][.!?]) (?=[A-Z\"`*(\[])", line)
-                    ):
+                    for claim in [line] if line.startswith("|") else _SENTENCES.split(line):
                         plain = re.sub(r"`[^`]*`", "", claim)
                         if re.search(r"\d", plain) or _COMPARING.search(plain):
                             yield claim, covered or self.all_from_paper
@@ -197,23 +197,28 @@ def _read_sections(page: Path, lock: Path) -> Iterator[_Section]:
     text = CODE.sub(lambda code: f"<!-- given: {' '.join(_list_figures(code[0]))} -->\n", fill_page(page))
     name = page.resolve().relative_to(lock.resolve().parents[1]).as_posix()
     for part in split_sections(text):
-        cells = [cell for match in TABLE.finditer(part) for cell in _read_table(match)]
+        cells = [cell for match in TABLE.finditer(part) for cell in _read_table(page, match)]
         yield _Section(
             page, f"{name} # {get_title(part)}", part, cells, bool(re.search("<!-- paper .*\\[page\\] -->", text))
         )
 
 
-def _read_table(table: re.Match[str]) -> Iterator[_TableCell]:
-    files, head = re.findall(r"([\w-]+)\.jsonl", table[3]) or [table[2]], list[str]()
-    lines = [
-        [cell.strip() for cell in line.strip("|").split(" | ")] for line in table[4].splitlines() if line[:1] == "|"
-    ]
-    for line, following in pairwise([*lines, [""]]):
+def _read_table(page: Path, table: re.Match[str]) -> Iterator[_TableCell]:
+    """Cells of a table, numbers of the lines around it, and of a study the score of each seed."""
+    files = re.findall(r"([\w-]+)\.jsonl", table[3]) or [table[2]]
+    lines = table[4].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("|")]
+    head: Sequence[str] = ()
+    for row, following in pairwise([*rows, [""]]):
         if following[-1].startswith("--"):
-            head = line
-        elif not line[-1].startswith("--"):
-            for column, text in zip(head, line, strict=True):
-                yield _TableCell(files, (line[0], ", ".join(line[:2])), column, text)
+            head = row
+        elif not row[-1].startswith("--"):
+            yield from (_TableCell(files, (row[0], ", ".join(row[:2])), *cell) for cell in zip(head, row, strict=True))
+    for words in re.split(r"[,;.]\s", "\n".join(line for line in lines if not line.startswith("|"))):
+        yield _TableCell(files, ("text",), " ".join(_FIGURE.sub(" ", words).split()), words)
+    if table[2] == "ablation":
+        for row in read_study(page.parent / re.findall(r"rows=(\S+)", table[3])[0])[1]:
+            yield _TableCell(files, (f"{row.variant}, seed {row.seed}",), "after", f"{row.after}")
 
 
 def _list_figures(text: str) -> list[str]:

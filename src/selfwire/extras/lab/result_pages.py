@@ -8,6 +8,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     systems     scores and costs of an evaluation, `rows` as `keep_scores` writes them
     paired      differences of an evaluation's systems from one of them, `against`
     scores      evaluations side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
+    evolutions  what an iteration of an evaluation's evolutions costs: `iterations=N`, and `TITLE=FILE` for each
     ablation    a study, `rows` as `keep_study` writes them
     studies     studies of several methods on the same tasks, `rows=A,B`, beside `against=METHOD/VARIANT`;
                 `systems=` names some of them
@@ -237,6 +238,24 @@ def _format_named(column: Column[SystemSummary], lines: Mapping[str, SystemSumma
     return column.format(lines[name])
 
 
+def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
+    files = {title: file for title, file in given.items() if title != "iterations"}
+    costs = {
+        title: {line.name: line.contestant.evolution for line in read_kept_scores(page.parent / file)[1]}
+        for title, file in files.items()
+    }
+    names = [name for name, cost in next(iter(costs.values())).items() if cost]
+
+    def share(title: str, field: str, name: str) -> str:
+        cost = costs[title][name]
+        return f"{getattr(cost, field) / int(given['iterations']):,.0f}" if cost else "-"
+
+    columns = [Column[str]("", str)]
+    for title in costs:
+        columns += [Column(f"{title}: {field}", partial(share, title, field)) for field in ("calls", "tokens")]
+    return build_table(columns, names).markdown
+
+
 def _differ(line: SystemSummary, against: SystemSummary) -> str:
     return format_difference(compute_difference(line, against) if line is not against else None)
 
@@ -297,6 +316,7 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "systems": _format_systems,
     "paired": _format_paired,
     "scores": _format_scores,
+    "evolutions": _format_evolutions,
     "ablation": _format_ablation,
     "studies": _format_studies,
     "world": _format_world,

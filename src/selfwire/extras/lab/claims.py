@@ -57,7 +57,8 @@ from selfwire.extras.lab.result_pages import (
 LOCK = Path("docs/claims.lock")
 _COMPARING = re.compile(
     r"\b(?:more|fewer|less|better|best|worse|worst|faster|slower|higher|highest|lower|lowest|smaller|smallest|larger|"
-    r"largest|cheaper|longer|shorter|earlier|later|most|least|than|as (?:\w+ )?as|same|equal|equally|level|above|below|"
+    r"largest|cheaper|cheapest|longer|longest|shorter|earlier|later|newer|older|easier|harder|greater|closer|closest|"
+    r"stronger|weaker|sooner|quicker|further|most|least|than|as (?:\w+ )?as|same|equal|equally|level|above|below|"
     r"under|over|ahead|behind|never|always|no|not|none|nothing|nobody|neither|nor|without|all|every|each|everybody|only|"
     r"alone|both|few|many|much|little|almost|hardly|half|twice|thirds?|quarters?|times|once|two|three|four|five|six|seven|"
     r"eight|nine|ten|twelve|twenty|beats?|gains?|lose|loses|helps?|costs?|worth|grows?|rises?|falls?|hurts?|effects?)\b",
@@ -74,7 +75,7 @@ _MARK = re.compile(
     r"<!-- (claims|given|measured [0-9a-f]{7,}, [^:>]+|paper \w+[^:>]*)(?:: *| *\n|(?= -->))(.*?)\s*-->", re.DOTALL
 )
 _LINE = re.compile(r'(?:"(?P<words>[^"]+)" )?(?:is (?P<reason>.+)|(?P<left>[^={}"]+) = (?P<right>.+)|(?P<relation>.+))')
-_SENTENCES = re.compile(r"(?:(?<=[^\d][.!?])|(?<=[.!?]\*\*)) (?=[A-Z\"`*(\[])")
+_SENTENCES = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*))(?<!^\d\.) (?=[A-Z\"`*(\[])")
 _CELL = re.compile(r"\{([^{}]+)\}")
 _BY_INTERVAL: Mapping[str, Callable[[float, float], bool]] = {
     "above 0": lambda low, high: low > 0,

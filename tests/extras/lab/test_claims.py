@@ -109,9 +109,9 @@ def test_rewording_what_claims_nothing_is_free(page: Path) -> None:
         ("calls/task} < {", "calls/task} > {", "it is {compare-archive | hiva | calls/task}"),
         ("gate:SIMPLER_PRICE", "gate:MOST_PRICE", "it is {selfwire.evolvers.gate:MOST_PRICE} [0.25]"),
         ("gate:SIMPLER_PRICE", "gate:NOTHING", "is no number of the code"),
-        ("= {single | score}", "= {double | score}", "names 0 cells and not one"),
+        ("= {single | score}", "= {double | score}", "names 0 cells, and not one"),
         ("> 2 * {single", "> 2 ** {single", "is no sum"),
-        ('"no faster" is not measured', "{hiva | score} > 0", "such a line has no form"),
+        ('"no faster" is not measured', "{hiva | score} > 0", "a line has a number and ="),
         ("{hiva | score} >", "{hiva | score} / 0 >", "cannot be computed"),
         ("{hiva | difference} above", "{hiva | calls/task} above", "the cell has no interval"),
         ('"no faster" is not', '"no slower" is not', "the text does not say 'no slower'"),
@@ -137,6 +137,8 @@ def test_changed_rows_and_changed_code_are_found(page: Path, monkeypatch: pytest
     for line in lines:
         line["scores"] = [0.0] * len(line["scores"]) if line["info"]["name"] == "hiva" else line["scores"]
     rows.write_text("\n".join(map(json.dumps, (head, *lines))))
+    assert [one.where for one in check_pages([page], [page])] == ["tables"]
+    page.write_text(fill_page(page))
     assert any('"HiVA beats a single agent"' in text for text in check(page))
 
 
@@ -149,7 +151,7 @@ def test_stars_compare_all_rows(page: Path) -> None:
     assert told("{* | errors} <= 0") == []
     assert told("{* | calls/task} <= 30 and {*e | score} < {hiva | score}") == []
     assert len(told("{* | calls/task} < 30")) == 1
-    assert "compares columns of" in told("{* | score} < {*e | score}")[0]
+    assert "rows" in told("{* | score} < {*e | score}")[0]
 
 
 def test_a_hint_names_the_cells_with_the_number(page: Path) -> None:
@@ -176,9 +178,13 @@ def test_the_command_checks_and_locks(page: Path, monkeypatch: pytest.MonkeyPatc
     code, said = invoke("--check", "docs/page.md")
     assert code == 1
     assert "not locked: It takes 4 tasks (`--tasks 4`), twice 8." in said
-    assert invoke("--lock") == (0, "locked: It takes 4 tasks (`--tasks 4`), twice 8.\n")
+    assert invoke("--lock") == (0, "locked: It takes 4 tasks (`--tasks 4`), twice 8.\n1 pages, 0 differences\n")
     assert digest("It takes 4 tasks (`--tasks 4`), twice 8.") in (page.parent / "claims.lock").read_text()
     assert invoke("--check")[0] == 0
+    page.write_text(page.read_text().replace("scores 0.25", "scores 0.35"))
+    code, said = invoke("--lock")
+    assert code == 1
+    assert "the text does not say '0.25'" in said
     code, said = invoke("--check", "--lock")
     assert code != 0
     assert "--check, --write or --lock" in said
@@ -211,18 +217,20 @@ def check_repository(root: Path) -> list[str]:
 
 def test_every_claim_of_our_pages_is_locked_and_follows(faults: list[str]) -> None:
     assert faults == []
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "papers").glob("*.md"))]
+    pages = [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs" / "papers").glob("*.md")),
+    ]
     assert {*list_locked_pages(ROOT / "docs" / "claims.lock")} == {*pages}
 
 
-OPPOSITES = dict(
-    pair.split("/")
-    for pair in "more/less fewer/more less/more better/worse worse/better faster/slower slower/faster most/least least/most "
-    "higher/lower lower/higher larger/smaller smaller/larger longer/shorter shorter/longer above/below below/above "
-    "never/always always/never no/every nothing/everything all/none half/twice twice/half third/quarter quarter/third "
-    "only/also none/all not/certainly without/with ahead/behind behind/ahead earlier/later later/earlier beats/trails "
-    "gains/loses best/worst worst/best".split()
+PAIRS = (
+    "more/less fewer/more better/worse best/worst faster/slower most/least higher/lower larger/smaller longer/shorter "
+    "above/below never/always no/every nothing/everything all/none half/twice third/quarter not/certainly without/with "
+    "ahead/behind earlier/later beats/trails gains/loses two/three four/five newer/older easier/harder cheaper/dearer"
 )
+OPPOSITES = {word: other for pair in PAIRS.split() for word, other in (pair.split("/"), pair.split("/")[::-1])}
 
 
 def falsify(text: str, chance: random.Random) -> str:

@@ -1,28 +1,29 @@
 """Sentences of pages, held to the rows and the code that they speak of.
 
 A claim is a sentence, a heading or a row of a table that holds a number or a comparing word, outside blocks of code and
-computed tables. A lock lists a digest of each, so that no claim changes unseen. And each number of a claim needs a source
-in its section:
+computed tables. A lock lists a digest of each, so that no claim changes unseen. And each number of a claim needs a
+source in its section:
 
     <!-- claims                                       computed anew:
     +0.47 [+0.25, +0.68] = {random edits | full − variant}
-    0.05 = {selfwire.evolvers.gate:Gate.error}
+    0.05 = {selfwire.evolvers.gate:SIMPLER_PRICE}
     "eight times" 8 = {full | calls/task} / {seed team | calls/task}
     "beats random edits" {random edits | full − variant} above 0
     "A likely reason" is a guess
     -->
     <!-- given: 3.11 -->                              sizes, settings, figures of others
-    <!-- measured COMMIT, command: 0.93 0.87 -->      by hand
+    <!-- measured COMMIT, command: 0.93 0.87 -->      by hand, at that commit
     <!-- paper hiva: 0.6 -->                          in a paper
 
-`{ROW | COLUMN}` is a cell of a computed table of the section, `{FILE | ROW | COLUMN}` of any whose rows are in FILE. ROW is
-the first cell, or the first two joined by a comma; `*` stands for any text, and so for several rows. `{module:name}` is a value of the code: a
-constant, the default of a field or of a parameter, or the length of a collection. A relation compares two expressions, or
-says of a cell with an interval that it is `above 0`, `below 0` or `not told from 0`. Words in quotes stand in the section.
+`{ROW | COLUMN}` is a cell of a computed table of the section, `{FILE | ROW | COLUMN}` of any whose rows are in FILE.
+ROW is the first cell, or the first two joined by a comma; `*` stands for any text, and so for several rows. Of a study
+`{VARIANT, seed N | after}` is a seed's score. `{module:name}` is a value of the code: a constant, the default of a
+field or of a parameter, or the length of a collection. A relation compares two expressions, or says of a cell with an
+interval that it is `above 0`, `below 0` or `not told from 0`; ` and ` joins several. Words in quotes stand in the text.
 
-Where a section has computed tables, every sentence after them that compares holds the words of such a line; `is` says why
-there is nothing to compute. A list without numbers covers the paragraph or table after it, with `[page]` the page. Numbers
-in the section's code and parameters of its worlds need no source.
+Where a section has computed tables, every sentence after them that compares holds the words of such a line; `is` says
+why there is nothing to compute. A list without numbers covers the paragraph or table after it, with `[page]` the page.
+Numbers in the section's code and parameters of its worlds need no source.
 """
 
 import ast
@@ -48,9 +49,9 @@ from selfwire.extras.lab.result_pages import (
     CODE,
     TABLE,
     Mismatch,
-    fill_page,
     get_title,
     list_settings,
+    read_page,
     split_sections,
 )
 
@@ -108,47 +109,50 @@ class _Section:
     all_from_paper: bool
 
     def list_claims(self, start: int = 0) -> Iterator[tuple[str, bool]]:
-        """Claims from a place of the text on, and whether a mark before their paragraph says where all of it is from."""
+        """Claims from a place of the text on, and whether a mark before the paragraph covers all of it."""
         covered = False
         for block in re.split(r"\n\s*\n", _COMMENT.sub(r"\n\n\g<0>\n\n", TABLE.sub("\n\n", self.text[start:]))):
             if block.lstrip().startswith("<!--"):
                 mark = _MARK.fullmatch(block.strip())
                 covered = mark is not None and not mark[2] and mark[1] != "claims"
             elif block.strip():
-                for item in re.split(r"\n(?=\s*(?:[-*#]+ |\||\d+\. ))", block):
-                    line = " ".join(item.split())
-                    for claim in [line] if line.startswith("|") else _SENTENCES.split(line):
-                        plain = re.sub(r"`[^`]*`", "", claim)
-                        if re.search(r"\d", plain) or _COMPARING.search(plain):
-                            yield claim, covered or self.all_from_paper
+                yield from ((claim, covered or self.all_from_paper) for claim in _split_block(block))
                 covered = False
+
+    def list_lines(self) -> list[str]:
+        """Lines of the section's marks that are computed."""
+        marks = [listed for kind, listed in _MARK.findall(self.text) if kind == "claims"]
+        return [line.strip() for listed in marks for line in listed.splitlines() if line.strip()]
+
+    def list_bound(self) -> set[str]:
+        """Numbers that have a source."""
+        code = [text.replace("=", " ") for text in re.findall(r"`[^`]+`", self.text)]
+        settings = [figure for match in TABLE.finditer(self.text) for figure in list_settings(match[2], match[3])]
+        percent = [f"{100 * float(figure):g}" for figure in settings]
+        listed = [listed for kind, listed in _MARK.findall(self.text) if kind != "claims"]
+        lines = [mark["left"] or "" for mark in map(_LINE.fullmatch, self.list_lines()) if mark]
+        return {*_list_figures("\n".join((*code, *settings, *percent, *listed, *lines)))}
 
 
 def check_claims(pages: Sequence[Path], lock: Path) -> list[Mismatch]:
-    """Claims on the pages that differ from the lock, lack a source or do not follow from it.
+    """Claims on the pages that differ from the lock, lack a source or do not follow from the tables as they stand.
 
     Raises:
-        ConfigError: a page, its rows, a mark on it or the lock cannot be used.
+        ConfigError: a page or the lock cannot be used.
     """
     sections = [section for page in pages for section in _read_sections(page, lock)]
     cells = [cell for section in sections for cell in section.cells]
-    locked, found = _read_lock(lock), list[Mismatch]()
-    there = _list_digests(sections)
+    locked, there = _read_lock(lock), _list_digests(sections)
+    found = []
     for section in sections:
-        new = [
-            f"not locked: {claim}"
-            for claim, _ in section.list_claims()
-            if digest(claim) not in locked.get(section.key, ())
-        ]
-        found += [
-            Mismatch(section.page, f"section {section.key!r}", text) for text in (*_list_faults(section, cells), *new)
-        ]
-    gone = {key: [one for one in digests if one not in there.get(key, ())] for key, digests in locked.items()}
-    return found + [
-        Mismatch(lock, f"section {key!r}", f"locked, and on the page no more: {', '.join(digests)}")
-        for key, digests in gone.items()
-        if digests
-    ]
+        known = locked.get(section.key, [])
+        texts = [*_list_broken(section, cells), *_list_unbound(section), *_list_unrelated(section)]
+        texts += [f"not locked: {claim}" for claim, _ in section.list_claims() if digest(claim) not in known]
+        found += [Mismatch(section.page, f"section {section.key!r}", text) for text in texts]
+    for key, known in locked.items():
+        if gone := [claim for claim in known if claim not in there.get(key, ())]:
+            found.append(Mismatch(lock, f"section {key!r}", f"locked, and on the page no more: {', '.join(gone)}"))
+    return found
 
 
 def lock_claims(pages: Sequence[Path], lock: Path) -> list[str]:
@@ -158,7 +162,7 @@ def lock_claims(pages: Sequence[Path], lock: Path) -> list[str]:
         ConfigError: as `check_claims`, or the lock cannot be written.
     """
     sections = [section for page in pages for section in _read_sections(page, lock)]
-    known = {one for digests in (_read_lock(lock) if lock.exists() else {}).values() for one in digests}
+    known = {claim for claims in (_read_lock(lock) if lock.exists() else {}).values() for claim in claims}
     lines = [f"{key}: {' '.join(digests)}\n" for key, digests in _list_digests(sections).items() if digests]
     output.write_text(lock, "".join(lines), "the lock")
     return [claim for section in sections for claim, _ in section.list_claims() if digest(claim) not in known]
@@ -195,13 +199,25 @@ def _read_lock(lock: Path) -> dict[str, list[str]]:
 
 
 def _read_sections(page: Path, lock: Path) -> Iterator[_Section]:
-    text = CODE.sub(lambda code: f"<!-- given: {' '.join(_list_figures(code[0]))} -->\n", fill_page(page))
-    name = page.resolve().relative_to(lock.resolve().parents[1]).as_posix()
+    root = lock.resolve().parents[1]
+    if not page.resolve().is_relative_to(root):
+        raise ConfigError(f"the page {page} does not lie in {root}, whose claims {lock} locks")
+    text = CODE.sub(lambda code: f"<!-- given: {' '.join(_list_figures(code[0]))} -->\n", read_page(page))
+    all_from_paper = re.search(r"<!-- paper \w+ \[page\] -->", text) is not None
     for part in split_sections(text):
         cells = [cell for match in TABLE.finditer(part) for cell in _read_table(page, match)]
-        yield _Section(
-            page, f"{name} # {get_title(part)}", part, cells, bool(re.search("<!-- paper .*\\[page\\] -->", text))
-        )
+        key = f"{page.resolve().relative_to(root).as_posix()} # {get_title(part)}"
+        yield _Section(page, key, part, cells, all_from_paper)
+
+
+def _split_block(block: str) -> Iterator[str]:
+    """Sentences, headings and rows with a number or a comparing word."""
+    for item in re.split(r"\n(?=\s*(?:[-*#]+ |\||\d+\. ))", block):
+        line = " ".join(item.split())
+        for claim in [line] if line.startswith("|") else _SENTENCES.split(line):
+            plain = re.sub(r"`[^`]*`", "", claim)
+            if re.search(r"\d", plain) or _COMPARING.search(plain):
+                yield claim
 
 
 def _read_table(page: Path, table: re.Match[str]) -> Iterator[_TableCell]:
@@ -227,83 +243,78 @@ def _list_figures(text: str) -> list[str]:
     return [found.strip("+-−") for found in _FIGURE.findall(text)]
 
 
-def _list_faults(section: _Section, everywhere: Sequence[_TableCell]) -> Iterator[str]:
-    """Lines of marks that are not so, claims without a source, comparisons without a relation."""
-    bound = {
-        figure for code in re.findall(r"`[^`]+`", section.text) for figure in _list_figures(code.replace("=", " "))
-    }
-    settings = {figure for match in TABLE.finditer(section.text) for figure in list_settings(match[2], match[3])}
-    bound |= settings | {f"{100 * float(figure):g}" for figure in settings}
+def _list_broken(section: _Section, everywhere: Sequence[_TableCell]) -> Iterator[str]:
+    """Lines of marks that the text does not say, or that are not so."""
     prose = " ".join(_COMMENT.sub(" ", TABLE.sub(" ", section.text)).split())
-    quoted = []
-    for kind, listed in _MARK.findall(section.text):
-        if kind != "claims":
-            bound |= {*_list_figures(listed)}
+    for line in section.list_lines():
+        mark = _LINE.fullmatch(line)
+        said = mark and (mark["words"] or mark["left"])
+        if not mark or not said:
+            yield f"{line}: a line has a number and =, or words in quotes and a relation"
             continue
-        for line in (line.strip() for line in listed.splitlines() if line.strip()):
-            mark = _LINE.fullmatch(line)
-            if mark is None or not (mark["words"] or mark["left"]):
-                yield f"{line}: such a line has no form that there is"
-                continue
-            bound |= {*_list_figures(mark["left"] or "")}
-            quoted += [mark["words"]] if mark["words"] else []
-            said = mark["words"] or mark["left"]
-            if not re.search(rf"(?<![\w.+\-−]){re.escape(said)}(?!\w|[.,]\d)", prose):
-                yield f"{line}: the text does not say {said!r}"
-            try:
-                fault = "" if mark["reason"] else _find_fault(mark, section.cells, everywhere)
-            except ConfigError as error:
-                fault = str(error)
-            if fault:
-                yield f"{line}: {fault}"
+        if not re.search(rf"(?<![\w.+\-−]){re.escape(said)}(?!\w|[.,]\d)", prose):
+            yield f"{line}: the text does not say {said!r}"
+        try:
+            fault = "" if mark["reason"] else _find_fault(mark, section.cells, everywhere)
+        except ConfigError as error:
+            fault = str(error)
+        if fault:
+            yield f"{line}: {fault}"
+
+
+def _list_unbound(section: _Section) -> Iterator[str]:
+    """Claims with a number that has no source, and the cells that have it."""
+    bound = section.list_bound()
     for claim, covered in section.list_claims():
         lost = [figure for figure in _list_figures(_NO_FIGURE.sub(" ", claim)) if figure not in bound]
         if lost and not covered:
-            found = [
-                cell for cell in section.cells if _list_figures(cell.text)[:1] and _list_figures(cell.text)[0] in lost
-            ]
-            hints = "".join(f"\n    {cell.text} = {{{cell.rows[0]} | {cell.column}}}" for cell in found)
+            cells = [cell for cell in section.cells if (_list_figures(cell.text) or [""])[0] in lost]
+            hints = "".join(f"\n    {cell.text} = {{{cell.rows[0]} | {cell.column}}}" for cell in cells)
             yield f"no source of {', '.join(lost)}: {claim}{hints}"
-    if section.cells:
-        for claim, _ in section.list_claims([match.end() for match in TABLE.finditer(section.text)][-1]):
-            if _COMPARING.search(re.sub("`[^`]*`", "", claim)) and not any(words in claim for words in quoted):
-                yield f"a comparison without a relation: {claim}"
+
+
+def _list_unrelated(section: _Section) -> Iterator[str]:
+    """Claims after computed tables that compare, and have no line with words of theirs."""
+    ends = [match.end() for match in TABLE.finditer(section.text)]
+    quoted = [mark["words"] for mark in map(_LINE.fullmatch, section.list_lines()) if mark and mark["words"]]
+    for claim, _ in section.list_claims(ends[-1]) if ends else ():
+        if _COMPARING.search(re.sub("`[^`]*`", "", claim)) and not any(words in claim for words in quoted):
+            yield f"a comparison without a relation: {claim}"
 
 
 def _find_fault(mark: re.Match[str], here: Sequence[_TableCell], everywhere: Sequence[_TableCell]) -> str:
-    """What the cells say where a line of a mark is not so, else nothing."""
+    """Cells of a line of a mark that is not so; nothing if it is."""
     for part in re.split(r" and (?![^{]*\})", mark["relation"] or mark["right"]):
-        named = _CELL.findall(part)
-        cells = [_read_cells(name, here, everywhere) for name in named]
-        rows = max([1, *map(len, cells)])
-        if any(len(column) not in (1, rows) for column in cells):
-            raise ConfigError(f"{part} compares columns of {' and '.join(str(len(column)) for column in cells)} cells")
+        names = _CELL.findall(part)
+        columns = [_read_cells(name, here, everywhere) for name in names]
+        rows = max([1, *map(len, columns)])
+        if any(len(column) not in (1, rows) for column in columns):
+            raise ConfigError(f"{part} compares {' and '.join(str(len(column)) for column in columns)} rows")
         for at in range(rows):
-            numbers = [column[at if len(column) > 1 else 0] for column in cells]
-            values = iter(numbers)
-            formula = _CELL.sub(lambda _: f"({next(values)[0]!r})", part)
-            if not _holds(mark["left"], part, formula, numbers):
-                return f"it is {'; '.join(f'{{{name}}} {row}' for name, row in zip(named, numbers, strict=True))}"
+            cells = [column[at if len(column) > 1 else 0] for column in columns]
+            if not _holds(mark["left"], part, names, cells):
+                return f"it is {'; '.join(f'{{{name}}} {cell}' for name, cell in zip(names, cells, strict=True))}"
     return ""
 
 
-def _holds(left: str | None, part: str, formula: str, numbers: Sequence[Sequence[float]]) -> bool:
-    if left is None:
-        by_interval = re.fullmatch(rf"{_CELL.pattern} ({'|'.join(_BY_INTERVAL)})", part)
-        if by_interval is None:
-            return bool(_compute(formula))
-        if len(numbers[0]) < 3:
+def _holds(left: str | None, part: str, names: Sequence[str], cells: Sequence[Sequence[float]]) -> bool:
+    """Whether a relation is so, or numbers as they are written are what an expression gives."""
+    alone = re.fullmatch(rf"(-?){_CELL.pattern}( {'| '.join(_BY_INTERVAL)})?", part)
+    if alone and alone[3]:
+        if len(cells[0]) < 3:
             raise ConfigError("the cell has no interval")
-        return _BY_INTERVAL[by_interval[2]](*numbers[0][1:3])
-    written = _read_numbers(left)
-    given: Sequence[float] = [_compute(formula)]
-    if re.fullmatch(rf"-?{_CELL.pattern}", part):
-        first, *others = numbers[0]
-        given = [-first, *(-other for other in reversed(others[:2]))] if part.startswith("-") else numbers[0]
-    places = [len(figure.partition(".")[2]) for figure in _FIGURE.findall(left)]
+        return _BY_INTERVAL[alone[3].strip()](*cells[0][1:3])
+    formula = part
+    for name, cell in zip(names, cells, strict=True):
+        formula = formula.replace(f"{{{name}}}", f"({cell[0]!r})", 1)
+    if left is None:
+        return bool(_compute(formula))
+    given: Sequence[float] = cells[0] if alone and not alone[1] else [_compute(formula)]
+    if alone and alone[1]:
+        given = [-cells[0][0], *(-number for number in reversed(cells[0][1:3]))]
+    written = [(float(figure.replace(",", "")), len(figure.partition(".")[2])) for figure in _FIGURE.findall(left)]
     return len(written) <= len(given) and all(
-        abs(here - there) <= 0.5 * 10**-digits + 1e-9
-        for here, there, digits in zip(written, given, places, strict=False)
+        abs(number - true) <= 0.5 * 10**-digits + 1e-9 for (number, digits), true in zip(written, given, strict=False)
     )
 
 
@@ -324,7 +335,7 @@ def _read_cells(name: str, here: Sequence[_TableCell], everywhere: Sequence[_Tab
     if "*" not in row:
         named = [*dict.fromkeys(named)]
     if not named or ("*" not in row and len(named) > 1):
-        raise ConfigError(f"{{{name}}} names {len(named)} cells and not one: {'; '.join(named)}")
+        raise ConfigError(f"{{{name}}} names {len(named)} cells, and not one: {'; '.join(named)}")
     return [_read_numbers(text) for text in named]
 
 

@@ -87,7 +87,7 @@ def check_pages(pages: Sequence[Path], locked: Sequence[Path] = ()) -> list[Mism
     Raises:
         ConfigError: a page, its rows or a comment on it cannot be used.
     """
-    texts = {page: (_read(page), fill_page(page)) for page in pages}
+    texts = {page: (read_page(page), fill_page(page)) for page in pages}
     known = [number for _, filled in texts.values() for number in find_numbers(_join_tables(_drop_code(filled)))]
     found: list[Mismatch] = []
     for page, (text, filled) in texts.items():
@@ -109,7 +109,7 @@ def fill_page(page: Path) -> str:
     Raises:
         ConfigError: as `check_pages`.
     """
-    text = _read(page)
+    text = read_page(page)
     if _drop_code(text).count("<!-- table:") != len(TABLE.findall(_drop_code(text))):
         raise ConfigError(f"{page}: a table has no end; close it with {END}")
 
@@ -161,14 +161,17 @@ def _check_rows(page: Path, text: str) -> Iterator[Mismatch]:
 
 
 def split_sections(text: str) -> list[str]:
+    """Parts of a page without code, each with the heading that it begins with."""
     return re.split(r"^(?=#+ )", text, flags=re.MULTILINE)
 
 
 def get_title(section: str) -> str:
+    """A section's heading, or its first line."""
     return section.partition("\n")[0].strip("# ")
 
 
 def list_settings(kind: str, options: str) -> list[str]:
+    """Numbers among the parameters of a world whose table this is."""
     if kind != "world":
         return []
     given = dict(part.split("=", 1) for part in options.split())
@@ -185,7 +188,12 @@ def _join_tables(text: str) -> str:
     return "\n".join(match[4] for match in TABLE.finditer(text))
 
 
-def _read(page: Path) -> str:
+def read_page(page: Path) -> str:
+    """The text of a page.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
         return page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -288,7 +296,7 @@ def _format_world(page: Path, given: Mapping[str, str]) -> str:
 def _format_claims(page: Path, given: Mapping[str, str]) -> str:
     head: tuple[str, ...] = ()
     cells: list[tuple[str, ...]] = []
-    listed = [match[3] for match in TABLE.finditer(_drop_code(_read(page))) if match[2] == "world"]
+    listed = [match[3] for match in TABLE.finditer(_drop_code(read_page(page))) if match[2] == "world"]
     worlds = [dict(part.split("=", 1) for part in options.split()) for options in listed]
     comparisons = sum(len(load_world(shown["method"], shown["name"]).claims) for shown in worlds)
     for options in worlds:

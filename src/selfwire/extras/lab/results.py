@@ -22,14 +22,14 @@ def results(
     check: Annotated[bool, typer.Option("--check", help="Compare; exit with 1 where a page differs.")] = False,
     write: Annotated[bool, typer.Option("--write", help="Put the computed tables into the pages.")] = False,
     lock: Annotated[
-        bool, typer.Option("--lock", help="Lock the sentences of docs/claims.lock's pages as they are, if all follow.")
+        bool, typer.Option("--lock", help="Lock the claims of the pages as they stand, in docs/claims.lock.")
     ] = False,
     keep: Annotated[
         Path | None, typer.Option(help="Keep the scores of a results.jsonl in --out instead, without answers.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File for --keep.")] = None,
 ) -> None:
-    """Compute the tables of pages anew from the rows that are kept, and check the numbers of their text."""
+    """Compute the tables of pages anew from the rows that are kept, and check what their text says of them."""
     if keep is not None:
         if out is None or check or write or lock or pages:
             raise ConfigError("--keep RESULTS goes with --out FILE, and with nothing else")
@@ -37,18 +37,15 @@ def results(
         return
     if check + write + lock != 1:
         raise ConfigError("choose what to do with the pages: --check, --write or --lock")
-    listed = (Path("README.md"), *sorted(Path("docs").glob("*.md")), *sorted(Path("docs/papers").glob("*.md")))
-    named = pages or [page for page in listed if page.exists()]
-    if not named:
-        raise ConfigError("there is no README.md and no docs/ here; name the pages")
-    locked = list_locked_pages(LOCK) if LOCK.exists() else []
+    named = pages or _find_pages()
     if write:
         for page in named:
             output.write_text(page, fill_page(page), "the page")
+    locked = list_locked_pages(LOCK) if LOCK.exists() else []
     if lock:
         for claim in lock_claims([*dict.fromkeys((*locked, *named))], LOCK):
             typer.echo(f"locked: {claim}")
-        return
+        locked = list_locked_pages(LOCK)
     found = check_pages(named, locked)
     found += [fault for fault in check_claims(locked, LOCK) if fault.page in (*named, LOCK)] if locked else []
     add_result(pages=[str(page) for page in named], differences=found)
@@ -57,3 +54,11 @@ def results(
     typer.echo(f"{len(named)} pages, {len(found)} differences")
     if found:
         raise typer.Exit(FAILED)
+
+
+def _find_pages() -> list[Path]:
+    listed = (Path("README.md"), *sorted(Path("docs").glob("*.md")), *sorted(Path("docs/papers").glob("*.md")))
+    found = [page for page in listed if page.exists()]
+    if not found:
+        raise ConfigError("there is no README.md and no docs/ here; name the pages")
+    return found

@@ -174,6 +174,7 @@ def test_the_command_checks_and_locks(page: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.chdir(page.parents[1])
     assert invoke("--check") == (0, "1 pages, 0 differences\n")
+    assert invoke("--check", str(page)) == (0, "1 pages, 0 differences\n")
     page.write_text(page.read_text().replace("half of 8", "twice 8"))
     code, said = invoke("--check", "docs/page.md")
     assert code == 1

@@ -329,7 +329,11 @@ def _read_cells(name: str, here: Sequence[_TableCell], everywhere: Sequence[_Tab
         return [[_read_value(name)]]
     *files, row, column = parts
     pool = [cell for cell in everywhere if files[0] in cell.files] if files else here
-    pool = [cell for cell in pool if any(fnmatchcase(name, row) for name in cell.rows) and _FIGURE.search(cell.text)]
+    if "*" in row:
+        pool = [cell for cell in pool if any(fnmatchcase(name, row) for name in cell.rows)]
+    else:
+        pool = [cell for cell in pool if row in cell.rows]
+    pool = [cell for cell in pool if _FIGURE.search(cell.text)]
     named = [cell.text for cell in pool if column in (cell.column, cell.column.partition(" [")[0])]
     named = named or [cell.text for cell in pool if cell.column.startswith(column)]
     if "*" not in row:

@@ -143,7 +143,7 @@ def check_claims(pages: Sequence[Path], lock: Path) -> list[Mismatch]:
     sections = [section for page in pages for section in _read_sections(page, lock)]
     cells = [cell for section in sections for cell in section.cells]
     locked, there = _read_lock(lock), _list_digests(sections)
-    found = []
+    found: list[Mismatch] = []
     for section in sections:
         known = locked.get(section.key, [])
         texts = [*_list_broken(section, cells), *_list_unbound(section), *_list_unrelated(section)]

@@ -1,4 +1,4 @@
-"""Cost of a question: `python -m bench.questions`.
+"""Cost of a question: `python -m bench.questions --keep docs/rows/questions.jsonl`.
 
 Every method answers ten archive questions that quote eight passages each, with a calculator, the offline model and its
 default config.
@@ -7,14 +7,18 @@ in the same prompt already.
 """
 
 import asyncio
+import json
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import PrivateAttr
 
+from bench.tables import Line
 from selfwire.core.plugins import own_methods
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -43,10 +47,15 @@ class QuestionCost(NamedTuple):
     repeated: float
 
     @property
-    def row(self) -> str:
-        """A row of the table."""
-        sent, received = f"{self.prompt_tokens:,.0f}", f"{self.completion_tokens:,.0f}"
-        return f"| {self.method} | {self.calls:.1f} | {sent} | {received} | {self.repeated:.0%} |"
+    def line(self) -> Line:
+        """Cells of a line of the table."""
+        return {
+            "": self.method,
+            "calls": f"{self.calls:.1f}",
+            "prompt tokens": f"{self.prompt_tokens:,.0f}",
+            "completion tokens": f"{self.completion_tokens:,.0f}",
+            "repeated text": f"{self.repeated:.0%}",
+        }
 
 
 class ListeningChat(OfflineChat):
@@ -102,13 +111,23 @@ async def measure_method(name: str, questions: Sequence[Question]) -> QuestionCo
     )
 
 
-async def main() -> None:
-    """Print the table."""
+async def measure() -> list[Line]:
+    """Cells of the table, a line per method."""
     questions = await make_questions()
-    sys.stdout.write("| | calls | prompt tokens | completion tokens | repeated text |\n|---|---|---|---|---|\n")
-    for name in own_methods():
-        sys.stdout.write(f"{(await measure_method(name, questions)).row}\n")
+    return [(await measure_method(name, questions)).line for name in own_methods()]
+
+
+def main() -> None:
+    """Print the table, and write its lines for a table of kind `cells` on a page of docs."""
+    parser = ArgumentParser(prog="python -m bench.questions", description="What a question costs.")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the table for a page of docs")
+    keep = parser.parse_args().keep
+    lines = asyncio.run(measure())
+    for cells in ([*lines[0]], ["---"] * len(lines[0]), *([*line.values()] for line in lines)):
+        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+    if keep is not None:
+        keep.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -8,6 +8,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     systems     scores and costs of an evaluation, `rows` as `keep_scores` writes them
     paired      differences of an evaluation's systems from one of them, `against`
     scores      evaluations side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
+    evolutions  what an iteration of an evaluation's evolutions costs: `iterations=N`, and `TITLE=FILE` for each
     ablation    a study, `rows` as `keep_study` writes them
     studies     studies of several methods on the same tasks, `rows=A,B`, beside `against=METHOD/VARIANT`;
                 `systems=` names some of them
@@ -47,8 +48,8 @@ from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
 
 END = "<!-- end of table -->"
-_TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
-_CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
+CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _GIVEN = re.compile(r"<!-- given: ([^>]*?) ?-->")
 _NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})|arXiv [\d.]+", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\d)")
@@ -80,22 +81,24 @@ def keep_world(results: Sequence[WorldResult], out: Path) -> None:
     write_lines(rounded, out)
 
 
-def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
-    """Everything on the pages that differs from what their rows give.
+def check_pages(pages: Sequence[Path], locked: Sequence[Path] = ()) -> list[Mismatch]:
+    """Everything on the pages that differs from what their rows give; of `locked` ones only tables are looked at.
 
     Raises:
         ConfigError: a page, its rows or a comment on it cannot be used.
     """
-    texts = {page: (_read(page), fill_page(page)) for page in pages}
+    texts = {page: (read_page(page), fill_page(page)) for page in pages}
     known = [number for _, filled in texts.values() for number in find_numbers(_join_tables(_drop_code(filled)))]
     found: list[Mismatch] = []
     for page, (text, filled) in texts.items():
         if text != filled:
             lines = difflib.unified_diff(text.splitlines(), filled.splitlines(), "page", "rows", lineterm="", n=0)
             found.append(Mismatch(page, "tables", "\n".join(lines)))
-        if _TABLE.search(_drop_code(text)) or re.search("^<!-- given:", text, re.MULTILINE):
+        if page in locked:
+            continue
+        if TABLE.search(_drop_code(text)) or re.search("^<!-- given:", text, re.MULTILINE):
             found += _check_text(page, _drop_code(filled), known)
-        if _TABLE.search(_drop_code(text)):
+        if TABLE.search(_drop_code(text)):
             found += _check_rows(page, _drop_code(filled))
     return found
 
@@ -106,8 +109,8 @@ def fill_page(page: Path) -> str:
     Raises:
         ConfigError: as `check_pages`.
     """
-    text = _read(page)
-    if _drop_code(text).count("<!-- table:") != len(_TABLE.findall(_drop_code(text))):
+    text = read_page(page)
+    if _drop_code(text).count("<!-- table:") != len(TABLE.findall(_drop_code(text))):
         raise ConfigError(f"{page}: a table has no end; close it with {END}")
 
     def fill(match: re.Match[str]) -> str:
@@ -120,11 +123,11 @@ def fill_page(page: Path) -> str:
         except KeyError as error:
             raise ConfigError(f"{page}: the table {kind} {options} lacks {error}") from None
 
-    return "".join(part if part.startswith("```") else _TABLE.sub(fill, part) for part in _CODE.split(text))
+    return "".join(part if part.startswith("```") else TABLE.sub(fill, part) for part in CODE.split(text))
 
 
 def _drop_code(text: str) -> str:
-    return _CODE.sub("", text)
+    return CODE.sub("", text)
 
 
 def find_numbers(text: str) -> list[float]:
@@ -133,43 +136,46 @@ def find_numbers(text: str) -> list[float]:
 
 
 def _check_text(page: Path, text: str, known: Sequence[float]) -> Iterator[Mismatch]:
-    for section in _split_sections(text):
-        tables = [match[0] for match in _TABLE.finditer(section)]
+    for section in split_sections(text):
+        tables = [match[0] for match in TABLE.finditer(section)]
         sources = find_numbers("\n".join(tables)) if tables else known
         given = [number for listed in _GIVEN.findall(section) for number in listed.split()]
-        given += [number for match in _TABLE.finditer(section) for number in _list_settings(match[2], match[3])]
-        words = _NO_TEXT.sub(" ", _TABLE.sub(" ", section))
+        given += [number for match in TABLE.finditer(section) for number in list_settings(match[2], match[3])]
+        words = _NO_TEXT.sub(" ", TABLE.sub(" ", section))
         lost = [
             number
             for number in dict.fromkeys(_NUMBER.findall(words))
             if number not in given and not _is_rounded(number, sources)
         ]
         if lost:
-            yield Mismatch(page, f"section {_get_title(section)!r}", f"no table gives {', '.join(lost)}")
+            yield Mismatch(page, f"section {get_title(section)!r}", f"no table gives {', '.join(lost)}")
 
 
 def _check_rows(page: Path, text: str) -> Iterator[Mismatch]:
-    for section in _split_sections(text):
+    for section in split_sections(text):
         given = {number for listed in _GIVEN.findall(section) for number in listed.split()}
-        rows = [line for line in _TABLE.sub("", section).splitlines() if line.startswith("|")]
+        rows = [line for line in TABLE.sub("", section).splitlines() if line.startswith("|")]
         if any(number not in given for row in rows for number in _NUMBER.findall(_NO_TEXT.sub(" ", row))):
             text = f"a table is written by hand; keep its rows and put it between <!-- table: ... --> and {END}"
-            yield Mismatch(page, f"section {_get_title(section)!r}", text)
+            yield Mismatch(page, f"section {get_title(section)!r}", text)
 
 
-def _split_sections(text: str) -> list[str]:
+def split_sections(text: str) -> list[str]:
+    """Parts of a page without code, each with the heading that it begins with."""
     return re.split(r"^(?=#+ )", text, flags=re.MULTILINE)
 
 
-def _get_title(section: str) -> str:
+def get_title(section: str) -> str:
+    """A section's heading, or its first line."""
     return section.partition("\n")[0].strip("# ")
 
 
-def _list_settings(kind: str, options: str) -> list[str]:
+def list_settings(kind: str, options: str) -> list[str]:
+    """Numbers among the parameters of a world whose table this is."""
     if kind != "world":
         return []
     given = dict(part.split("=", 1) for part in options.split())
-    return re.findall(r"\d+\.\d+", load_world(given["method"], given["name"]).parameters.model_dump_json())
+    return re.findall(r"\d+(?:\.\d+)?", load_world(given["method"], given["name"]).parameters.model_dump_json())
 
 
 def _is_rounded(number: str, sources: Sequence[float]) -> bool:
@@ -179,10 +185,15 @@ def _is_rounded(number: str, sources: Sequence[float]) -> bool:
 
 
 def _join_tables(text: str) -> str:
-    return "\n".join(match[4] for match in _TABLE.finditer(text))
+    return "\n".join(match[4] for match in TABLE.finditer(text))
 
 
-def _read(page: Path) -> str:
+def read_page(page: Path) -> str:
+    """The text of a page.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
         return page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -220,18 +231,37 @@ def _format_scores(page: Path, given: Mapping[str, str]) -> str:
     columns: list[Column[str]] = [Column("system", lambda name: name)]
     for title, lines in read.items():
         against = choose_comparison(lines, given["against"])
-        shown = [("score [95 %]", f"{title}: score [95 %]"), ("difference [95 %]", f"from {against.name}")]
-        shown += [("calls/task", "calls/task"), ("evolution", "evolution")] if "costs" in given else []
+        shown = {"score [95 %]": "score [95 %]", "difference [95 %]": f"from {against.name}"}
+        shown |= {"calls/task": "calls/task", "evolution": "evolution"} if "costs" in given else {}
         by_name = {line.contestant.name: line for line in lines}
-        for column in list_columns(against):
-            columns += [
-                Column(new, partial(_format_named, column, by_name)) for old, new in shown if old == column.name
-            ]
+        columns += [
+            Column(f"{title}: {shown[column.name]}", partial(_format_named, column, by_name))
+            for column in list_columns(against)
+            if column.name in shown
+        ]
     return build_table(columns, names).markdown
 
 
 def _format_named(column: Column[SystemSummary], lines: Mapping[str, SystemSummary], name: str) -> str:
     return column.format(lines[name])
+
+
+def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
+    files = {title: file for title, file in given.items() if title != "iterations"}
+    costs = {
+        title: {line.name: line.contestant.evolution for line in read_kept_scores(page.parent / file)[1]}
+        for title, file in files.items()
+    }
+    names = [name for name, cost in next(iter(costs.values())).items() if cost]
+
+    def share(title: str, field: str, name: str) -> str:
+        cost = costs[title][name]
+        return f"{getattr(cost, field) / int(given['iterations']):,.0f}" if cost else "-"
+
+    columns = [Column[str]("", str)]
+    for title in costs:
+        columns += [Column(f"{title}: {field}", partial(share, title, field)) for field in ("calls", "tokens")]
+    return build_table(columns, names).markdown
 
 
 def _differ(line: SystemSummary, against: SystemSummary) -> str:
@@ -266,7 +296,7 @@ def _format_world(page: Path, given: Mapping[str, str]) -> str:
 def _format_claims(page: Path, given: Mapping[str, str]) -> str:
     head: tuple[str, ...] = ()
     cells: list[tuple[str, ...]] = []
-    listed = [match[3] for match in _TABLE.finditer(_drop_code(_read(page))) if match[2] == "world"]
+    listed = [match[3] for match in TABLE.finditer(_drop_code(read_page(page))) if match[2] == "world"]
     worlds = [dict(part.split("=", 1) for part in options.split()) for options in listed]
     comparisons = sum(len(load_world(shown["method"], shown["name"]).claims) for shown in worlds)
     for options in worlds:
@@ -294,6 +324,7 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "systems": _format_systems,
     "paired": _format_paired,
     "scores": _format_scores,
+    "evolutions": _format_evolutions,
     "ablation": _format_ablation,
     "studies": _format_studies,
     "world": _format_world,

@@ -371,7 +371,9 @@ class GraphReader:
         names: list[str] = []
         for found in self.program.trace(call.args[0], at) if call.args else ():
             for part in self.program.iterate(found):
-                pair = [Traced(inner, part.at) for inner in getattr(getattr(part, "node", None), "elts", ())] or part
+                pair: Any = part
+                if isinstance(part, Traced) and isinstance(part.node, ast.Tuple):
+                    pair = tuple(Traced(inner, part.at) for inner in part.node.elts)
                 if isinstance(pair, Traced):
                     names += self._add_action(call, pair.node, pair.at, graph, ())
                 elif len(pair) == 2:

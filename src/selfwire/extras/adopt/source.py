@@ -721,7 +721,7 @@ class Program:
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
-            columns = [[part for part in self._iterate_all([one], at) if isinstance(part, Traced)] for one in given]
+            columns = [[part for part in self._iterate_all([side], at) if isinstance(part, Traced)] for side in given]
             if name == "pairwise":
                 columns = [columns[0], columns[0][1:]]
             elif name == "enumerate":

@@ -1,6 +1,7 @@
 """A comparison with several seeds: the interval counts evolutions, and the same command goes on."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +24,15 @@ SMALL = (
     "--json",
 )
 
+Scores = Sequence[Sequence[float | None]]
 
-def line(name: str, scores: list[float | None]) -> SystemSummary:
+
+def line(name: str, scores: Sequence[float | None]) -> SystemSummary:
     info = SystemInfo(name=name, target=name, method="", workflow="")
     return SystemSummary(info, scores={str(place): score for place, score in enumerate(scores)})
 
 
-def summarise(first: list[list[float | None]], second: list[list[float | None]]) -> tuple[float, ...]:
+def summarise(first: Scores, second: Scores) -> tuple[float, ...]:
     rule = line("trivial", [0.0] * 4)
     runs = [(rule, line("a", there), line("b", here)) for there, here in zip(first, second, strict=True)]
     _, _, found = summarise_seeds(runs, "a")
@@ -47,7 +50,8 @@ def test_a_seed_is_one_observation() -> None:
 
 
 def test_errors_count_in_no_mean_and_in_no_pair() -> None:
-    a, b = [[0.0, None, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]], [[1.0, 1.0, None, 0.0], [1.0, 0.0, 0.0, 0.0]]
+    a: Scores = [[0.0, None, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    b: Scores = [[1.0, 1.0, None, 0.0], [1.0, 0.0, 0.0, 0.0]]
     score, difference = summarise(a, b)[0], summarise(a, b)[3]
     assert score == pytest.approx((2 / 3 + 1 / 4) / 2, abs=1e-4)
     assert difference == pytest.approx((1 / 2 + 0 / 4) / 2)

@@ -228,7 +228,7 @@ class TeamFile:
         )
         self.places |= places
         copied = (self.types, self.helpers, self.calculator)
-        taken = set[str]().union(self.places, LOCALS, *map(list_names, copied))
+        taken = set[str]().union(self.places, LOCALS, *(parse_module(text).definitions for text in copied))
         self.names = NameSpace(taken)
         self.functions = {step.node: self.names.add(step.node) for step in self.steps}
         self.tools = {tool: self.names.add(tool, otherwise=f"{tool}_tool") for tool in held}

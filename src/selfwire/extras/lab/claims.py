@@ -234,8 +234,8 @@ def _read_table(page: Path, table: re.Match[str]) -> Iterator[_TableCell]:
     for words in re.split(r"[,;.]\s", "\n".join(line for line in lines if not line.startswith("|"))):
         yield _TableCell(files, ("text",), " ".join(_FIGURE.sub(" ", words).split()), words)
     if table[2] == "ablation":
-        for row in read_study(page.parent / re.findall(r"rows=(\S+)", table[3])[0])[1]:
-            yield _TableCell(files, (f"{row.variant}, seed {row.seed}",), "after", f"{row.after}")
+        for measured in read_study(page.parent / re.findall(r"rows=(\S+)", table[3])[0])[1]:
+            yield _TableCell(files, (f"{measured.variant}, seed {measured.seed}",), "after", f"{measured.after}")
 
 
 def _list_figures(text: str) -> list[str]:

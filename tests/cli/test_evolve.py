@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+import selfwire
 from selfwire.cli.commands import FAILED
+from selfwire.cli.evolve import list_new_powers
+from selfwire.core.edits import AddAgent, Grant, Rewiring, RewriteTool
+from selfwire.core.own_tool import OwnTool
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.models.providers import make_chat_model
 from tests.commands import call
@@ -272,3 +276,22 @@ def test_a_method_that_learns_nothing_between_questions_is_not_evolved(
     assert f"measure it with `selfwire eval {method} --benchmark archive`" in told.stderr
     assert told.stdout == ""
     assert not home.exists()
+
+
+def test_the_end_names_new_programs_and_tools_that_agents_were_given() -> None:
+    """A newcomer's tools are new to it; a program is new, or has other code; controls in a description are masked."""
+    tool = OwnTool(
+        name="add", description="Adds\x1b[2J one.", source="def tool_function(n: int) -> int:\n    return n + 1\n"
+    )
+    seed = selfwire.load("hiva").replace(tools=(tool,))
+    worker = seed.agents_by_id["source"]
+    assert list_new_powers(seed, seed) == []
+    given = seed.apply(
+        Rewiring(Grant("source", "add"), AddAgent(worker.replace(id="twin", tools=("search",))), why="test")
+    )
+    assert list_new_powers(seed, given) == ["source holds add", "twin holds search"]
+    mended = seed.apply(Rewiring(RewriteTool("add", tool.source.replace("1", "2")), why="test"))
+    [line] = list_new_powers(seed, mended)
+    assert line.startswith("a changed program, add: Adds")
+    assert "\x1b" not in line
+    assert list_new_powers(seed.replace(tools=()), seed)[0].startswith("a new program, add")

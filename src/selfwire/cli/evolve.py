@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,8 +28,10 @@ from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph, method_names
+from selfwire.core.team import Team
 from selfwire.core.text import MASK
 from selfwire.core.trajectory import sum_decisions
+from selfwire.core.values import mask_controls
 from selfwire.evals.table import format_difference
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.extras.cluster.evolution_workers import choose_place
@@ -426,6 +429,10 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         out.print(f"\nrun {head.run!r} has saved {head.ref!r} under this name since; this run's own is {name!r}")
     look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
     team = run_sync(run.library.load(evolved.ref))
+    powers = list_new_powers(run.seed_team, team)
+    add_result(new_tools=powers)
+    if powers:
+        out.print("\n".join(["\nbeyond the team that the run began with:", *powers]))
     if get_structure(team) == get_structure(run.seed_team):
         best = f"agents, tools and topology are as they were; what was learned beside them is in {name!r}, in {where}"
     elif not finished:
@@ -442,6 +449,21 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         return
     out.print(f"\n{best}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name))
+
+
+def list_new_powers(before: Team, after: Team) -> list[str]:
+    """List the programs that models have written or changed, and the tools that agents hold and did not hold before."""
+    known = {tool.name: tool.source for tool in before.tools}
+    found = [
+        f"{'a changed' if tool.name in known else 'a new'} program, {tool.name}: {shorten(tool.description, 100)}"
+        for tool in after.tools
+        if tool.source != known.get(tool.name)
+    ]
+    for agent in after.agents:
+        held = before.agents_by_id[agent.id].tools if agent.id in before.agents_by_id else ()
+        if more := sorted({*agent.tools} - {*held}):
+            found.append(f"{agent.id} holds {', '.join(more)}")
+    return [mask_controls(line) for line in found]
 
 
 def _snippet(run: OpenEvolution, home: Path, name: str) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import combinations, product
 
 import numpy as np
+import numpy.typing as npt
 
 from selfwire.core.agent import Agent
 from selfwire.core.protocols import Router
@@ -45,6 +46,8 @@ KABB: Mapping[str, KabbConfig] = {
     "KABB, always two": KabbConfig(within=0.0),
 }
 """The bandit as it is by default, with fixed weights of the distance, and with the two best whatever they score."""
+
+Flags = npt.NDArray[np.bool_]
 
 
 class RoomsParameters(FrozenModel):
@@ -132,7 +135,7 @@ async def _run_seed(given: RoomsParameters, seed: int) -> WorldResult:
 
 
 def run_room(
-    team: Team, kinds: Floats, luck: Floats, fair: Floats, right: float, router: Router, number: int, scope: Scope
+    team: Team, kinds: Floats, luck: Flags, fair: Flags, right: float, router: Router, number: int, scope: Scope
 ) -> Run:
     """Let a router decide on a task; it is solved by the room's two agents, if both are right, and by no others."""
     room, arms = int(kinds[number]), len(team.agents) - 2

@@ -1,4 +1,4 @@
-"""Parts of a team that an evolution leaves as they are, and rewirings without what would change them. Method-free.
+"""Frozen parts of a team, and rewirings without the edits that would change them. Method-free.
 
 agent:NAME   the agent with its prompt, tools and notes, and the nodes at which it works
 edges        edges, entry and sink

@@ -279,7 +279,7 @@ class EvolutionLoop:
 
     @cached_property
     def guide(self) -> str:
-        """What critics and rewriters are told beside their prompts: the user's wish, and what is frozen."""
+        """Text for critics and rewriters beside their prompts: the user's wish, and what is frozen."""
         wish = self.config.guide.strip()
         told = [f"What the owner of the team asks of every change: {wish}"] if wish else []
         if self.config.freeze:

@@ -212,7 +212,7 @@ def _get_number(match: re.Match[str]) -> int:
 
 
 def _list_filled(match: re.Match[str]) -> list[str]:
-    """What fills the holes of a text that was found; its groups follow its own and are empty for no other."""
+    """Values in the holes of a found text; its groups follow its own and are empty for no other."""
     first = match.re.groupindex[str(match.lastgroup)] + 1
     later = [number for number in match.re.groupindex.values() if number >= first]
     return [match[number] for number in range(first, min([*later, match.re.groups + 1]))]

@@ -335,7 +335,7 @@ class Surroundings:
 
 
 class Program:
-    """The files of a program, which are read as they are imported.
+    """The files of a program, read when they are imported.
 
     Args:
         roots: folders in which modules are looked for.

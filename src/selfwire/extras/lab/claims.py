@@ -239,7 +239,7 @@ def _read_table(page: Path, table: re.Match[str]) -> Iterator[_TableCell]:
 
 
 def _list_figures(text: str) -> list[str]:
-    """Numbers as they are written, without signs."""
+    """Written numbers, without signs."""
     return [found.strip("+-−") for found in _FIGURE.findall(text)]
 
 
@@ -298,7 +298,7 @@ def _find_fault(mark: re.Match[str], here: Sequence[_TableCell], everywhere: Seq
 
 
 def _holds(left: str | None, part: str, names: Sequence[str], cells: Sequence[Sequence[float]]) -> bool:
-    """Whether a relation is so, or numbers as they are written are what an expression gives."""
+    """Check a relation, or that written numbers are what an expression gives."""
     alone = re.fullmatch(rf"(-?){_CELL.pattern}( {'| '.join(_BY_INTERVAL)})?", part)
     if alone and alone[3]:
         if len(cells[0]) < 3:

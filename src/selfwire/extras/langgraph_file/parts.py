@@ -73,7 +73,7 @@ LONGEST_RESULT = 4000
 
 
 def to_text(value: object) -> str:
-    """Write a tool's result as text: a text as it is, anything else as JSON."""
+    """Write a tool's result as text: a text unchanged, anything else as JSON."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

@@ -69,7 +69,7 @@ class RoomsParameters(FrozenModel):
 
 
 def list_pairs(arms: int) -> tuple[frozenset[str], ...]:
-    """The two agents of each room: neighbours on a ring and opposite ones, so that everybody serves three rooms."""
+    """The two agents of each room: neighbours on a ring and opposite ones, so that each agent serves three rooms."""
     ring = [(place, (place + 1) % arms) for place in range(arms)]
     across = [(place, place + arms // 2) for place in range(arms // 2)]
     return tuple(frozenset((f"a{first}", f"a{second}")) for first, second in (*ring, *across))

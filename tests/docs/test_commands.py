@@ -61,6 +61,7 @@ MARKUP: Mapping[str, Callable[[str], object]] = {
     "mermaid": lambda text: text.split()[0] in {"flowchart", "graph"},
     "markdown": str,
     "text": str,
+    "py": lambda text: compile(text, "page", "exec"),
 }
 """Languages that are not run, with what can be checked."""
 

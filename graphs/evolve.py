@@ -302,9 +302,7 @@ class EvolutionLoop:
         kept, refused = drop_frozen(team, evolved.applied, self.config.freeze, self.seed_team)
         if kept == evolved.applied and not self._changes_frozen(evolved.workflow):
             return evolved
-        rest = EvolveResult.of(team, kept, memory=self.method.keep_memory(team, evolved.workflow).memory)
-        refused = (*evolved.refused, *refused, *rest.refused)
-        return evolved.replace(workflow=rest.workflow, applied=rest.applied, refused=refused)
+        return self._keep(kept, refused, team, evolved)
 
     def _changes_frozen(self, team: Team) -> bool:
         from selfwire.evolvers.frozen import find_frozen_change
@@ -317,12 +315,18 @@ class EvolutionLoop:
         if not copies:
             return evolved
         kept = [rewiring for place, rewiring in enumerate(evolved.applied) if place not in copies]
-        rest = EvolveResult.of(team, kept, memory=self.method.keep_memory(team, evolved.workflow).memory)
         copied = [
             RefusedRewiring(rewiring=evolved.applied[place], reason=f"it copies from a train task: {passage!r}")
             for place, passage in copies.items()
         ]
-        refused = (*evolved.refused, *rest.refused, *copied)
+        return self._keep(kept, copied, team, evolved)
+
+    def _keep(
+        self, kept: Sequence[Rewiring], refused: Sequence[RefusedRewiring], team: Team, evolved: EvolveResult
+    ) -> EvolveResult:
+        """Apply only some rewirings to the team; it has learned what it learns from a rejection."""
+        rest = EvolveResult.of(team, kept, memory=self.method.keep_memory(team, evolved.workflow).memory)
+        refused = (*evolved.refused, *rest.refused, *refused)
         return evolved.replace(workflow=rest.workflow, applied=rest.applied, refused=refused)
 
     async def gate(self, state: EvolutionState) -> EvolutionState:

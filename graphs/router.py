@@ -398,7 +398,8 @@ class RoutedTeam(RewardedRouter):
     async def _solve(self, question: str | Question, config: RunnableConfig | None) -> Trajectory:
         asked = question if isinstance(question, Question) else new_question({"question": question})
         scope, team = Scope(seed=self.seed, task=asked.id, sample=next(self._asked)), self.workflow
-        act = make_agent_runner(self.model, add_own_tools(self.toolbox, team))
+        tools = add_own_tools(self.toolbox, team) if team.tools else self.toolbox
+        act = make_agent_runner(self.model, tools)
         routing = await make_learned_router(
             team, asked, act, self.embedder, sampling=self.config.sampling, untrained=self.config.head
         )

@@ -181,13 +181,11 @@ def _add_journal(tool: Tool, journal: Journal) -> Tool:
 
 
 def add_own_tools(toolbox: Toolbox, team: Team) -> Toolbox:
-    """The tools of a run, and the team's own.
+    """The tools of a run, and those of a team that has some of its own.
 
     Raises:
-        ConfigError: as `refuse_unusable_tools`.
+        ConfigError: as `refuse_unusable_tools`, or no sandbox works here.
     """
-    if not team.tools:
-        return toolbox
     refuse_unusable_tools(team, toolbox)
     sandbox = find_sandbox()
     own: dict[str, Tool] = {tool.name: SandboxedTool(tool, sandbox) for tool in team.tools}

@@ -30,7 +30,7 @@ from selfwire.cli.options import (
 from selfwire.cli.output import refuse_unwritable, show_estimate, show_standings, write_markdown
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint, format_count, is_id
 from selfwire.evals.langsmith import get_langsmith_address
 from selfwire.evals.table import (
@@ -60,7 +60,7 @@ from selfwire.runs.evaluation import (
 from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.open import Given, refuse_other_method, require_saved
 from selfwire.runs.pre_evolution import PreEvolution, compute_left
-from selfwire.runs.record import compute_code_hash, shorten_name
+from selfwire.runs.record import compute_code_hash, compute_config_hash, shorten_name
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router
@@ -144,7 +144,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
     if given["resume"] is not None:
         with resume_evaluation(given["resume"], folder, parse_changes(ctx)) as run:
             lines = _run_and_report(run, folder, given)
-        _exit_on_errors(lines, given["max_errors"])
+        _exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
         return
     refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
@@ -160,7 +160,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         return
     with start_evaluation(request, folder, out=given["out"]) as run:
         lines = _run_and_report(run, folder, given)
-    _exit_on_errors(lines, given["max_errors"])
+    _exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
 
 
 def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given: Mapping[str, Any]) -> None:
@@ -168,7 +168,7 @@ def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given
 
     The names of the runs are made of request and code, so that the same command goes on with those that have begun.
     """
-    same = fingerprint([request.replace(budget=Budget()).model_dump(mode="json"), compute_code_hash()])
+    same = fingerprint([compute_config_hash(request), compute_code_hash()])
     name = f"{request.command}-{shorten_name(request.benchmark)}-{same[:6]}"
     spent, found = Usage(), list[tuple[SystemSummary, ...]]()
     for seed in range(request.seed, request.seed + seeds):
@@ -194,7 +194,7 @@ def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given
     show_standings(table)
     if given["markdown"]:
         write_markdown(table, given["markdown"])
-    _exit_on_errors([line for lines in zip(*found, strict=True) for line in lines][seeds - 1 :], given["max_errors"])
+    _exit_on_errors([line for summary in over[1:] for line in summary.lines], given["max_errors"])
 
 
 def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], command: str, **more: Any) -> EvaluateSpec:
@@ -252,9 +252,8 @@ def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, 
     return lines
 
 
-def _exit_on_errors(lines: Sequence[SystemSummary], most: int | None) -> None:
+def _exit_on_errors(contestants: Sequence[SystemSummary], most: int | None) -> None:
     """Exit with code 1 if too many tasks ended as errors."""
-    contestants = lines[1:]  # after the trivial baseline
     errors = sum(line.errors for line in contestants)
     lost = [line.contestant.name for line in contestants if line.errors and line.errors == line.tasks]
     if most is not None and errors > most:

@@ -159,7 +159,7 @@ def evolve(
     refuse_without_resume(ctx)
     if gate in ("off", "mean"):
         refuse_unused(ctx, ["error", "objective", "anyway"], f"--gate {gate} proves nothing")
-    if gate == "off" and not (method and not is_graph(method) and find_method(method).fits_held_out):
+    if gate == "off" and not (method and find_method(method).fits_held_out):
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = parse_request(ctx.params, models, grading, limits)
     if dry_run:

@@ -99,7 +99,7 @@ from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolut
 from selfwire.runs.spec import EvolveSpec, GivenSizes, Sizes, fit_sizes, list_sizes, make_sizes
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
-from selfwire.tools.own import JournalledTools, add_own_tools
+from selfwire.tools.own import JournalledTools
 from selfwire.tools.ready import BENCHMARK
 
 TEST_COLUMNS = (
@@ -640,7 +640,7 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
     tools = sorted({tool for agent in seed.agents for tool in agent.tools})
     single = Single(calls=max(calls, 1.0))
     scope = Scope(run=f"{run.run}/single", seed=run.config.seed, phase="baseline")
-    ctx = single.make_ctx(run.ctx.model, add_own_tools(run.ctx.tools, seed), run.ctx.embed, at=scope)
+    ctx = single.make_ctx(run.ctx.model, run.ctx.get_tools(seed), run.ctx.embed, at=scope)
     return await collect_rollouts(
         replace(run.rollout_context, runner=None), single.answer, single.seed(tools), tasks, ctx
     )

@@ -12,6 +12,7 @@ from selfwire.evals.baselines import BASELINES, VOTE
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.extras.langgraph_file.hera_file import HeraFile
 from selfwire.extras.langgraph_file.team_file import CALCULATOR, OutsideTool, TeamFile
+from selfwire.models.providers import is_offline
 from selfwire.tools.ready import LangChainTool, load_tools
 
 DEFAULT_MODEL = "openai:gpt-4o-mini"
@@ -30,11 +31,8 @@ def write_langgraph(team: Team, name: str, *, tools: str | None = None, model: s
     """
     refuse_method(team)
     kind = HeraFile if team.method == "hera" else TeamFile
-    return kind(team, name, find_own_tools(tools), model if _is_hosted(model) else DEFAULT_MODEL).write()
-
-
-def _is_hosted(model: str) -> bool:
-    return ":" in model and not model.startswith("offline")
+    hosted = model if ":" in model and not is_offline(model) else DEFAULT_MODEL
+    return kind(team, name, find_own_tools(tools), hosted).write()
 
 
 def find_own_tools(listed: str | None) -> dict[str, OutsideTool]:

@@ -40,7 +40,7 @@ from selfwire.evolvers.dytopo.agents import DytopoAgents, RoundInput
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory, describe_needs, update_memories
 from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemory, get_workers
-from selfwire.evolvers.dytopo.figures import draw_run
+from selfwire.evolvers.dytopo.figures import END_REASONS, draw_run
 from selfwire.evolvers.dytopo.halting import choose_answer, explain_no_answer
 from selfwire.evolvers.dytopo.induction import RoundGraph
 from selfwire.evolvers.dytopo.initial_team import DOMAINS, make_initial_team
@@ -360,6 +360,7 @@ class Dytopo(Method[DytopoConfig]):
     )
     evolves = False
     rounds = "rounds"
+    end_reasons = FrozenMap(END_REASONS)
     format_notes = staticmethod(format_notes)
     draw_run = staticmethod(draw_run)
     seeds = NamedSeeds(tuple(DOMAINS), "domain", make_named_seed)

@@ -34,7 +34,7 @@ from selfwire.evolvers.evomas.evaluator import (
     make_no_outcome_assessment,
     verify_outcome,
 )
-from selfwire.evolvers.evomas.figures import draw_run, format_notes
+from selfwire.evolvers.evomas.figures import END_REASONS, draw_run, format_notes
 from selfwire.evolvers.evomas.layers import (
     ENDS,
     make_chooser,
@@ -386,6 +386,7 @@ class Evomas(Method[EvomasConfig]):
         }
     )
     rounds = "stages"
+    end_reasons = FrozenMap(END_REASONS)
     format_notes = staticmethod(format_notes)
     draw_run = staticmethod(draw_run)
     router = RouterTraining(

@@ -309,6 +309,7 @@ class Method(Generic[Config]):
         seeds: initial teams that can be chosen by name.
         paper: authors and title.
         departures: numbers of the deviations from it, such as D1-D20.
+        end_reasons: why a question ended, in words, by the name in its notes.
 
     Raises:
         ConfigError: an option is unknown or out of bounds.
@@ -330,6 +331,7 @@ class Method(Generic[Config]):
     seeds: ClassVar[NamedSeeds | None] = None
     paper: ClassVar[str] = ""
     departures: ClassVar[str] = ""
+    end_reasons: ClassVar[Mapping[str, str]] = FrozenMap()
 
     def __init__(self, config: Config | None = None, **options: Any) -> None:
         self.config: Config = config or parse_config(self.name, self.config_type, options)  # type: ignore[assignment]

@@ -49,7 +49,7 @@ from selfwire.evolvers.tacomas.judge import (
 )
 from selfwire.evolvers.tacomas.lessons import MEMORY, get_lessons, with_lessons
 from selfwire.evolvers.tacomas.meta import propose_slow_update
-from selfwire.evolvers.tacomas.report import draw_run, format_notes
+from selfwire.evolvers.tacomas.report import END_REASONS, draw_run, format_notes
 from selfwire.evolvers.tacomas.rounds import (
     Figures,
     RunSoFar,
@@ -360,6 +360,7 @@ class Tacomas(Method[TacomasConfig]):
     )
     evolves = False
     rounds = "rounds"
+    end_reasons = FrozenMap(END_REASONS)
     format_notes = staticmethod(format_notes)
     draw_run = staticmethod(draw_run)
     paper = (

@@ -62,7 +62,7 @@ class Process:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def communicate(self, timeout: float = 300) -> tuple[str, str]:
+    def communicate(self, timeout: float = 600) -> tuple[str, str]:
         """Wait for the end; returns what was printed to both streams."""
         deadline = time.monotonic() + timeout
         while self.poll() is None:

@@ -19,12 +19,13 @@ from selfwire.evolvers.figures import (
     TextList,
 )
 
-_ENDS = {
+END_REASONS = {
     "complete": "the manager called it complete, and the workers' turns confirm it",
     "rounds": "no round was left",
     "failed": "all workers of this round failed",
     "stopped": "a budget or an outage stopped it",
 }
+"""Why a question ended, in words, by the name in its notes."""
 
 
 def draw_run(notes: Mapping[str, Any]) -> Picture:
@@ -44,7 +45,7 @@ def _draw_round(number: int, notes: Mapping[str, Any], task: str, answerer: str,
     named = {worker: Descriptors.model_validate(texts) for worker, texts in notes["needs"].items()}
     lines = [f"Goal: {'the task' if notes['goal'] == task else notes['goal']}"]
     lines += [f"{worker} failed, and the round went on without it: {why}" for worker, why in notes["failed"].items()]
-    lines += [f"The run ended here: {_ENDS.get(stopped, stopped)}."] if stopped else []
+    lines += [f"The run ended here: {END_REASONS.get(stopped, stopped)}."] if stopped else []
     return Frame(
         label=f"Round {number}",
         text="\n".join(lines),

@@ -23,13 +23,14 @@ from selfwire.evolvers.figures import (
 )
 from selfwire.evolvers.router.decisions import LayeredWorkflow
 
-_ENDS = {
+END_REASONS = {
     "done": "no subtask is left",
     "early_exit": "Early-exit was drawn",
     "stages": "no stage was left",
     "failure": "the planner or the evaluator failed",
     "stopped": "a budget or an outage stopped it",
 }
+"""Why a question ended, in words, by the name in its notes."""
 _VERDICTS: Mapping[str, Look] = {"success": "good", "fail": "bad", "refine": ""}
 
 
@@ -100,7 +101,7 @@ def _describe(stage: Stage, status: str) -> Iterator[str]:
     if stage.fault:
         yield f"The planner or the evaluator failed: {stage.fault}"
     if status:
-        yield f"The run ended here: {_ENDS.get(status, status)}."
+        yield f"The run ended here: {END_REASONS.get(status, status)}."
 
 
 def _draw_layers(stage: Stage) -> Graph | None:

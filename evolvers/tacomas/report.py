@@ -15,13 +15,14 @@ from selfwire.evolvers.tacomas.rounds import Figures, TacomasRound
 from selfwire.evolvers.trajectory_text import shorten
 
 ANSWER_LENGTH = 300
-_ENDS = {
+END_REASONS = {
     "threshold": "the judge's score reached the threshold twice",
     "rounds": "no round was left",
     "stop": "the meta-model stopped it",
     "failure": "the judge or the meta-model failed",
     "stopped": "a budget or an outage stopped it",
 }
+"""Why a question ended, in words, by the name in its notes."""
 
 _LOOKS: Mapping[str, Look] = {
     "BIRTH": "new",
@@ -153,7 +154,7 @@ def _describe(done: TacomasRound, figures: Figures | None) -> Iterator[str]:
         yield f"The judge or the meta-model failed: {done.fault}"
     if figures is not None and done.number == figures.rounds - 1:
         best = "" if figures.best is None else f" The answer is that of round {figures.best + 1}."
-        yield f"The run ended here: {_ENDS[figures.stop]}.{best}"
+        yield f"The run ended here: {END_REASONS[figures.stop]}.{best}"
 
 
 def _draw_graph(done: TacomasRound, newborns: Mapping[str, Agent]) -> Graph:

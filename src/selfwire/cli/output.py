@@ -100,9 +100,14 @@ def format_spend(spend: dict[str, Any] | Usage) -> str:
 
 def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> None:
     """Print the cost of a run, and the command that resumes it unless it is finished."""
+    from selfwire.models.metered_chat import describe_unusable_replies  # nothing that only reads needs it
+    from selfwire.models.sync import run_sync
+
     out, (rows, tokens) = make_console(), run.journal.count_unsettled()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
     out.print(f"spent: {format_spend(run.spent)}{lost}")
+    if unusable := run_sync(describe_unusable_replies(run.journal)):
+        out.print(unusable)
     add_result(run=run.journal.run, status="finished" if finished else "stopped", spend=run.spent)
     if not finished:
         add_result(resume=format_resume_line(run.command, run.journal.run, home).removeprefix("go on with: "))

@@ -290,6 +290,18 @@ async def count_objects(journal: Journal) -> ObjectCounts:
     return ObjectCounts(len(first) - doubted, len(again) - invalid, invalid, doubted - len(again))
 
 
+async def describe_unusable_replies(journal: Journal) -> str:
+    """How many structured requests had no valid reply, and what to do where most had none; "" if all had one."""
+    if not await count_invalid_replies(journal):
+        return ""
+    counts = await count_objects(journal)
+    total = sum(counts)
+    told = f"{counts.invalid} of {format_count(total, 'structured request')} had no valid reply, also when asked again"
+    if 2 * counts.invalid < total:
+        return told
+    return f"{told}: this model cannot serve as critic or judge; take another --model, or try --structured prompt"
+
+
 _log = logging.getLogger(__name__)
 
 IMPOSSIBLE_TOKENS = 10**9

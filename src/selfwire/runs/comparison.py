@@ -19,6 +19,7 @@ from selfwire.evals.table import (
     choose_comparison,
     list_columns,
 )
+from selfwire.graphs.method import find_method
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import Event, OpenEvaluation, fit_evaluation, start_or_resume
 from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike, open_in_thread
@@ -187,4 +188,6 @@ def _describe_runs(line: SystemSummary) -> Iterator[str]:
     if measures := [f"{name} {mean:.3f} (s.e. {error:.3f})" for name, (mean, error) in line.measures.items()]:
         yield f"{line.name}: {', '.join(measures)}"
     if line.ends:
-        yield f"{line.name}: runs ended by {', '.join(f'{why} {count}' for why, count in line.ends.most_common())}"
+        words = find_method(line.contestant.method).end_reasons
+        ended = ", ".join(f"{count} ({words.get(why, why)})" for why, count in line.ends.most_common())
+        yield f"{line.name}: why questions ended: {ended}"

@@ -26,12 +26,12 @@ pytest.importorskip("ray", exc_type=ImportError)
 
 pytestmark = pytest.mark.slow
 SIZES = ("--benchmark", "archive", "--evolve", "none")
-COUNTS = (1, 16) if SWEEP else (2,)
+COUNTS = (1, 6) if SWEEP else (2,)
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with ray_cluster(*((6, 5, 5) if SWEEP else (1, 1, 1))) as found:  # processors by name only
+    with ray_cluster(*((3, 2, 2) if SWEEP else (1, 1, 1))) as found:  # processors by name only
         yield found
 
 

@@ -27,7 +27,7 @@ from tests.runs.evaluation.test_evaluation import comparable, evaluated, request
 from tests.samples import SWEEP
 from tests.wire.server import WireServer, served
 
-COUNTS = (1, 16) if SWEEP else (2,)
+COUNTS = (1, 8) if SWEEP else (2,)
 
 
 def on_workers(home: Path, asked: EvaluateSpec, options: WorkerOptions, run: str = "r") -> tuple[TaskRow, ...]:

@@ -4,7 +4,7 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -210,9 +210,10 @@ def _keep(make: Callable[[Path, Mapping[str, str]], str]) -> Callable[[Path, Map
     return make_once
 
 
-def check_repository(root: Path) -> list[str]:
+def check_repository(root: Path, changed: Sequence[Path] = ()) -> list[str]:
+    """Faults of all pages; tables are computed anew only on pages that were changed, if these are given."""
     pages = list_locked_pages(root / "docs" / "claims.lock")
-    found = check_pages(pages, pages) + check_claims(pages, root / "docs" / "claims.lock")
+    found = check_pages(changed or pages, changed or pages) + check_claims(pages, root / "docs" / "claims.lock")
     return [f"{one.page.name}, {one.where}: {one.text}" for one in found]
 
 
@@ -250,7 +251,7 @@ def falsify(text: str, chance: random.Random) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(15))
 def test_a_falsified_digit_or_comparison_anywhere_is_found(seed: int, faults: list[str], tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     shutil.copy(ROOT / "README.md", tmp_path)
@@ -258,4 +259,4 @@ def test_a_falsified_digit_or_comparison_anywhere_is_found(seed: int, faults: li
     pages = list_locked_pages(tmp_path / "docs" / "claims.lock")
     page = chance.choices(pages, [len(page.read_text()) for page in pages])[0]
     page.write_text(falsify(page.read_text(), chance))
-    assert {*check_repository(tmp_path)} - {*faults}
+    assert {*check_repository(tmp_path, [page])} - {*faults}

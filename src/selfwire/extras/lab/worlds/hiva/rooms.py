@@ -5,7 +5,6 @@ choice spoils the mark. Agents say in their prompts which rooms they serve, or s
 was solved before tells.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,7 @@ from selfwire.core.protocols import Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import make_layers
 from selfwire.core.values import FrozenModel
 from selfwire.evals.table import Column, build_table
 from selfwire.evolvers.hiva.config import KabbConfig
@@ -103,14 +102,7 @@ def make_team(arms: int, *, claims: bool) -> Team:
     team = Team(
         method="hiva",
         agents=(source, *agents, sink),
-        topology=Topology(
-            nodes=tuple(Node(id=agent.id, agent=agent.id) for agent in (source, *agents, sink)),
-            edges=tuple(
-                Edge(source=a, target=b) for agent in agents for a, b in ((SOURCE, agent.id), (agent.id, SINK))
-            ),
-            entry=SOURCE,
-            sink=SINK,
-        ),
+        topology=make_layers((SOURCE,), [agent.id for agent in agents], (SINK,)),
     )
     return HivaMemory().restrict_to(team).save_to(team)
 
@@ -122,12 +114,8 @@ def get_concepts(room: int) -> TaskConcepts:
     )
 
 
-def run_seed(given: RoomsParameters, seed: int) -> WorldResult:
+async def run_seed(given: RoomsParameters, seed: int) -> WorldResult:
     """All systems in a seed's worlds."""
-    return asyncio.run(_run_seed(given, seed))
-
-
-async def _run_seed(given: RoomsParameters, seed: int) -> WorldResult:
     figures: dict[str, dict[str, float]] = {}
     for arms, claims in product(given.arms, (True, False)):
         team, random = make_team(arms, claims=claims), np.random.default_rng([seed, arms])
@@ -206,7 +194,7 @@ PARAMETERS = RoomsParameters()
 FOUR, EIGHT = (Scale(name_setting(arms, claims=True), UNIFORM, ORACLE, MAIN, digits=3) for arms in PARAMETERS.arms)
 WORLD = World(
     PARAMETERS,
-    partial(run_seed, PARAMETERS),
+    run_seed,
     scale=FOUR,
     claims=(
         Claim("lambda fitted, 4 agents", "KABB, lambda = 1", scale=FOUR),

@@ -6,17 +6,10 @@ from bench import dytopo
 from bench.__main__ import main
 
 
-def test_the_loop_and_the_vectorised_form_find_the_same_graph() -> None:
-    for size in (8, 64):
-        queries, keys = dytopo.make_vectors(size)
-        assert dytopo.compute_looped(queries, keys) == dytopo.compute_vectorised(queries, keys)
-        assert dytopo.compute_looped(queries, keys)[0]
-
-
 def test_rounds_are_measured_beside_their_aim() -> None:
-    rows = dytopo.measure(sizes=(8, 16), workers=4, rounds=1)
-    assert [row.bound for row in rows] == [None, None, 1.15]
-    assert all(row.value > 0 for row in rows)
+    [row] = dytopo.measure(workers=4, rounds=1)
+    assert row.bound == 1.15
+    assert row.value > 0
 
 
 def test_titles_are_listed_and_a_word_that_is_in_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

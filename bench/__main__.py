@@ -1,35 +1,27 @@
 """`make bench`: every overhead, or those of the tables named in ARGS, side by side in one run, as tables."""
 
 import os
-import pkgutil
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-import bench
 from bench import (
     budgets,
-    deadline,
+    dytopo,
     flat,
     gates,
     harness,
-    pages,
     peers,
     references,
-    retrieval,
     routing,
-    sandboxes,
     startup,
     storage,
     team,
-    view,
     workers,
     wrapper,
 )
@@ -76,19 +68,13 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     """The title of every table and what measures its rows; those that take long only if they are named."""
     yield "an evaluation", measure_evaluation  # first, as peaks of memory are inherited
     yield "workers", workers.measure_workers
-    yield "a budget of seconds", deadline.measure_deadline
     yield "budgets that processes share", budgets.measure_budgets
     yield "the wrapper around models", wrapper.measure_wrapper
     yield "a team, agents asking through the wrapper", measure_asking_team
     yield "a team, agents answering at once", team.measure_team
-    for method in load_method_benches():
-        yield method.TITLE, method.measure
+    yield dytopo.TITLE, dytopo.measure
     yield "the trained router of EvoMAS", routing.measure_routing
-    yield "retrieval over 100,000 passages", retrieval.measure_retrieval
-    yield "sandboxes for programs and tools", sandboxes.measure_sandboxes
     yield "reference solutions of benchmarks in Monty", references.measure_references
-    yield "the page of a large run", pages.measure_pages
-    yield "view: a run whose page is open", view.measure_view
     yield "a fresh process", startup.measure_startup
     yield "what is stored, what is imported", storage.measure_storage
     if by_name:
@@ -106,13 +92,6 @@ def measure_evaluation() -> list[Row]:
 def measure_asking_team() -> list[Row]:
     """The rows of a team whose agents ask through the wrapper."""
     return team.measure_team(MeteredModel(CannedChatModel(), journal=Journal.memory()))
-
-
-def load_method_benches() -> Iterator[Any]:
-    """The benches of single methods: packages below this one with a `TITLE` and `measure`."""
-    for found in pkgutil.iter_modules(bench.__path__):
-        if found.ispkg and found.name != "peers":
-            yield import_module(f"{bench.__name__}.{found.name}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from langgraph.graph.state import CompiledStateGraph
 from bench.measuring import Elapsed, Row, get_median
 from bench.models import CannedChatModel
 from selfwire.core.task import Splits, Task
-from selfwire.core.usage import Budget
 from selfwire.evals.baselines import make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.graders import load_grader
@@ -106,11 +105,9 @@ def _run_evaluation(tasks: int, delay: float) -> tuple[Elapsed, Elapsed]:
     return whole, evaluation.writing
 
 
-def make_evaluation(
-    tasks: int, chat: CannedChatModel, journal: Journal, out: Path, budget: Budget = Budget()
-) -> TimedEvaluation:
+def make_evaluation(tasks: int, chat: CannedChatModel, journal: Journal, out: Path) -> TimedEvaluation:
     """An evaluation of one agent that answers each task in one call."""
-    ledger = Ledger(budget)
+    ledger = Ledger()
     model = MeteredModel(chat, journal=journal, ledger=ledger, policy=CallSettings(concurrency=CONCURRENCY))
     parts = SystemParts(model, {}, HashingEmbedder(), None)
     return TimedEvaluation(

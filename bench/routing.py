@@ -1,4 +1,4 @@
-"""The cost of the trained router: a decision, a draw, and an update of many episodes against one at a time.
+"""The cost of the trained router: an update of many episodes against one at a time.
 
 Embedding is left out: vectors are random. "One at a time" is the same update in batches of one episode, with gradients
 added up and one step at the end.
@@ -11,36 +11,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.measuring import Row, measure_by_turns
-from selfwire.evolvers.router.choosers import draw, draw_layers
 from selfwire.evolvers.router.config import SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.evolvers.router.heads import Vectors, make_batch
 from selfwire.evolvers.router.reinforce import advantages, compute_returns, get_decisions
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.router.head import RoutingHead
     from selfwire.evolvers.router.reinforce import Learner
 
 DIMENSIONS, STAGES, ROWS = 384, 4, 8
 SAMPLING = SamplingConfig()
 
 
-def measure_routing(
-    sizes: Sequence[int] = (7, 100, 1000), episodes: int = 64, agents: int = 7, draws: int = 1000, rounds: int = 5
-) -> list[Row]:
+def measure_routing(episodes: int = 64, agents: int = 7, rounds: int = 5) -> list[Row]:
     """Measure on one thread of torch; the batched and the plain forms take turns."""
     import torch
 
     torch.set_num_threads(1)
-    rows = []
-    for size in sizes:
-        (plain,) = measure_by_turns(partial(draw_state_layers, *_make_state(size)), rounds=rounds)
-        rows.append(Row(what=f"layers for one state, {size} agents", value=plain.wall * 1e3, unit="ms"))
-    whole, single = measure_by_turns(
-        partial(_draw, [draws], agents), partial(_draw, [1] * draws, agents), rounds=rounds
-    )
-    rows.append(Row(what=f"{draws} draws among {agents} agents, as one batch", value=whole.wall * 1e3, unit="ms"))
-    rows.append(Row(what="  as a share of one at a time", value=whole.wall / single.wall, unit=""))
     batch, names, texts = draw_episodes(episodes, agents)
     learner = _make_learner()
     whole, single = measure_by_turns(
@@ -49,15 +36,10 @@ def measure_routing(
         rounds=rounds,
     )
     what = f"update of {episodes} episodes of {STAGES} stages, {agents} agents"
-    rows.append(Row(what=what, value=whole.wall * 1e3, unit="ms"))
-    rows.append(Row(what="  as a share of one at a time", value=whole.wall / single.wall, unit="", bound=1 / 3))
-    return rows
-
-
-def draw_state_layers(head: "RoutingHead", rows: Vectors, agents: Vectors) -> None:
-    """Draw the layers of one state."""
-    filled = np.ones(rows.shape[:2], dtype=np.bool_)
-    draw_layers(head, rows, filled, agents, sampling=SAMPLING, random=np.random.default_rng(0))
+    return [
+        Row(what=what, value=whole.wall * 1e3, unit="ms"),
+        Row(what="  as a share of one at a time", value=whole.wall / single.wall, unit="", bound=1 / 3),
+    ]
 
 
 def update_one_by_one(
@@ -99,17 +81,6 @@ def make_unit_vector(random: np.random.Generator, *shape: int) -> Vectors:
     drawn = random.normal(size=(*shape, DIMENSIONS)).astype(np.float32)
     rows: Vectors = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
     return rows
-
-
-def _make_state(agents: int) -> tuple["RoutingHead", Vectors, Vectors]:
-    random = np.random.default_rng(0)
-    return _make_learner().head, make_unit_vector(random, 1, ROWS), make_unit_vector(random, agents)
-
-
-def _draw(batches: Sequence[int], agents: int) -> None:
-    random = np.random.default_rng(0)
-    for size in batches:
-        draw(np.zeros((size, agents)), mass=0.5, random=random, width=3)
 
 
 def _make_learner() -> "Learner":

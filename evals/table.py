@@ -710,11 +710,20 @@ def keep_scores(results: Path, out: Path) -> None:
         tasks=tuple(row.task for row in next(iter(by_system.values()))),
     )
     lines: list[FrozenModel] = [head, *(_keep(info, by_system[info.name]) for info in header.contestants)]
+    write_lines((line.model_dump_json(exclude_defaults=True) for line in lines), out, "scores")
+
+
+def write_lines(lines: Iterable[str], out: Path, what: str) -> None:
+    """Write texts as lines of a file.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text("".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines), encoding="utf-8")
+        out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"scores cannot be written to {out}: {error.strerror}; name another file") from None
+        raise ConfigError(f"{what} cannot be written to {out}: {error.strerror}; name another file") from None
 
 
 def _keep(info: SystemInfo, rows: Sequence[TaskRow]) -> KeptSystem:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -213,29 +213,12 @@ def _tighter(budget: Budget, choices: RunContext) -> Budget:
     return budget.replace(calls=least(budget.calls, choices.calls), tokens=least(budget.tokens, choices.tokens))
 
 
-def build_graph(
-    method_type: type[Method[Config]],
-    model: str | BaseChatModel = "offline",
-    *,
-    meta: str | BaseChatModel | None = None,
-    judge: str | BaseChatModel | None = None,
-    tools: Sequence[BaseTool | Tool | Callable[..., Any]] = (),
-    corpus: "str | Path | Sequence[Document]" = (),
-    initial: Team | str | Path | None = None,
-    name: str | None = None,
-    library: "Library | None" = None,
-    config: Config | None = None,
-    grader: AnswerGrader | None = None,
-    budget: Budget = Budget(),
-    embedder: str | Embedder | None = None,
-) -> Graph:
-    """The method as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
+class GraphOptions(TypedDict, Generic[Config], total=False):
+    """Options of `build`, all of which may be left out.
 
-    Args:
-        method_type: the method's class; `build` of a method's module has it already.
-        model: plays the agents; a name as for `make_chat_model`, or a ready model.
+    Attributes:
+        meta: plays critics and evolvers; by default the agents' model.
         judge: judges answers, where the method asks a judge; by default `meta`.
-        tools: held by the agents of the initial team; those of other teams may hold them.
         corpus: documents for a local search, or a JSONL file of them with title and text.
         initial: the team to start from: a team, the name of an initial one, a reference in the library or
             the path of an exported one. By default the head of `name` in the library, else the method's own.
@@ -245,18 +228,59 @@ def build_graph(
         grader: `await grader(question, answer, scope)` grades an answer, for methods that learn from a question.
         embedder: compares by meaning: auto (MiniLM if its weights are on this machine), minilm, hashing, or a
             ready one. Beside the offline model `auto` is hashing.
+    """
+
+    meta: str | BaseChatModel | None
+    judge: str | BaseChatModel | None
+    corpus: "str | Path | Sequence[Document]"
+    initial: Team | str | Path | None
+    name: str | None
+    library: "Library | None"
+    config: Config | None
+    grader: AnswerGrader | None
+    budget: Budget
+    embedder: str | Embedder | None
+
+
+def build_graph(
+    method_type: type[Method[Config]],
+    model: str | BaseChatModel = "offline",
+    *,
+    tools: Sequence[BaseTool | Tool | Callable[..., Any]] = (),
+    **options: Unpack[GraphOptions[Config]],
+) -> Graph:
+    """The method as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
+
+    Args:
+        method_type: the method's class; `build` of a method's module has it already.
+        model: plays the agents; a name as for `make_chat_model`, or a ready model.
+        tools: held by the agents of the initial team; those of other teams may hold them.
+        options: as `GraphOptions`.
 
     Raises:
         ConfigError: a model, a tool, the team or an option cannot be used.
         LibraryError: the team is not found or corrupt.
     """
-    given = {"judge": judge, "grader": grader, "corpus": corpus or None, "embedder": embedder}
+    if unknown := options.keys() - GraphOptions.__annotations__.keys():
+        raise TypeError(f"there is no option {min(unknown)!r}; options are {', '.join(GraphOptions.__annotations__)}")
+    grader, corpus, embedder = options.get("grader"), options.get("corpus", ()), options.get("embedder")
+    given = {"judge": options.get("judge"), "grader": grader, "corpus": corpus or None, "embedder": embedder}
     used = method_type.build_options
     if idle := [option for option, value in given.items() if value is not None and option not in used]:
         raise ConfigError(f"{method_type.name} does not use {', '.join(idle)}; leave it out")
-    method, toolbox = method_type(config), method_type.extend_tools(_make_toolbox(tools, corpus))
-    factory = MethodFactory(method_type, method.config, model, meta, judge, toolbox, budget, embedder)
-    begin = factory.find_team(initial, name or method.name, library)
+    method, toolbox = method_type(options.get("config")), method_type.extend_tools(_make_toolbox(tools, corpus))
+    factory = MethodFactory(
+        method_type,
+        method.config,
+        model,
+        options.get("meta"),
+        options.get("judge"),
+        toolbox,
+        options.get("budget", Budget()),
+        embedder,
+    )
+    library, name = options.get("library"), options.get("name") or method.name
+    begin = factory.find_team(options.get("initial"), name, library)
 
     async def choose(choices: RunContext, thread_team: Team | None) -> Team:
         if saved := await factory.load_first_team(choices, library):
@@ -269,8 +293,9 @@ def build_graph(
     if library:
         from selfwire.graphs.version_saver import make_saver
 
-        save = make_saver(library, name or method.name, method.name, factory.embedder_name)
-    return method.serve(RunStart(begin, choose, method.choices, grader=grader, save=save), factory)
+        save = make_saver(library, name, method.name, factory.embedder_name)
+    start = RunStart(begin, choose, method.choices, grader=grader, save=save)
+    return method.serve(start, factory)
 
 
 def _make_toolbox(
@@ -323,5 +348,5 @@ def compile_graph(
 def make_build(method_type: type[Method[Config]]) -> "partial[Graph]":
     """Make the function `build` of a method's module: `build_graph` with its class."""
     build = partial(build_graph, method_type)
-    build.__doc__ = build_graph.__doc__
+    build.__doc__ = f"{build_graph.__doc__}\n{GraphOptions.__doc__}"
     return build

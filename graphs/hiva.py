@@ -38,7 +38,6 @@ from selfwire.evolvers.hiva.figures import draw_learning, note_passes
 from selfwire.evolvers.hiva.forward import (
     characterize_task,
     count_instructions,
-    get_concepts,
     make_instructor,
     match_noted,
     match_task,
@@ -70,7 +69,6 @@ from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import MEMORY_KEY, HivaMemory
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.hiva.structure import (
-    count_traffic,
     decide_edits,
     list_parallel_tasks,
     propose_least_helpful_removal,
@@ -300,10 +298,9 @@ async def evolve_topology(state: HivaState, ctx: HivaCtx) -> Update:
     found = await decide_edits(
         team,
         state.gradients,
+        runs,
         get_critic(ctx),
         options,
-        used=count_traffic(runs),
-        parallelizability={run.question.id: known.parallelizability for run in runs if (known := get_concepts(run))},
         toolbox=ctx.get_tools(team),
         scope=ctx.at,
     )

@@ -197,14 +197,13 @@ class RewardedRouter:
     Args:
         workflow: its agents are those to choose from; its memory may hold weights.
         sampling: how agents are drawn.
-        train: how one update is made.
 
     Raises:
         ConfigError, LibraryError: the workflow's weights cannot be used.
     """
 
-    def __init__(self, team: Team, embedder: Embedder, sampling: SamplingConfig, train: TrainConfig) -> None:
-        self.embedder, self.train = embedder, train
+    def __init__(self, team: Team, embedder: Embedder, sampling: SamplingConfig) -> None:
+        self.embedder = embedder
         self.config = RouterConfig(sampling=sampling, transfer=True)
         self._workflow, self._weights = team, load_weights(team)
         self._rewarded: list[Episode] = []
@@ -217,15 +216,18 @@ class RewardedRouter:
             with_weights(self._workflow, self._weights)  # others pushed the bytes out of this process
         return self._workflow
 
-    def learn(self) -> Update:
+    def learn(self, train: TrainConfig = TrainConfig()) -> Update:
         """Update the weights by all runs that were rewarded since the last update; see `alearn`."""
-        return run_sync(self.alearn())
+        return run_sync(self.alearn(train))
 
-    async def alearn(self) -> Update:
+    async def alearn(self, train: TrainConfig = TrainConfig()) -> Update:
         """Update the weights by all runs that were rewarded since the last update.
 
         A run counts by how much better its reward is than the mean of the others: where all are equal, and with a
         single one, nothing changes, and `skipped` of the update is true.
+
+        Args:
+            train: how the update is made.
 
         Raises:
             ConfigError: no run was rewarded, or another update is under way.
@@ -237,7 +239,7 @@ class RewardedRouter:
             if not episodes:
                 raise ConfigError("there is nothing to learn from; reward a few runs first, then call learn()")
             self._workflow, self._weights, update = await update_router(
-                self.workflow, episodes, self.config, self.train, self.embedder
+                self.workflow, episodes, self.config, train, self.embedder
             )
             del self._rewarded[: len(episodes)]
             return update
@@ -300,7 +302,6 @@ class RoutedTeam(RewardedRouter):
             model.
         seed: of everything drawn.
         sampling: how successors are drawn; by default a single one.
-        train: how one update is made.
         budget: of all questions together.
 
     Raises:
@@ -316,7 +317,6 @@ class RoutedTeam(RewardedRouter):
         embedder: str | Embedder = "auto",
         seed: int = 0,
         sampling: SamplingConfig = SINGLE,
-        train: TrainConfig = TrainConfig(),
         budget: Budget = Budget(),
     ) -> None:
         workflow = team if isinstance(team, Team) else read_team(Path(team))
@@ -324,7 +324,7 @@ class RoutedTeam(RewardedRouter):
         if not list_branches(workflow):
             raise ConfigError("no agent of this team has two successors to choose from; give a team that branches")
         chat = make_chat_model(model)
-        super().__init__(workflow, load_embedder_beside(embedder, chat), sampling, train)
+        super().__init__(workflow, load_embedder_beside(embedder, chat), sampling)
         self.seed, self.toolbox = seed, make_toolbox(tools)
         refuse_missing_tools(workflow, self.toolbox)
         labels = {"method": workflow.method}
@@ -452,7 +452,6 @@ class LearnedRouter(RewardedRouter):
         embedder: auto, minilm or hashing as for `load_embedder`, or a ready one.
         seed: of everything drawn.
         softness: the temperature of the softmax over cosines.
-        train: how one update is made.
 
     Raises:
         ConfigError: there are not two different successors, or there is no such embedder.
@@ -466,7 +465,6 @@ class LearnedRouter(RewardedRouter):
         embedder: str | Embedder = "auto",
         seed: int = 0,
         softness: float = 0.1,
-        train: TrainConfig = TrainConfig(),
     ) -> None:
         texts = dict(successors) if isinstance(successors, Mapping) else dict.fromkeys(successors, "")
         if isinstance(successors, str) or len(texts) < 2 or len(texts) < len(successors):
@@ -475,7 +473,7 @@ class LearnedRouter(RewardedRouter):
         agents = [Agent(id=agent, role=name, prompt=texts[name]) for agent, name in names.items()]
         team = Team(method="router", agents=tuple(agents), topology=make_chain(*names))
         sampling = SamplingConfig(layers=1, width=1, softness=softness)
-        super().__init__(team, load_embedder_beside(embedder), sampling, train)
+        super().__init__(team, load_embedder_beside(embedder), sampling)
         self.describe, self.seed = describe, seed
         self.successors = list(texts)
         self._names, self._runs, self._lock = names, OrderedDict[str, _RunChoices](), threading.Lock()

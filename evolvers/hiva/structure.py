@@ -14,6 +14,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.forward import get_concepts
 from selfwire.evolvers.hiva.gradients import Gradient, describe_team, describe_tools
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
 from selfwire.evolvers.hiva.schemas import TopologyDecision
@@ -52,11 +53,10 @@ def count_traffic(trajectories: Sequence[Trajectory]) -> Traffic:
 async def decide_edits(
     team: Team,
     gradients: Sequence[Gradient],
+    runs: Sequence[Trajectory],
     meta_model: PromptedModel,
     config: HivaConfig,
     *,
-    used: Traffic,
-    parallelizability: Mapping[str, float],
     toolbox: Toolbox,
     scope: Scope,
 ) -> StructureResult:
@@ -64,9 +64,8 @@ async def decide_edits(
 
     Args:
         gradients: of the whole batch, in task order.
+        runs: of the batch; R is counted in them, and their concepts say how parallelizable a task is, 0 without any.
         config: without `topology_evolution` nothing is asked (w/o TEV).
-        used: R of the batch.
-        parallelizability: of each task, by task id, in [0, 1].
         toolbox: the run's tools, the team's own included, whose descriptions are shown.
     """
     if not config.topology_evolution:
@@ -74,7 +73,9 @@ async def decide_edits(
     backwards = [node for node in reversed(team.topology.order()) if node != team.topology.sink]
     concerns = list_concerns(gradients)
     asked = {node: mine for node in backwards if (mine := [g for g in concerns if g.node == node])}
-    parallel = {node: sum(parallelizability.get(g.task, 0.0) for g in mine) / len(mine) for node, mine in asked.items()}
+    used = count_traffic(runs)
+    known = {done.question.id: named.parallelizability for done in runs if (named := get_concepts(done))}
+    parallel = {node: sum(known.get(g.task, 0.0) for g in mine) / len(mine) for node, mine in asked.items()}
 
     async def decide(node: Id, mine: Sequence[Gradient]) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
         agent, targets = team.agent_at(node), team.topology.successors[node]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.sandboxes import count_leftovers
 from selfwire.core.protocols import Execution, Limits, Sandbox
+from tests.abuse.leftovers import count_leftovers
 from tests.sandboxed import every_sandbox
 
 PROGRAMS = (

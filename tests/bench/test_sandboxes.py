@@ -2,20 +2,7 @@ import pytest
 
 from bench import references
 from bench.references import measure_references
-from bench.sandboxes import measure_sandboxes
-from tests.sandboxed import needs_monty, needs_sandbox
-
-
-@needs_sandbox
-@needs_monty
-@pytest.mark.slow
-def test_sandboxes_are_measured_beside_a_bare_subprocess() -> None:
-    rows = {row.what: row for row in measure_sandboxes(rounds=1, at_once=2)}
-    names = [f"{name}, {act}" for name in ("bubblewrap", "monty") for act in ("run", "call", "run, cold")]
-    assert {"a bare subprocess", *names} < rows.keys()
-    assert all(row.value > 0 for row in rows.values() if row.bound is None)
-    left = [row.value for what, row in rows.items() if "left after 2 at once" in what]
-    assert left == [0, 0, 0, 0]
+from tests.sandboxed import needs_monty
 
 
 @needs_monty

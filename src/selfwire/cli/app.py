@@ -42,8 +42,7 @@ def _check_file_first(command: Any) -> None:
 
 
 def _prepare_workers(number: str) -> None:
-    from selfwire.extras.cluster.executors import WorkerOptions
-    from selfwire.extras.cluster.workers import prepare_workers
+    from selfwire.extras.cluster.executors import WorkerOptions, prepare_workers
 
     if number.isdecimal() and int(number):
         prepare_workers(WorkerOptions(workers=int(number)))

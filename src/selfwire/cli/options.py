@@ -279,23 +279,10 @@ class ModelOptions:
     @property
     def names(self) -> Models:
         """The names for a request."""
-        return Models.model_validate(
-            {
-                "agent": self.model,
-                "meta": self.meta_model,
-                "judge": self.judge_model,
-                "base_url": self.base_url,
-                "timeout": self.timeout,
-                "retries": self.retries,
-                "requests_at_once": self.requests_at_once,
-                "requests_per_minute": self.requests_per_minute,
-                "tokens_per_minute": self.tokens_per_minute,
-                "structured": self.structured,
-                "max_tokens": self.max_tokens,
-                "embedder": self.embedder,
-                "prices": None if self.prices is None else str(self.prices.resolve()),
-            }
-        )
+        same = {name: value for name, value in vars(self).items() if name in Models.model_fields}
+        roles = {"agent": self.model, "meta": self.meta_model, "judge": self.judge_model}
+        prices = None if self.prices is None else str(self.prices.resolve())
+        return Models.model_validate({**same, **roles, "prices": prices})
 
 
 @dataclass(frozen=True)
@@ -383,9 +370,7 @@ class WorkerChoice:
                 "--executor ray needs a running cluster: start one with `ray start --head`, and give --ray-address or "
                 "set RAY_ADDRESS"
             )
-        return WorkerOptions.model_validate(
-            {"workers": self.workers, "executor": self.executor, "ray_address": self.ray_address}
-        )
+        return WorkerOptions.model_validate(vars(self))
 
 
 Group = TypeVar("Group")

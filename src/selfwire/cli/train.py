@@ -36,7 +36,7 @@ from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
 from selfwire.extras.lab.ablation.record import record_study
 from selfwire.extras.lab.ablation.subjects import LearningTest
-from selfwire.extras.lab.learning_test import run_learning_test
+from selfwire.extras.lab.seeds import run_learning_test
 from selfwire.extras.lab.study_output import tell, write_page
 from selfwire.extras.lab.worlds.errands import ErrandStudy, SeedResult, summarise_results
 from selfwire.graphs.evolve import EvolutionConfig

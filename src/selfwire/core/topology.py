@@ -8,7 +8,7 @@ ends, an unreachable sink) are allowed, and `problems` lists them.
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
@@ -305,11 +305,20 @@ def cuts_sink(topology: Topology, edge: Edge) -> bool:
 
 def make_chain(*agents: str, caps: TopologyLimits = TopologyLimits()) -> Topology:
     """Make a topology that runs the agents one after another; each node has its agent's id."""
+    return make_layers(*((agent,) for agent in agents), caps=caps)
+
+
+def make_layers(*layers: Sequence[str], caps: TopologyLimits = TopologyLimits()) -> Topology:
+    """Make a topology in which every agent of a layer hands on to all of the next; each node has its agent's id.
+
+    Args:
+        layers: the first begins with the entry, and the last ends with the sink.
+    """
     return Topology(
-        nodes=tuple(Node(id=agent, agent=agent) for agent in agents),
-        edges=tuple(Edge(source=a, target=b) for a, b in pairwise(agents)),
-        entry=agents[0],
-        sink=agents[-1],
+        nodes=tuple(Node(id=agent, agent=agent) for layer in layers for agent in layer),
+        edges=tuple(Edge(source=a, target=b) for pair in pairwise(layers) for a, b in product(*pair)),
+        entry=layers[0][0],
+        sink=layers[-1][-1],
         caps=caps,
     )
 

@@ -19,8 +19,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.table import TRIVIAL, Header, ResultsFile, SystemSummary, TaskRow, make_task_row
-from selfwire.extras.cluster.evaluation_shards import SystemShard
-from selfwire.extras.cluster.shards import merge_leftover_shards
+from selfwire.extras.cluster.shards import SystemShard, merge_leftover_shards
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.graphs.evolve import ELAPSED
 from selfwire.graphs.rollouts import JUDGE_NODE, RolloutContext, RolloutRunner, freeze_gc, run_together, stream_rollouts

@@ -8,12 +8,13 @@ from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits
 from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.forward import to_notes
 from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.schemas import TopologyDecision
 from selfwire.evolvers.hiva.structure import (
     StructureResult,
     apply_decisions,
-    count_traffic,
     decide_edits,
     list_operations,
 )
@@ -131,11 +132,10 @@ def test_what_is_offered_depends_on_threshold_room_and_place() -> None:
 
 
 async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = CONFIG) -> StructureResult:
-    used = count_traffic([run(LINE), run(LINE, task="t2")])
-    return await decide_edits(
-        LINE, gradients, meta_model(model), config,
-        used=used, parallelizability={"t1": 0.2, "t2": 0.6}, toolbox={}, scope=Scope(),
-    )  # fmt: skip
+    parts = {"t1": 0.2, "t2": 0.6}
+    concepts = {task: TaskConcepts(main="a question", parallelizability=share) for task, share in parts.items()}
+    runs = [run(LINE, task=task).replace(notes=to_notes(found)) for task, found in concepts.items()]
+    return await decide_edits(LINE, gradients, runs, meta_model(model), config, toolbox={}, scope=Scope())
 
 
 async def test_d11_a_node_gets_one_decision_over_all_its_gradients() -> None:

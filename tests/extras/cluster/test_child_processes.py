@@ -16,7 +16,7 @@ import pytest
 
 from selfwire.core.errors import OutageError, ToolSourceError, WorkerError
 from selfwire.extras.cluster.child_processes import HAS_FORK_SERVER, ProcessExecutor
-from selfwire.extras.cluster.executors import WorkerOptions, open_executor
+from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import DEATHS, Event, Job, LocalExecutor, Report, run_jobs
 
 PROGRAM = """
@@ -163,7 +163,7 @@ def test_a_job_is_done_again_whose_worker_dies_and_not_for_ever(tmp_path: Path) 
     ],
 )
 def test_errors_travel_as_text(kind: str, schema: type[Exception], told: str) -> None:
-    with open_executor(WorkerOptions()) as executor, pytest.raises(schema, match=f"(?s){told}"):
+    with open_workers(WorkerOptions()) as executor, pytest.raises(schema, match=f"(?s){told}"):
         list(run_jobs(deque([Job.of("it", fail, kind=kind), Job.of("later", fail, kind="never started")]), executor))
 
 

@@ -14,9 +14,9 @@ from selfwire.core.usage import Budget
 from selfwire.evals.baselines import make_single_team
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.extras.cluster import worker_jobs
-from selfwire.extras.cluster.evaluation_shards import SystemShard
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.noted_blobs import BLOBS
+from selfwire.extras.cluster.shards import SystemShard
 from selfwire.extras.cluster.slices import create_shard, open_shard
 from selfwire.extras.cluster.worker_jobs import PAUSE, report_seldom
 from selfwire.extras.cluster.worker_processes import WORKERS, choose_worker_count, run_on_workers

@@ -137,7 +137,7 @@ def test_changed_rows_and_changed_code_are_found(page: Path, monkeypatch: pytest
     for line in lines:
         line["scores"] = [0.0] * len(line["scores"]) if line["info"]["name"] == "hiva" else line["scores"]
     rows.write_text("\n".join(map(json.dumps, (head, *lines))))
-    assert [one.where for one in check_pages([page], [page])] == ["tables"]
+    assert [one.where for one in check_pages([page])] == ["tables"]
     page.write_text(fill_page(page))
     assert any('"HiVA beats a single agent"' in text for text in check(page))
 
@@ -213,7 +213,7 @@ def _keep(make: Callable[[Path, Mapping[str, str]], str]) -> Callable[[Path, Map
 def check_repository(root: Path, changed: Sequence[Path] = ()) -> list[str]:
     """Faults of all pages; tables are computed anew only on pages that were changed, if these are given."""
     pages = list_locked_pages(root / "docs" / "claims.lock")
-    found = check_pages(changed or pages, changed or pages) + check_claims(pages, root / "docs" / "claims.lock")
+    found = check_pages(changed or pages) + check_claims(pages, root / "docs" / "claims.lock")
     return [f"{one.page.name}, {one.where}: {one.text}" for one in found]
 
 

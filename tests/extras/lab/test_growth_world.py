@@ -115,10 +115,10 @@ def test_parts_need_what_they_build_on_and_nothing_else() -> None:
     assert feedback.text.endswith("the units are off. Nobody was there to verify after locate.")
 
 
-def test_a_seed_repeats_itself_and_every_system_is_below_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_seed_repeats_itself_and_every_system_is_below_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {name: SYSTEMS[name] for name in (MAIN, "random edits")}
     monkeypatch.setattr(growth, "SYSTEMS", chosen)
-    first = run_seed(SMALL, 0)
-    assert run_seed(SMALL, 0) == first
+    first = await run_seed(SMALL, 0)
+    assert await run_seed(SMALL, 0) == first
     assert {*first.figures} == {*chosen, START, ORACLE}
     assert all(one["score"] <= first.figures[ORACLE]["score"] for one in first.figures.values())

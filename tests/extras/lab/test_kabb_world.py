@@ -100,15 +100,15 @@ def test_the_bounds_enclose_each_other_and_new_kinds_come_last() -> None:
 
 
 @pytest.mark.slow
-def test_luck_apart_a_seed_repeats_itself() -> None:
+async def test_luck_apart_a_seed_repeats_itself() -> None:
     study = KabbStudy(world=SMALL)
-    first = run_seed(study, 0)
-    assert run_seed(study, 0) == first
+    first = await run_seed(study, 0)
+    assert await run_seed(study, 0) == first
     assert {*KABB, *INDEXES, ORACLE, FIXED, f"{MAIN}, claims by chance"} == {*first.figures}
     assert {one["free"] for name, one in first.figures.items() if name in INDEXES} == {3 * 30}
     assert {first.figures[name]["free"] <= 3 * 30 for name in KABB} == {True}
     assert (compute_share(first, ORACLE, "sum 10"), compute_share(first, UNIFORM, "sum 10")) == (1, 0)
-    text = format_tables([first, run_seed(study, 1)])
+    text = format_tables([first, await run_seed(study, 1)])
     assert text.count(f"| {MAIN} |") == 2
     assert "| oracle | 0.0 |" in text
 
@@ -135,7 +135,7 @@ def test_the_command_runs_a_world_keeps_its_rows_and_refuses_what_it_would_not_u
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = KabbStudy(world=SMALL)
-    monkeypatch.setattr(kabb, "WORLD", World(study, partial(run_seed, study), SCALE, (), format_tables))
+    monkeypatch.setattr(kabb, "WORLD", World(study, run_seed, SCALE, (), format_tables))
     out = tmp_path / "rows.jsonl"
 
     ablate = partial(call, tmp_path, "ablate", "hiva", "--world")
@@ -179,10 +179,10 @@ def test_rooms_need_two_agents_and_every_agent_serves_three() -> None:
 
 
 @pytest.mark.slow
-def test_the_fitted_lambda_finds_the_agents_of_each_room_and_a_small_fixed_one_does_not() -> None:
+async def test_the_fitted_lambda_finds_the_agents_of_each_room_and_a_small_fixed_one_does_not() -> None:
     small = rooms.RoomsParameters(arms=(8,), tasks=80)
-    first = rooms.run_seed(small, 0)
-    assert rooms.run_seed(small, 0) == first
+    first = await rooms.run_seed(small, 0)
+    assert await rooms.run_seed(small, 0) == first
     shares = {
         name: (found["8 agents, claims"] - first.figures[UNIFORM]["8 agents, claims"])
         / (first.figures[ORACLE]["8 agents, claims"] - first.figures[UNIFORM]["8 agents, claims"])

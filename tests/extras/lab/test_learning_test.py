@@ -6,9 +6,9 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.cluster.executors import WorkerOptions
-from selfwire.extras.lab import learning_test
 from selfwire.extras.lab.ablation.subjects import LearningTest
-from selfwire.extras.lab.learning_test import run_learning_test
+from selfwire.extras.lab.seeds import run_learning_test
+from selfwire.extras.lab.worlds import errands
 from selfwire.extras.lab.worlds.errands import Curve, ErrandStudy, SeedResult
 
 ONE = WorkerOptions(workers=1)
@@ -30,7 +30,7 @@ def test_seeds_that_are_done_are_not_run_again(tmp_path: Path, monkeypatch: pyte
             seed=seed, solved={"trained": 0.5}, positive=0.1, curve=Curve(reward=(), entropy=(), gradient_norm=())
         )
 
-    monkeypatch.setattr(learning_test, "run_seed", fake)
+    monkeypatch.setattr(errands, "run_seed", fake)
     out = tmp_path / "rows.jsonl"
     with pytest.raises(KeyboardInterrupt):
         run_learning_test(make_test(), 3, ONE, out)

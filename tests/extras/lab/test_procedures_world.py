@@ -84,11 +84,11 @@ async def test_experience_prompts_and_pool_grow_where_they_have_something_to_gai
     assert mean(await solve(*hera, world, learned, world.test)) > 0.5
 
 
-def test_a_seed_repeats_itself_and_every_system_is_below_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_seed_repeats_itself_and_every_system_is_below_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny, chosen = SMALL.replace(batch=2, test=6), {name: SYSTEMS[name] for name in (MAIN, "w/o RoPE")}
     monkeypatch.setattr(procedures, "SYSTEMS", chosen)
-    first = run_seed(tiny, 0)
-    assert run_seed(tiny, 0) == first
+    first = await run_seed(tiny, 0)
+    assert await run_seed(tiny, 0) == first
     assert {*first.figures} == {*chosen, START, ORACLE}
     assert all(one["score"] <= first.figures[ORACLE]["score"] for one in first.figures.values())
     assert first.figures["w/o RoPE"]["calls"] < first.figures[MAIN]["calls"]

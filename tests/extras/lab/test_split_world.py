@@ -78,9 +78,9 @@ def test_a_worker_recalls_its_own_note_and_reads_the_last_round() -> None:
     assert (notes.strip(), letters) == ("Known: 3=0000000a", ["4=0000000b and"])
 
 
-def test_no_system_gets_more_than_matching_that_knows_and_a_seed_repeats_itself() -> None:
-    first = run_seed(SMALL, 1)
-    assert run_seed(SMALL, 1) == first
+async def test_no_system_gets_more_than_matching_that_knows_and_a_seed_repeats_itself() -> None:
+    first = await run_seed(SMALL, 1)
+    assert await run_seed(SMALL, 1) == first
     assert first.figures[ORACLE]["parts"] == max(one["parts"] for one in first.figures.values())
     assert first.figures[SINGLE]["parts"] == 0
     assert "| matching | random edges |" in format_tables([first, first.replace(seed=2)])

@@ -41,10 +41,10 @@ def test_who_is_told_the_pairs_has_them_in_memory_after_each_batch() -> None:
     assert {c for row in found for c in row} == {1, 2}
 
 
-def test_every_system_plays_the_same_tasks_within_the_bounds() -> None:
+async def test_every_system_plays_the_same_tasks_within_the_bounds() -> None:
     small = PARAMETERS.replace(known=20)
-    result = run_seed(small, 0)
-    assert run_seed(small, 0) == result
+    result = await run_seed(small, 0)
+    assert await run_seed(small, 0) == result
     assert {*result.figures} == {*KABB, BLIND, UNIFORM, ORACLE, "best fixed choice"}
     assert all(one["score"] <= result.figures[ORACLE]["score"] for one in result.figures.values())
     assert {result.figures[name]["free"] for name in KABB} == {3 * 20}

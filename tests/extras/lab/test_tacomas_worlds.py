@@ -1,6 +1,5 @@
 """The worlds of TacoMAS's loops and weights, small: what their figures mean, and that the method's own code runs."""
 
-import asyncio
 from itertools import product
 
 import numpy as np
@@ -80,10 +79,10 @@ def test_the_meta_model_acts_on_what_it_is_shown(hasty: float, guesses: bool) ->
         assert [one.v_dead for one in pairs[1:]] == ["x1"] * int(hasty)
 
 
-def test_nobody_gets_more_than_who_never_errs_and_a_seed_repeats_itself() -> None:
-    first = roles.run_seed(small := SMALL.replace(rounds=4), 0)
+async def test_nobody_gets_more_than_who_never_errs_and_a_seed_repeats_itself() -> None:
+    first = await roles.run_seed(small := SMALL.replace(rounds=4), 0)
     survey, scope = make_survey(small, 0, 0), Scope(seed=0, task="t0", phase="test")
-    assert first.figures[MAIN] == roles.summarise(survey, asyncio.run(run_task(survey, small, scope)))
+    assert first.figures[MAIN] == roles.summarise(survey, await run_task(survey, small, scope))
     assert first.figures[ORACLE]["solved"] == max(one["solved"] for one in first.figures.values()) == 1
     assert first.figures[FIXED]["slow updates"] == first.figures[FIXED]["births"] == 0
     assert "| mean change of m per round [95 %] |" in roles.format_tables([first, first.replace(seed=1)])
@@ -110,21 +109,21 @@ def test_the_value_of_weights_is_that_of_every_sum_of_votes() -> None:
     assert sum_up(f"{write_evidence(False, 2)} {write_evidence(True, 2)}") == WRONG
 
 
-def test_the_best_vote_goes_by_the_odds() -> None:
+async def test_the_best_vote_goes_by_the_odds() -> None:
     assert compute_best_value({"v0": 0.9, "v1": 0.5}) == pytest.approx(0.9)
     assert compute_best_value({"v0": 0.9, "v1": 0.1}) == pytest.approx(0.9)
     assert compute_best_value(dict.fromkeys(("v0", "v1", "v2"), 0.8)) == pytest.approx(0.8**3 + 3 * 0.8**2 * 0.2)
-    result = votes.run_seed(FEW, 0)
+    result = await votes.run_seed(FEW, 0)
     assert result.figures[BEST]["right"] >= max(one["right"] for one in result.figures.values()) - 1e-9
     assert result.figures[UNIFORM]["right"] < result.figures[BEST]["right"]
     majority = compute_value(FEW.draw(0, 0), dict.fromkeys(("v0", "v1", "v2"), 1 / 3), FEW.replace(inbox=12_000))
     assert result.figures[ROOMY]["right"] == majority, "weights cut nothing where there is room"
 
 
-def test_sweeps_change_one_parameter_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sweeps_change_one_parameter_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("R = 1", "R = 10", "2 steps", "8 workers")
     monkeypatch.setattr(sweeps, "SYSTEMS", {name: sweeps.SYSTEMS[name] for name in names})
-    found = sweeps.run_seed(SurveyParameters(tasks=1), 0).figures
+    found = (await sweeps.run_seed(SurveyParameters(tasks=1), 0)).figures
     assert found["R = 1"]["rounds"] == 1 < found["R = 10"]["rounds"]
     assert found["2 steps"]["solved"] == 1, "the first team has both of its skills"
     assert found["8 workers"]["births"] == found["8 workers"]["deaths"], "there is no room for more"

@@ -2,24 +2,32 @@
 
 import base64
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium import webdriver
 from selenium.webdriver import ActionChains
+from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-from bench.browser import explain_missing, start_chromium
-
 SHOTS = Path(__file__).parents[3] / ".screenshots"
-needs_browser = pytest.mark.skipif(bool(explain_missing()), reason=explain_missing())
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs `apt-get install chromium chromium-driver`")
 
 
 class Browser:
     """A headless Chromium that reaches no host, or only the one that is given."""
 
     def __init__(self, host: str = "") -> None:
-        self.driver = start_chromium(host, {"browser": "ALL", "performance": "ALL"})
+        options = webdriver.ChromeOptions()
+        options.binary_location = str(CHROMIUM)
+        rules = "MAP * ~NOTFOUND" + (f", EXCLUDE {host}" if host else "")
+        for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", f"host-resolver-rules={rules}"):
+            options.add_argument(f"--{argument}")
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
         self.driver.implicitly_wait(3)
 
     def show(self, page: Path, address: str = "", *, width: int = 1600, scheme: str = "light") -> None:

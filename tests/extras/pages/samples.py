@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from selfwire.core.task import Feedback, Question
+from selfwire.core.trajectory import Message
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.extras.pages.data import (
     AgentCard,
@@ -17,14 +19,7 @@ from selfwire.extras.pages.data import (
     TeamVersion,
 )
 from selfwire.extras.pages.evolution import make_outcome
-from selfwire.extras.pages.stored import (
-    StoredFeedback,
-    StoredMessage,
-    StoredQuestion,
-    StoredStep,
-    StoredTool,
-    StoredTrajectory,
-)
+from selfwire.extras.pages.stored import StoredStep, StoredTool, StoredTrajectory
 
 GAIN = IntervalEstimate(value=0.2, low=0.1, high=0.3, n=30)
 
@@ -54,17 +49,18 @@ def make_version(number: int, chain: Sequence[str], *, text: str = "Work.", acce
 
 
 def make_trail(task: str, text: str = "Rome", *, score: float | None = 1.0, steps: int = 2) -> StoredTrajectory:
-    heard = (StoredMessage(source="plan", target="answer", text=text),)
+    heard = (Message(source="plan", target="answer", text=text),)
     tools = (StoredTool(name="search", arguments={"query": text}, result=text),)
     return StoredTrajectory(
-        question=StoredQuestion(id=task, input=f"Where? {text}"),
+        question=Question(id=task, input=f"Where? {text}"),
+        workflow="",
         steps=tuple(
             StoredStep(node="plan", agent="plan", visit=place, inbox=heard, output=text, tools=tools, sent=heard)
             for place in range(steps)
         ),
         answer=None if score is None else text,
         error="the provider is down" if score is None else None,
-        feedback=None if score is None else StoredFeedback(score=score, solved=score == 1, text=text),
+        feedback=None if score is None else Feedback(score=score, solved=score == 1, text=text),
     )
 
 

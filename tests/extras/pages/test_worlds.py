@@ -140,7 +140,7 @@ def test_a_page_is_followed_while_a_study_goes_on(
 def test_the_commands_of_worlds_put_them_on_record_and_write_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = replace(load_world("hiva", "growth"), run_seed=lambda seed: make_results(seed + 1)[seed])
+    quick = replace(load_world("hiva", "growth"), run=lambda study, seed: make_results(seed + 1)[seed])
     monkeypatch.setattr("selfwire.extras.lab.seeds.load_world", lambda method, name: quick)
     out, page, home = tmp_path / "rows.jsonl", tmp_path / "page.html", tmp_path / "home"
     given = ("--world", "growth", "--workers", "1", "--out", str(out))

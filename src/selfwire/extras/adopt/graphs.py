@@ -207,7 +207,7 @@ class GraphReader:
         for draft in self.nodes[-1:]:
             if "destinations" in named:
                 ends = self._list_names(named["destinations"], at)
-                self._add_edge(draft.name, ends, "code", "destinations", call, at, graph, router=draft.target)
+                self._add_edge(draft.name, ends, "code", "destinations", (call, at), graph, router=draft.target)
 
     def _add_action(
         self, call: ast.Call, action: ast.expr, at: Surroundings, graph: str, names: tuple[str, ...]
@@ -326,8 +326,7 @@ class GraphReader:
         ends: Strings,
         kind: str,
         shown_by: str,
-        node: Any,
-        at: Surroundings,
+        where: tuple[Any, Surroundings],
         graph: str,
         router: str = "",
     ) -> None:
@@ -339,7 +338,7 @@ class GraphReader:
             router=router,
             complete=ends.complete,
             graph=graph,
-            **place_of(node, at),
+            **place_of(*where),
         )
         if edge not in self.edges:
             self.edges.append(edge)
@@ -353,16 +352,16 @@ class GraphReader:
         if not sources.values or not ends.values:
             self.note(call, at, f"the ends of an edge are computed: {ast.unparse(call)}", "name the nodes by constants")
         for source in sources.values:
-            self._add_edge(source, ends, "data", "edge", call, at, graph)
+            self._add_edge(source, ends, "data", "edge", (call, at), graph)
 
     def _read_entry(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         for part in [*call.args[:1], *(keyword.value for keyword in call.keywords)]:
-            self._add_edge(START, self._name_key(part, at), "data", "entry", call, at, graph)
+            self._add_edge(START, self._name_key(part, at), "data", "entry", (call, at), graph)
 
     def _read_finish(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         for part in [*call.args[:1], *(keyword.value for keyword in call.keywords)]:
             for source in self._name_key(part, at).values:
-                self._add_edge(source, Strings((END,), True), "data", "finish", call, at, graph)
+                self._add_edge(source, Strings((END,), True), "data", "finish", (call, at), graph)
 
     def _name_key(self, node: ast.expr, at: Surroundings) -> Strings:
         return find_strings(self.program, node, at)
@@ -380,7 +379,7 @@ class GraphReader:
                     given = find_strings(self.program, pair[0].node, pair[0].at).values
                     names += self._add_action(call, pair[1].node, pair[1].at, graph, given)
         for before, after in pairwise(names):
-            self._add_edge(before, Strings((after,), True), "data", "sequence", call, at, graph)
+            self._add_edge(before, Strings((after,), True), "data", "sequence", (call, at), graph)
 
     # routers
 
@@ -404,7 +403,7 @@ class GraphReader:
             self.routers.append((name, self.reader.get_found_code(router)))
             where = (function, router.at)
         for start in sources:
-            self._add_edge(start, ends, kind, shown_by, *where, graph, router=name)
+            self._add_edge(start, ends, kind, shown_by, where, graph, router=name)
 
     @staticmethod
     def _name_router(path: ast.expr, router: Traced | None) -> str:
@@ -560,7 +559,7 @@ class GraphReader:
             None,
         )
         if same is None:
-            self._add_edge(source, ends, "code", shown_by, *where, graph, router=router)
+            self._add_edge(source, ends, "code", shown_by, where, graph, router=router)
         elif not annotated:
             both = tuple(dict.fromkeys((*same.ends, *ends.values)))
             merged = same.replace(ends=both, complete=same.complete and ends.complete)
@@ -604,7 +603,7 @@ class GraphReader:
         target = named.get("agent_name") or (call.args[0] if call.args else None)
         if target is not None:
             ends = find_strings(self.program, target, tool.at.at)
-            self._add_edge(draft.name, ends, "code", "handoff", call, tool.at.at, draft.graph, router=tool.name)
+            self._add_edge(draft.name, ends, "code", "handoff", (call, tool.at.at), draft.graph, router=tool.name)
 
     # agents as graphs
 
@@ -619,20 +618,18 @@ class GraphReader:
         first = len(self.nodes)
         if draft.maker != "create_swarm":
             self._add_agent_node(draft, graph)
-            self._add_edge(START, Strings((draft.name,), True), "data", "entry", found.node, found.at, graph)
+            self._add_edge(START, Strings((draft.name,), True), "data", "entry", found[:2], graph)
         inner = [*self._list_team(draft, graph), *(self._add_agent_node(sub, graph) for sub in draft.subagents)]
         if draft.maker == "create_supervisor" and inner:
             names = tuple(inner)
-            self._add_edge(
-                draft.name, Strings(names, True), "code", "handoff", found.node, found.at, graph, "supervisor"
-            )
+            self._add_edge(draft.name, Strings(names, True), "code", "handoff", found[:2], graph, "supervisor")
             for name in inner:
-                self._add_edge(name, Strings((draft.name,), True), "data", "handoff", found.node, found.at, graph)
+                self._add_edge(name, Strings((draft.name,), True), "data", "handoff", found[:2], graph)
         elif draft.subagents:
             ends = Strings(tuple(sub.name for sub in draft.subagents), True)
-            self._add_edge(draft.name, ends, "code", "handoff", found.node, found.at, graph, "task")
+            self._add_edge(draft.name, ends, "code", "handoff", found[:2], graph, "task")
         elif draft.default:
-            self._add_edge(START, Strings((draft.default,), True), "data", "entry", found.node, found.at, graph)
+            self._add_edge(START, Strings((draft.default,), True), "data", "entry", found[:2], graph)
         for node in self.nodes[first:]:
             self._read_node_code(node)
 
@@ -708,7 +705,7 @@ class GraphReader:
             (e for e in self.edges if (e.source, e.shown_by, e.graph) == (draft.name, "call", draft.graph)), None
         )
         if same is None:
-            self._add_edge(draft.name, ends, "code", "call", code.owner, code.at, draft.graph, router=draft.target)
+            self._add_edge(draft.name, ends, "code", "call", (code.owner, code.at), draft.graph, router=draft.target)
         elif name not in same.ends:
             self.edges[self.edges.index(same)] = same.replace(ends=(*same.ends, name))
         if not known:

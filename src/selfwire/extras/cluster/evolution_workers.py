@@ -21,13 +21,12 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Ended, Event, Executor, Job, JobSettings, Report, run_jobs, try_again
 from selfwire.extras.cluster.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.extras.cluster.shards import OpenShards, Shard, cut_tasks, refuse_missing_shard
 from selfwire.extras.cluster.shared_ledger import open_ledger, share_ledger
 from selfwire.extras.cluster.worker_budgets import choose_budget_address
-from selfwire.extras.cluster.workers import open_workers
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, RolloutRunner, stream_rollouts

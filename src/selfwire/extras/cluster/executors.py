@@ -1,11 +1,10 @@
 """Where jobs run: in this process, in processes of this machine, or on a Ray cluster."""
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 from selfwire.core.values import FrozenModel
-from selfwire.extras.cluster.child_processes import ProcessExecutor
+from selfwire.extras.cluster.child_processes import ProcessExecutor, import_for_workers
 from selfwire.extras.cluster.jobs import Executor, LocalExecutor
 from selfwire.extras.cluster.ray_executor import RayExecutor
 
@@ -32,11 +31,18 @@ class WorkerOptions(FrozenModel):
         return self.replace(workers=workers) if self.workers is None and self.executor == "process" else self
 
 
-def open_executor(options: WorkerOptions, modules: Sequence[str] = ()) -> AbstractContextManager[Executor]:
-    """Workers, until the block ends.
+MODULES = ("selfwire.extras.cluster.worker_imports",)
+"""Imported in workers before a job needs them."""
 
-    Args:
-        modules: imported before a job needs them.
+
+def prepare_workers(options: WorkerOptions) -> None:
+    """Begin to import what processes need, while this one does something else."""
+    if options.executor == "process" and not options.is_local:
+        import_for_workers(MODULES)
+
+
+def open_workers(options: WorkerOptions) -> AbstractContextManager[Executor]:
+    """Workers, until the block ends.
 
     Raises:
         ConfigError: the cluster cannot be reached.
@@ -44,5 +50,5 @@ def open_executor(options: WorkerOptions, modules: Sequence[str] = ()) -> Abstra
     if options.is_local:
         return nullcontext(LocalExecutor())
     if options.executor == "process":
-        return ProcessExecutor(options.workers or 1, modules)
-    return RayExecutor(options.ray_address, options.workers, modules)
+        return ProcessExecutor(options.workers or 1, MODULES)
+    return RayExecutor(options.ray_address, options.workers, MODULES)

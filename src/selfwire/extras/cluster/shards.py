@@ -11,9 +11,10 @@ from platform import node
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
+from selfwire.evals.table import TRIVIAL
 from selfwire.models.metered_chat import INVALID_NOTE
 from selfwire.models.structured import MODE_NOTE
-from selfwire.runs.record import JOURNAL, PARTS, get_runs_folder
+from selfwire.runs.record import JOURNAL, PARTS, ROWS, get_runs_folder
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import Lease, copy_rows, read_header, read_spend
 
@@ -92,6 +93,20 @@ class Shard:
         finally:
             lease.release()
         return spent
+
+
+class SystemShard(Shard):
+    """Some tasks of one system of an evaluation; `name` is the system's."""
+
+    @property
+    def scopes(self) -> Sequence[str]:
+        """The system, and the rule that is measured beside the first."""
+        return [f"{self.run}/{name}" for name in (self.name, TRIVIAL)]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The rows of results, and what all shards have."""
+        return (f"{ROWS}/", *super().notes)
 
 
 @dataclass

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.extras.cluster.evaluation_shards import SystemShard
-from selfwire.extras.cluster.shards import refuse_missing_shard
+from selfwire.extras.cluster.shards import SystemShard, refuse_missing_shard
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import RESULTS, SLICE, EvaluationPlan, OpenEvaluation, load_request_tasks, make_plan
 from selfwire.runs.record import ContaminatedTasks, load_request

@@ -15,15 +15,13 @@ from selfwire.core.errors import JournalError, WorkerError
 from selfwire.core.task import Task
 from selfwire.core.usage import Budget, Usage
 from selfwire.evals.table import SystemSummary
-from selfwire.extras.cluster.evaluation_shards import SystemShard
-from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import DEATHS, Ended, Job, JobSettings, run_jobs, try_again
-from selfwire.extras.cluster.shards import OpenShards, cut_tasks
+from selfwire.extras.cluster.shards import OpenShards, SystemShard, cut_tasks
 from selfwire.extras.cluster.shared_ledger import share_ledger
 from selfwire.extras.cluster.slices import create_shard
 from selfwire.extras.cluster.worker_budgets import choose_budget_address
 from selfwire.extras.cluster.worker_jobs import evolve_system, measure_slice
-from selfwire.extras.cluster.workers import open_workers
 from selfwire.models.limits import ResourceAmount
 from selfwire.models.sync import run_sync
 from selfwire.runs.estimates import estimate_evolution_calls

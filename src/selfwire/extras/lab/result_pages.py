@@ -1,4 +1,4 @@
-"""Pages with tables that are computed from rows of results, and what their text says of them.
+"""Pages with tables that are computed from rows of results; `claims` holds their text to them.
 
 A table of a Markdown page stands between two comments; paths are relative to the page:
 
@@ -15,17 +15,12 @@ A table of a Markdown page stands between two comments; paths are relative to th
     world       a world's tables: `method`, `name`, `rows`
     claims      what the mechanisms of all worlds on the page are worth
     cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
-
-Every number with a decimal point in a section's text must come from the tables of the section, or of any page if it
-has none; on a page with computed tables, one that is written by hand holds no such number. Numbers that are no results
-(sizes, settings, figures of others) are named by `<!-- given: 0.3 0.05 -->`. A page without a table is looked at if it
-names such numbers.
 """
 
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,8 +35,9 @@ from selfwire.evals.table import (
     format_difference,
     list_columns,
     read_kept_scores,
+    write_lines,
 )
-from selfwire.extras.lab.ablation.files import read_study, write_lines
+from selfwire.extras.lab.ablation.files import read_study
 from selfwire.extras.lab.ablation.table import build_comparison
 from selfwire.extras.lab.ablation.table import build_table as build_study_table
 from selfwire.extras.lab.worlds.catalogue import World, load_world
@@ -50,9 +46,6 @@ from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_colu
 END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
 CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
-_GIVEN = re.compile(r"<!-- given: ([^>]*?) ?-->")
-_NO_TEXT = re.compile(r"<!--.*?-->|```.*?```|`[^`\n]*`|\]\([^)]*\)|\*[^*\n]+\*(?=,? \d{4})|arXiv [\d.]+", re.DOTALL)
-_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\d)")
 _LEFT_OUT = ("s/task", "S")
 """Columns of an evaluation that stand on no page: times differ from machine to machine."""
 
@@ -78,28 +71,21 @@ def keep_world(results: Sequence[WorldResult], out: Path) -> None:
         )
         for result in results
     ]
-    write_lines(rounded, out)
+    write_lines((result.model_dump_json() for result in rounded), out, "rows")
 
 
-def check_pages(pages: Sequence[Path], locked: Sequence[Path] = ()) -> list[Mismatch]:
-    """Everything on the pages that differs from what their rows give; of `locked` ones only tables are looked at.
+def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
+    """Tables on the pages that differ from what their rows give.
 
     Raises:
         ConfigError: a page, its rows or a comment on it cannot be used.
     """
-    texts = {page: (read_page(page), fill_page(page)) for page in pages}
-    known = [number for _, filled in texts.values() for number in find_numbers(_join_tables(_drop_code(filled)))]
     found: list[Mismatch] = []
-    for page, (text, filled) in texts.items():
+    for page in pages:
+        text, filled = read_page(page), fill_page(page)
         if text != filled:
             lines = difflib.unified_diff(text.splitlines(), filled.splitlines(), "page", "rows", lineterm="", n=0)
             found.append(Mismatch(page, "tables", "\n".join(lines)))
-        if page in locked:
-            continue
-        if TABLE.search(_drop_code(text)) or re.search("^<!-- given:", text, re.MULTILINE):
-            found += _check_text(page, _drop_code(filled), known)
-        if TABLE.search(_drop_code(text)):
-            found += _check_rows(page, _drop_code(filled))
     return found
 
 
@@ -130,36 +116,6 @@ def _drop_code(text: str) -> str:
     return CODE.sub("", text)
 
 
-def find_numbers(text: str) -> list[float]:
-    """All numbers with a decimal point, without signs."""
-    return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
-
-
-def _check_text(page: Path, text: str, known: Sequence[float]) -> Iterator[Mismatch]:
-    for section in split_sections(text):
-        tables = [match[0] for match in TABLE.finditer(section)]
-        sources = find_numbers("\n".join(tables)) if tables else known
-        given = [number for listed in _GIVEN.findall(section) for number in listed.split()]
-        given += [number for match in TABLE.finditer(section) for number in list_settings(match[2], match[3])]
-        words = _NO_TEXT.sub(" ", TABLE.sub(" ", section))
-        lost = [
-            number
-            for number in dict.fromkeys(_NUMBER.findall(words))
-            if number not in given and not _is_rounded(number, sources)
-        ]
-        if lost:
-            yield Mismatch(page, f"section {get_title(section)!r}", f"no table gives {', '.join(lost)}")
-
-
-def _check_rows(page: Path, text: str) -> Iterator[Mismatch]:
-    for section in split_sections(text):
-        given = {number for listed in _GIVEN.findall(section) for number in listed.split()}
-        rows = [line for line in TABLE.sub("", section).splitlines() if line.startswith("|")]
-        if any(number not in given for row in rows for number in _NUMBER.findall(_NO_TEXT.sub(" ", row))):
-            text = f"a table is written by hand; keep its rows and put it between <!-- table: ... --> and {END}"
-            yield Mismatch(page, f"section {get_title(section)!r}", text)
-
-
 def split_sections(text: str) -> list[str]:
     """Parts of a page without code, each with the heading that it begins with."""
     return re.split(r"^(?=#+ )", text, flags=re.MULTILINE)
@@ -176,16 +132,6 @@ def list_settings(kind: str, options: str) -> list[str]:
         return []
     given = dict(part.split("=", 1) for part in options.split())
     return re.findall(r"\d+(?:\.\d+)?", load_world(given["method"], given["name"]).parameters.model_dump_json())
-
-
-def _is_rounded(number: str, sources: Sequence[float]) -> bool:
-    """Whether a number is one of the sources, with fewer digits."""
-    digits, value = len(number.partition(".")[2]), float(number.replace(",", ""))
-    return any(abs(source - value) <= 0.5 * 10**-digits + 1e-9 for source in sources)
-
-
-def _join_tables(text: str) -> str:
-    return "\n".join(match[4] for match in TABLE.finditer(text))
 
 
 def read_page(page: Path) -> str:

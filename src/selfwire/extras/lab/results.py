@@ -46,9 +46,8 @@ def results(
         for claim in lock_claims([*dict.fromkeys((*locked, *named))], LOCK):
             typer.echo(f"locked: {claim}")
         locked = list_locked_pages(LOCK)
-    held = {page.resolve() for page in locked}
     looked = {page.resolve() for page in (*named, LOCK)}
-    found = check_pages(named, [page for page in named if page.resolve() in held])
+    found = check_pages(named)
     found += [fault for fault in check_claims(locked, LOCK) if fault.page.resolve() in looked] if locked else []
     add_result(pages=[str(page) for page in named], differences=found)
     for fault in found:

@@ -1,4 +1,4 @@
-"""Studies that are run seed by seed, with each result kept at once; a method's world is one."""
+"""Studies that are run seed by seed, with each result kept at once: a method's world, the learning test of a router."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from selfwire.core.values import FrozenModel, fingerprint
-from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Job, Report, run_jobs
-from selfwire.extras.cluster.workers import open_workers
 from selfwire.extras.lab.ablation.files import begin_study
 from selfwire.extras.lab.ablation.record import Record, RecordedStudy, skip_record
 from selfwire.extras.lab.ablation.rows import StudyRow, append_row, read_rows
-from selfwire.extras.lab.ablation.subjects import Subject, WorldStudy
+from selfwire.extras.lab.ablation.subjects import LearningTest, Subject, WorldStudy
+from selfwire.extras.lab.worlds import errands
 from selfwire.extras.lab.worlds.catalogue import load_world
+from selfwire.extras.lab.worlds.errands import ErrandStudy, SeedResult
 from selfwire.extras.lab.worlds.gains import SeedOutcome, WorldResult
 from selfwire.runs.record import compute_code_hash
 
@@ -107,3 +108,29 @@ def run_world(
 def run_world_seed(report: Report, method: str, name: str, seed: int) -> Any:
     """All systems in the world of one seed."""
     return load_world(method, name).run_seed(seed)
+
+
+def run_learning_test(
+    about: LearningTest,
+    seeds: int,
+    workers: WorkerOptions,
+    out: Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+    record: Record = skip_record,
+) -> list[SeedResult]:
+    """Run the learning test of a router for the seeds that have no row yet; as `run_kept_seeds`."""
+    study = about.errands
+    tell(f"updates per seed: {study.updates}, embedder {study.embedder}; some minutes")
+    kept = SeedStudy(
+        about,
+        study,
+        lambda seed: Job.of(f"seed {seed}", run_errands_seed, study=study, seed=seed),
+        SeedRow[SeedResult],
+        lambda result: f"{result.solved['trained']:.2f} solved",
+    )
+    return run_kept_seeds(kept, seeds, workers, out, tell, record)
+
+
+def run_errands_seed(report: Report, study: dict[str, Any], seed: int) -> SeedResult:
+    """All systems on one seed's errands."""
+    return errands.run_seed(ErrandStudy.model_validate(study), seed)

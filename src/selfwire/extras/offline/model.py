@@ -28,9 +28,6 @@ from selfwire.extras.offline.vocabulary import family_of
 from selfwire.extras.offline.worker import work_on
 from selfwire.models.tracing import QuietChat
 
-STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
-"""Stands beside all numbers that were measured with this model."""
-
 
 class OfflineChat(QuietChat):
     """The offline stand-in as a LangChain chat model.

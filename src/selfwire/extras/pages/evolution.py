@@ -110,15 +110,15 @@ def make_outcome(done: StoredTrajectory) -> Outcome:
         state, score = "open", None
     else:
         state, score = "right" if done.feedback.solved else "wrong", done.feedback.score
-    usages = [*(step.usage for step in done.steps), done.overhead]
+    spent = done.usage
     return Outcome(
         task=done.question.id,
         sample=done.sample,
         state=state,
         score=score,
-        calls=sum(usage.calls for usage in usages),
-        tokens=sum(usage.tokens for usage in usages),
-        dollars=add_dollars(usage.dollars for usage in usages),
+        calls=spent.calls,
+        tokens=spent.tokens,
+        dollars=spent.dollars,
     )
 
 

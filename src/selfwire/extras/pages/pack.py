@@ -179,16 +179,8 @@ def _by_interest(places: Iterable[Place]) -> list[tuple[int, Place]]:
 
 
 def _pack_place(place: Place, tasks: Texts) -> dict[str, Any]:
-    return {
-        "key": place.key,
-        "title": place.title,
-        "row": place.row,
-        "split": place.split,
-        "iteration": place.iteration,
-        "side": place.side,
-        "version": place.version,
-        "rows": [[tasks.add(o.task), o.sample, o.state, o.score, o.calls, o.tokens] for o in place.outcomes],
-    }
+    rows = [[tasks.add(o.task), o.sample, o.state, o.score, o.calls, o.tokens] for o in place.outcomes]
+    return {**place.model_dump(exclude={"outcomes", "trails", "method"}), "rows": rows}
 
 
 def pack_trails(trails: Iterable[StoredTrajectory], method: str = "", *, drawn: bool = True) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import FrozenModel
+from selfwire.evals.table import write_lines
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, VariantRow, append_row
 from selfwire.extras.lab.ablation.subjects import StudyHead, Subject
@@ -27,7 +27,7 @@ def keep_study(study: Study, rows: Sequence[VariantRow], out: Path) -> None:
     Raises:
         ConfigError: they cannot be written.
     """
-    write_lines([StudyHead(head=study), *rows], out)
+    write_lines((line.model_dump_json() for line in (StudyHead(head=study), *rows)), out, "rows")
 
 
 def read_study(path: Path) -> tuple[Study, list[VariantRow]]:
@@ -63,12 +63,3 @@ def read_subject(path: Path) -> tuple[Subject, list[object]]:
         return StudyHead.model_validate_json(first).head, [json.loads(line) for line in rest]
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} holds no study: {error}; `selfwire ablate --out` writes such files") from None
-
-
-def write_lines(lines: Sequence[FrozenModel], out: Path) -> None:
-    """Write values as JSONL; raises as `keep_study`."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text("".join(f"{line.model_dump_json()}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"rows cannot be written to {out}: {error.strerror}; name another file") from None

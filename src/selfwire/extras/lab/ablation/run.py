@@ -7,11 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Job, Report, run_jobs
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster, share_rates
-from selfwire.extras.cluster.workers import open_workers
 from selfwire.extras.lab.ablation.evaluation import evaluation
 from selfwire.extras.lab.ablation.evolution import evolution
 from selfwire.extras.lab.ablation.files import begin_study

@@ -4,11 +4,13 @@ A method's worlds are modules of the package of its name beside this file, each 
 in `WORLDS`.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel
@@ -21,17 +23,22 @@ class World:
 
     Attributes:
         parameters: everything that its results depend on beside the seed.
-        run_seed: all systems in the world of one seed.
+        run: all systems in the world of these parameters and a seed, as a coroutine where it asks a model.
         scale: on which its systems are compared.
         claims: what its mechanisms are worth, by which systems.
         tables: results as Markdown, where it has tables of its own.
     """
 
     parameters: FrozenModel
-    run_seed: Callable[[int], WorldResult]
+    run: Callable[[Any, int], WorldResult | Coroutine[Any, Any, WorldResult]]
     scale: Scale
     claims: tuple[Claim, ...]
     tables: Callable[[Sequence[WorldResult]], str] | None = None
+
+    def run_seed(self, seed: int) -> WorldResult:
+        """All systems in the world of one seed."""
+        found = self.run(self.parameters, seed)
+        return found if isinstance(found, WorldResult) else asyncio.run(found)
 
     def format_tables(self, results: Sequence[WorldResult]) -> str:
         """Results of at least two seeds as Markdown."""

@@ -1,6 +1,6 @@
 """Gains in a world: the largest possible one, the gain of each system, and the share of a mechanism in it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from selfwire.core.values import FrozenModel
@@ -133,6 +133,16 @@ def format_decisions(results: Sequence[WorldResult], name: str) -> str:
     return f"{free:,} of {made:,}" if made else "-"
 
 
+def mean_column(results: Sequence[WorldResult], figure: str, form: str = ".1f", title: str = "") -> Column[str]:
+    """The mean of a figure over seeds, by system; a dash for a system without it."""
+
+    def format_mean(name: str) -> str:
+        found = [result.figures[name][figure] for result in results if figure in result.figures[name]]
+        return f"{compute_mean(found):{form}}" if found else "-"
+
+    return Column(title or figure, format_mean, "-")
+
+
 def _list_columns(results: Sequence[WorldResult], scale: Scale, gain: float) -> tuple[Column[str], ...]:
     def share(name: str) -> str:
         return f"{scale.compare(results, name, scale.least).value / gain:.2f}" if gain else "-"
@@ -140,19 +150,12 @@ def _list_columns(results: Sequence[WorldResult], scale: Scale, gain: float) -> 
     def compare(name: str) -> str:
         return format_difference(scale.compare(results, scale.main, name) if name != scale.main else None, scale.digits)
 
-    def mean(figure: str, form: str) -> Callable[[str], str]:
-        def cell(name: str) -> str:
-            found = [result.figures[name][figure] for result in results if figure in result.figures[name]]
-            return f"{compute_mean(found):{form}}" if found else "-"
-
-        return cell
-
     return (
         Column("system", lambda name: name),
         Column("score [95 %]", lambda name: str(scale.estimate(results, name))),
         Column("share of the possible gain", share),
         Column(f"{scale.main} − this, paired", compare),
-        Column("calls", mean("calls", ",.0f"), "-"),
-        Column("tokens", mean("tokens", ",.0f"), "-"),
+        mean_column(results, "calls", ",.0f"),
+        mean_column(results, "tokens", ",.0f"),
         Column("free decisions", lambda name: format_decisions(results, name), "-"),
     )

@@ -4,8 +4,7 @@ All systems run in DyTopo's own LangGraph with the same scripted agents, and an 
 in another. Fixed graphs and the one that always matches rightly are embedders, so that nothing else differs.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +19,7 @@ from selfwire.evals.table import Column, build_table
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.dytopo.parts import SplitModel, SplitParameters, SplitTask, make_task
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains, mean_column
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.models.embeddings import HashingEmbedder
 
@@ -139,13 +138,9 @@ async def run_systems(given: SplitParameters, seed: int, number: int) -> dict[st
     }
 
 
-def run_seed(given: SplitParameters, seed: int) -> WorldResult:
+async def run_seed(given: SplitParameters, seed: int) -> WorldResult:
     """All systems on all tasks of a seed."""
-
-    async def run() -> list[dict[str, SystemRun]]:
-        return [await run_systems(given, seed, number) for number in range(given.tasks)]
-
-    trials = asyncio.run(run())
+    trials = [await run_systems(given, seed, number) for number in range(given.tasks)]
     figures = {name: summarise([trial[name] for trial in trials], given.rounds) for name in trials[0]}
     best = max(
         (name for name in figures if name.startswith(MAIN) and ("tau" in name or name == MAIN)),
@@ -171,15 +166,12 @@ def format_tables(results: Sequence[WorldResult]) -> str:
     """Worth of the mechanisms, and progress of parts and tasks, round by round."""
     names = sorted(results[0].figures, key=lambda name: -SCALE.estimate(results, name).value)
 
-    def mean(figure: str, form: str = ".2f") -> Callable[[str], str]:
-        return lambda name: f"{compute_mean([result.figures[name][figure] for result in results]):{form}}"
-
     columns = (
         Column("system", lambda name: name),
-        *(Column(f"parts by round {at}", mean(f"parts by round {at}")) for at in CHECKPOINTS),
-        Column("parts in the end", mean("parts")),
-        Column("whole tasks", mean("tasks")),
-        Column("edges per round", mean("edges", ".1f")),
+        *(mean_column(results, f"parts by round {at}", ".2f") for at in CHECKPOINTS),
+        mean_column(results, "parts", ".2f", "parts in the end"),
+        mean_column(results, "tasks", ".2f", "whole tasks"),
+        mean_column(results, "edges", ".1f", "edges per round"),
     )
     return "\n\n".join([format_gains(results, SCALE, CLAIMS), build_table(columns, names).markdown])
 
@@ -194,4 +186,4 @@ CLAIMS = (
     Claim("a tau that fits the embedder", MAIN, main=BEST),
 )
 STUDY = SplitParameters()
-WORLD = World(STUDY, partial(run_seed, STUDY), SCALE, CLAIMS, format_tables)
+WORLD = World(STUDY, run_seed, SCALE, CLAIMS, format_tables)

@@ -4,7 +4,6 @@ All routers have our training, the same episodes and the same step of the optimi
 """
 
 from collections.abc import Mapping
-from functools import partial
 
 from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, TrainConfig
 from selfwire.extras.lab.worlds.catalogue import World
@@ -31,7 +30,7 @@ STUDY = RelayStudy(routers="heads")
 SCALE = Scale("solved", RANDOM, ORACLE, LINEAR)
 WORLD = World(
     STUDY,
-    partial(run_routers, STUDY, SYSTEMS),
+    lambda study, seed: run_routers(study, SYSTEMS, seed),
     scale=SCALE,
     claims=(
         Claim("rows in place of words", PAPER, PAPER_ROWS),

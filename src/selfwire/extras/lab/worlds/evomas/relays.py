@@ -279,7 +279,7 @@ SCALE = Scale("solved", RANDOM, ORACLE, HEAD)
 OF_SPARSE = Scale("solved", SPARSE_RANDOM, ORACLE, f"{SPARSE}{HEAD}")
 WORLD = World(
     STUDY,
-    partial(run_seed, STUDY),
+    run_seed,
     scale=SCALE,
     claims=(
         Claim("attention and layers, against a linear policy on the subtask", LINEAR_SUBTASK),

@@ -5,7 +5,6 @@ too slowly for the rewards of `relays` to show it.
 """
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
@@ -82,7 +81,7 @@ STUDY = RelayStudy(routers="taught")
 SCALE = Scale("solved", RANDOM, ORACLE, HEAD)
 WORLD = World(
     STUDY,
-    partial(run_seed, STUDY),
+    run_seed,
     scale=SCALE,
     claims=(
         Claim("attention, where its router is told the right agents", LINEAR),

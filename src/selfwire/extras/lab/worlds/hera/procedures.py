@@ -5,10 +5,8 @@ skill has a check of its own that no prompt asks for at first. So the library ha
 checks, and mutation the skills that are missing. Everything but the language model is HERA's own; see `orchestrator`.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -174,12 +172,8 @@ async def solve(
     return [await world.grade(await method.answer(team, question, ctx), ctx.at) for question in questions]
 
 
-def run_seed(given: ProceduresStudy, seed: int) -> WorldResult:
+async def run_seed(given: ProceduresStudy, seed: int) -> WorldResult:
     """All systems in the world of one seed."""
-    return asyncio.run(_run(given, seed))
-
-
-async def _run(given: ProceduresStudy, seed: int) -> WorldResult:
     world = make_world(given, seed)
     figures = {ORACLE: {"score": 1.0}}
     for name, (switches, blind) in {START: ({}, frozenset[str]()), **SYSTEMS}.items():
@@ -197,7 +191,7 @@ async def _run(given: ProceduresStudy, seed: int) -> WorldResult:
 STUDY = ProceduresStudy()
 WORLD = World(
     STUDY,
-    partial(run_seed, STUDY),
+    run_seed,
     scale=Scale("score", START, ORACLE, MAIN),
     claims=(
         Claim("HERA, against the same calls without what they say", "all by chance"),

@@ -10,7 +10,7 @@ An agent's prompt claims kinds of tasks, mostly those that it is good at.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
+from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from selfwire.core.protocols import Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import make_layers
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hiva.gradients import Backward, Gradient
@@ -149,18 +149,7 @@ def make_team(claims: Bools) -> Team:
         Agent(id=SINK, prompt="Gives the answer.", kind="aggregator"),
     )
     agents = [Agent(id=name, prompt=_make_prompt(row)) for name, row in zip(AGENTS, claims, strict=True)]
-    names = [(SOURCE,), *LAYERS, (SINK,)]
-    pairs = [pair for above, below in pairwise(names) for pair in product(above, below)]
-    team = Team(
-        method="hiva",
-        agents=(*agents, *ends),
-        topology=Topology(
-            nodes=tuple(Node(id=name, agent=name) for name in (SOURCE, *AGENTS, SINK)),
-            edges=tuple(Edge(source=a, target=b) for a, b in pairs),
-            entry=SOURCE,
-            sink=SINK,
-        ),
-    )
+    team = Team(method="hiva", agents=(*agents, *ends), topology=make_layers((SOURCE,), *LAYERS, (SINK,)))
     return HivaMemory().restrict_to(team).save_to(team)
 
 

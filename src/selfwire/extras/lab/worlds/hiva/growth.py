@@ -6,10 +6,8 @@ more, behind the right one, beside or after its present successors; no prompt ca
 skill. Every skill has a check of its own that many tasks need, which only a better prompt can bring.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -205,12 +203,8 @@ async def solve(
     return [world.grade(await hiva.answer(team, task, ctx)) for task in tasks]
 
 
-def run_seed(given: GrowthStudy, seed: int) -> WorldResult:
+async def run_seed(given: GrowthStudy, seed: int) -> WorldResult:
     """All systems in the world of one seed."""
-    return asyncio.run(_run(given, seed))
-
-
-async def _run(given: GrowthStudy, seed: int) -> WorldResult:
     world = make_world(given, seed)
     figures = {ORACLE: {"score": 1.0}}
     for name, (switches, blind) in {START: ({}, frozenset[str]()), **SYSTEMS}.items():
@@ -229,7 +223,7 @@ async def _run(given: GrowthStudy, seed: int) -> WorldResult:
 STUDY = GrowthStudy()
 WORLD = World(
     STUDY,
-    partial(run_seed, STUDY),
+    run_seed,
     scale=Scale("score", START, ORACLE, MAIN),
     claims=(
         Claim("semantic evolution", "w/o SEV"),

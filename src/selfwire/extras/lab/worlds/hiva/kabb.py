@@ -4,7 +4,6 @@ Everybody chooses at most two of five successors at a node, sees the same reward
 ten tasks at a time. Luck is shared: an agent that two systems choose for a task does equally well for both.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -194,12 +193,8 @@ class KabbStudy(FrozenModel):
         return {"": self.world, MISLED: self.world.replace(claims=False)}
 
 
-def run_seed(study: KabbStudy, seed: int) -> WorldResult:
+async def run_seed(study: KabbStudy, seed: int) -> WorldResult:
     """All systems in a seed's world; those that read claims also where these are by chance."""
-    return asyncio.run(_run_seed(study, seed))
-
-
-async def _run_seed(study: KabbStudy, seed: int) -> WorldResult:
     figures: dict[str, dict[str, float]] = {}
     for ending, given in study.worlds.items():
         world, embedder = make_world(given, seed), HashingEmbedder()
@@ -260,7 +255,7 @@ STUDY = KabbStudy()
 OF_NEW_KINDS = Scale(f"new {FIRST[0]}", UNIFORM, ORACLE, MAIN)
 WORLD = World(
     STUDY,
-    partial(run_seed, STUDY),
+    run_seed,
     scale=Scale(f"sum {CHECKPOINTS[-1]}", UNIFORM, ORACLE, MAIN, CHECKPOINTS[-1]),
     claims=(
         Claim("KABB", UNIFORM),

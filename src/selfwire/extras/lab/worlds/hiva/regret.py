@@ -1,6 +1,6 @@
 """Tables of a world: regret against an oracle, and the part of the possible gain that each system gets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from selfwire.evals.statistics import IntervalEstimate, compute_student_interval
 from selfwire.evals.table import Column, build_table, format_difference
@@ -36,12 +36,8 @@ def compute_share(result: WorldResult, name: str, figure: str) -> float:
     return (got - least) / (most - least)
 
 
-def _estimate(results: Sequence[WorldResult], figure: Callable[[WorldResult], float]) -> IntervalEstimate:
-    return compute_student_interval([figure(result) for result in results])
-
-
 def _share(results: Sequence[WorldResult], name: str, figure: str) -> IntervalEstimate:
-    return _estimate(results, lambda result: compute_share(result, name, figure))
+    return compute_student_interval([compute_share(result, name, figure) for result in results])
 
 
 def _describe_gain(results: Sequence[WorldResult], figure: str, tasks: int) -> str:
@@ -56,8 +52,7 @@ def _list_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]:
     end = CHECKPOINTS[-1]
 
     def regret(name: str, count: int) -> IntervalEstimate:
-        figure = f"sum {count}"
-        return _estimate(results, lambda result: result.figures[ORACLE][figure] - result.figures[name][figure])
+        return Scale(f"sum {count}", UNIFORM, ORACLE, MAIN).compare(results, ORACLE, name)
 
     def regret_after(count: int) -> Column[str]:
         return Column(f"regret after {count}", lambda name: f"{regret(name, count).value:.1f}")
@@ -86,8 +81,7 @@ def _list_new_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]
         return Column(f"share, first {count} [95 %]", lambda name: str(_share(results, name, f"new {count}")))
 
     def compare(name: str) -> str:
-        figure = f"new {FIRST[0]}"
-        found = _estimate(results, lambda result: result.figures[MAIN][figure] - result.figures[name][figure])
+        found = Scale(f"new {FIRST[0]}", UNIFORM, ORACLE, MAIN).compare(results, MAIN, name)
         return format_difference(found if name != MAIN else None)
 
     return (

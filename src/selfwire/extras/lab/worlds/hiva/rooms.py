@@ -5,8 +5,8 @@ choice spoils the mark. Agents say in their prompts which rooms they serve, or s
 was solved before tells.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, product
 
@@ -18,7 +18,7 @@ from selfwire.core.protocols import Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import make_layers
 from selfwire.core.values import FrozenModel
 from selfwire.evals.table import Column, build_table
 from selfwire.evolvers.hiva.config import KabbConfig
@@ -27,7 +27,7 @@ from selfwire.evolvers.hiva.knowledge import TaskConcepts, concept_name
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, list_claim_columns
-from selfwire.extras.lab.worlds.hiva.branching import SINK, SOURCE, Floats, Run, judge_agent, record_run, route_task
+from selfwire.extras.lab.worlds.hiva.branching import SINK, SOURCE, Run, judge_agent, record_run, route_task
 from selfwire.extras.lab.worlds.hiva.kabb import INDEXES, Chooser, KabbChooser, play
 from selfwire.extras.lab.worlds.hiva.regret import LAST, MAIN, ORACLE, UNIFORM
 from selfwire.models.embeddings import HashingEmbedder
@@ -68,6 +68,22 @@ class RoomsParameters(FrozenModel):
     batch: int = 10
 
 
+@dataclass(frozen=True)
+class Rooms:
+    """A team and its tasks.
+
+    Attributes:
+        rooms: (tasks,) room of each task.
+        luck: (tasks, agents) whether an agent's part would be right.
+        fair: (tasks, agents) whether the critic would be right about an agent.
+    """
+
+    team: Team
+    rooms: npt.NDArray[np.int64]
+    luck: Flags
+    fair: Flags
+
+
 def list_pairs(arms: int) -> tuple[frozenset[str], ...]:
     """The two agents of each room: neighbours on a ring and opposite ones, so that each agent serves three rooms."""
     ring = [(place, (place + 1) % arms) for place in range(arms)]
@@ -86,14 +102,7 @@ def make_team(arms: int, *, claims: bool) -> Team:
     team = Team(
         method="hiva",
         agents=(source, *agents, sink),
-        topology=Topology(
-            nodes=tuple(Node(id=agent.id, agent=agent.id) for agent in (source, *agents, sink)),
-            edges=tuple(
-                Edge(source=a, target=b) for agent in agents for a, b in ((SOURCE, agent.id), (agent.id, SINK))
-            ),
-            entry=SOURCE,
-            sink=SINK,
-        ),
+        topology=make_layers((SOURCE,), [agent.id for agent in agents], (SINK,)),
     )
     return HivaMemory().restrict_to(team).save_to(team)
 
@@ -105,18 +114,15 @@ def get_concepts(room: int) -> TaskConcepts:
     )
 
 
-def run_seed(given: RoomsParameters, seed: int) -> WorldResult:
+async def run_seed(given: RoomsParameters, seed: int) -> WorldResult:
     """All systems in a seed's worlds."""
-    return asyncio.run(_run_seed(given, seed))
-
-
-async def _run_seed(given: RoomsParameters, seed: int) -> WorldResult:
     figures: dict[str, dict[str, float]] = {}
     for arms, claims in product(given.arms, (True, False)):
         team, random = make_team(arms, claims=claims), np.random.default_rng([seed, arms])
-        kinds = random.permutation(np.resize(np.arange(len(list_pairs(arms))), given.tasks))
+        rooms = random.permutation(np.resize(np.arange(len(list_pairs(arms))), given.tasks))
         luck, fair = random.random((given.tasks, arms)) < given.right, random.random((given.tasks, arms)) < given.critic
-        run, named = partial(run_room, team, kinds, luck, fair, given.right), name_setting(arms, claims=claims)
+        run = partial(run_room, Rooms(team, rooms, luck, fair), right=given.right)
+        named = name_setting(arms, claims=claims)
         systems: dict[str, Chooser] = {
             name: KabbChooser(team, config, HashingEmbedder(), get_concepts) for name, config in KABB.items()
         }
@@ -126,7 +132,7 @@ async def _run_seed(given: RoomsParameters, seed: int) -> WorldResult:
         for name, value in bounds.items():
             figures.setdefault(name, {}).update({named: value, f"{named}, last": value})
         for name, system in systems.items():
-            scores, decided = await play(system, run, kinds, given.batch, seed)
+            scores, decided = await play(system, run, rooms, given.batch, seed)
             mine = figures.setdefault(name, {"made": 0, "free": 0})
             mine |= {named: float(scores.mean()), f"{named}, last": float(scores[-LAST:].mean())}
             mine["made"] += decided.made
@@ -134,18 +140,18 @@ async def _run_seed(given: RoomsParameters, seed: int) -> WorldResult:
     return WorldResult(seed=seed, figures=figures)
 
 
-def run_room(
-    team: Team, kinds: Floats, luck: Flags, fair: Flags, right: float, router: Router, number: int, scope: Scope
-) -> Run:
+def run_room(world: Rooms, router: Router, number: int, scope: Scope, *, right: float) -> Run:
     """Let a router decide on a task; it is solved by the room's two agents, if both are right, and by no others."""
-    room, arms = int(kinds[number]), len(team.agents) - 2
+    team, room, arms = world.team, int(world.rooms[number]), len(world.team.agents) - 2
     question = Question(id=f"t{number}", input=ROOMS[room])
     routed = route_task(team, router, question, scope.at(task=question.id))
     chosen, wanted = [name for name in routed[SOURCE].chosen if name != SINK], list_pairs(arms)[room]
-    good = {name: name in wanted and bool(luck[number, int(name[1:])]) for name in chosen}
+    good = {name: name in wanted and bool(world.luck[number, int(name[1:])]) for name in chosen}
     is_pair = set(chosen) == wanted
     solved = is_pair and all(good.values())
-    gradients = [judge_agent(question.id, name, good[name] == bool(fair[number, int(name[1:])])) for name in chosen]
+    gradients = [
+        judge_agent(question.id, name, good[name] == bool(world.fair[number, int(name[1:])])) for name in chosen
+    ]
     return Run(
         value=right**2 * is_pair,
         trajectory=record_run(team, question, routed, solved),
@@ -188,7 +194,7 @@ PARAMETERS = RoomsParameters()
 FOUR, EIGHT = (Scale(name_setting(arms, claims=True), UNIFORM, ORACLE, MAIN, digits=3) for arms in PARAMETERS.arms)
 WORLD = World(
     PARAMETERS,
-    partial(run_seed, PARAMETERS),
+    run_seed,
     scale=FOUR,
     claims=(
         Claim("lambda fitted, 4 agents", "KABB, lambda = 1", scale=FOUR),

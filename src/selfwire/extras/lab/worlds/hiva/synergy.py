@@ -5,7 +5,6 @@ every agent's probability of success and no pair gets about half of what is to b
 mean nothing here, so no system reads them.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -66,12 +65,8 @@ class ToldChooser(KabbChooser):
         self.workflow = memory.replace(edges={**memory.edges, **right}).save_to(self.workflow)
 
 
-def run_seed(given: BranchingParameters, seed: int) -> WorldResult:
+async def run_seed(given: BranchingParameters, seed: int) -> WorldResult:
     """All systems in a seed's world."""
-    return asyncio.run(_run_seed(given, seed))
-
-
-async def _run_seed(given: BranchingParameters, seed: int) -> WorldResult:
     world, embedder = make_world(given, seed), HashingEmbedder()
     bounds = {**compute_bounds(world, given), BLIND: compute_blind(world, given)}
     figures = {name: {"score": float(values.mean())} for name, values in bounds.items()}
@@ -94,7 +89,7 @@ def compute_blind(world: BranchingWorld, given: BranchingParameters) -> Floats:
 
 WORLD = World(
     PARAMETERS,
-    partial(run_seed, PARAMETERS),
+    run_seed,
     scale=Scale("score", UNIFORM, ORACLE, MAIN, digits=3),
     claims=(
         Claim("synergy, eta = 0.5", WITHOUT),

@@ -3,9 +3,7 @@
 All systems run in TacoMAS's own LangGraph with the same scripted models and the same luck.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfwire.core.scope import Scope
@@ -16,7 +14,7 @@ from selfwire.evals.table import Column, build_table, format_difference
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Figures
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains, mean_column
 from selfwire.extras.lab.worlds.tacomas.survey import Survey, SurveyModel, SurveyParameters, make_survey
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.models.embeddings import HashingEmbedder
@@ -51,17 +49,14 @@ async def run_task(
     return await method.answer(survey.team, Question(id=scope.task, input="The survey."), ctx)
 
 
-def run_seed(given: SurveyParameters, seed: int) -> WorldResult:
+async def run_seed(given: SurveyParameters, seed: int) -> WorldResult:
     """All systems on all tasks of a seed."""
-
-    async def run_all() -> dict[str, dict[str, float]]:
-        figures = {name: await measure(given, seed, **config) for name, config in SYSTEMS.items()}
-        patient = given.replace(hasty=0.0)
-        figures |= {f"{name}{PATIENT}": await measure(patient, seed, **SYSTEMS[name]) for name in (MAIN, ONE)}
-        figures[RANDOM] = await measure(given, seed, guesses=True)
-        return figures | {ORACLE: await measure(given.never_wrong, seed, interval=1)}
-
-    return WorldResult(seed=seed, figures=asyncio.run(run_all()))
+    figures = {name: await measure(given, seed, **config) for name, config in SYSTEMS.items()}
+    patient = given.replace(hasty=0.0)
+    figures |= {f"{name}{PATIENT}": await measure(patient, seed, **SYSTEMS[name]) for name in (MAIN, ONE)}
+    figures[RANDOM] = await measure(given, seed, guesses=True)
+    figures[ORACLE] = await measure(given.never_wrong, seed, interval=1)
+    return WorldResult(seed=seed, figures=figures)
 
 
 async def measure(given: SurveyParameters, seed: int, **options: Any) -> dict[str, float]:
@@ -92,17 +87,14 @@ def format_tables(results: Sequence[WorldResult]) -> str:
     """The worth of the loops, and how their runs went."""
     names = sorted(results[0].figures, key=lambda name: -SCALE.estimate(results, name).value)
 
-    def mean(figure: str, form: str = ".1f") -> Callable[[str], str]:
-        return lambda name: f"{compute_mean([result.figures[name][figure] for result in results]):{form}}"
-
     def change(name: str) -> str:
         return format_difference(compute_student_interval([result.figures[name]["change"] for result in results]), 3)
 
     columns = (
         Column("system", lambda name: name),
-        Column("steps right", mean("steps", ".2f")),
+        mean_column(results, "steps", ".2f", "steps right"),
         Column("mean change of m per round [95 %]", change),
-        *(Column(figure, mean(figure)) for figure in ("rounds", "slow updates", "births", "deaths")),
+        *(mean_column(results, figure) for figure in ("rounds", "slow updates", "births", "deaths")),
     )
     return "\n\n".join([format_gains(results, SCALE, CLAIMS), build_table(columns, names).markdown])
 
@@ -116,4 +108,4 @@ CLAIMS = (
     Claim("K = 2 in place of 1, where the meta-model is never hasty", f"{ONE}{PATIENT}", main=f"{MAIN}{PATIENT}"),
 )
 STUDY = SurveyParameters()
-WORLD = World(STUDY, partial(run_seed, STUDY), SCALE, CLAIMS, format_tables)
+WORLD = World(STUDY, run_seed, SCALE, CLAIMS, format_tables)

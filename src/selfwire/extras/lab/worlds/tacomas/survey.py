@@ -18,7 +18,7 @@ from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
-from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
+from selfwire.core.topology import TopologyLimits, make_layers
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.tacomas.initial_team import METHOD
@@ -111,15 +111,7 @@ def make_survey(given: SurveyParameters, seed: int, number: int) -> Survey:
     results = {skill: f"{random.integers(2**32):08x}" for skill in needed}
     workers = sorted([*needed[: given.present], *others[: given.present]])
     prompts = {ENTRY: "Open the work.", **{skill: f"Do the step of {skill}." for skill in workers}, SINK: "Sum it up."}
-    topology = Topology(
-        nodes=tuple(Node(id=name, agent=name) for name in prompts),
-        edges=tuple(
-            edge for name in workers for edge in (Edge(source=ENTRY, target=name), Edge(source=name, target=SINK))
-        ),
-        entry=ENTRY,
-        sink=SINK,
-        caps=TopologyLimits(nodes=given.cap),
-    )
+    topology = make_layers((ENTRY,), workers, (SINK,), caps=TopologyLimits(nodes=given.cap))
     agents = tuple(Agent(id=name, role=text, prompt=text) for name, text in prompts.items())
     return Survey(results, Team(method=METHOD, agents=agents, topology=topology))
 

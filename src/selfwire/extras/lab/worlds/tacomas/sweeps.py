@@ -3,15 +3,13 @@
 The tasks are those of `roles`, with one parameter changed at a time.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
-from selfwire.evals.statistics import compute_mean, compute_student_interval
+from selfwire.evals.statistics import compute_student_interval
 from selfwire.evals.table import Column, build_table, format_difference
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import Scale, WorldResult
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult, mean_column
 from selfwire.extras.lab.worlds.tacomas.roles import STUDY, measure
 from selfwire.extras.lab.worlds.tacomas.survey import SurveyParameters
 
@@ -61,23 +59,20 @@ SAME: Mapping[str, str] = {
 """Systems that are others under another name: only the agents have a part in a first answer."""
 
 
-def run_seed(given: SurveyParameters, seed: int) -> WorldResult:
+async def run_seed(given: SurveyParameters, seed: int) -> WorldResult:
     """All systems on all tasks of a seed."""
-
-    async def run_all() -> dict[str, dict[str, float]]:
-        found = {
-            name: await measure(given.replace(**system.given), seed, **system.config)
-            for name, system in SYSTEMS.items()
-        }
-        return found | {name: found[same] for name, same in SAME.items()}
-
-    return WorldResult(seed=seed, figures=asyncio.run(run_all()))
+    found = {
+        name: await measure(given.replace(**system.given), seed, **system.config) for name, system in SYSTEMS.items()
+    }
+    return WorldResult(seed=seed, figures=found | {name: found[same] for name, same in SAME.items()})
 
 
 def format_tables(results: Sequence[WorldResult]) -> str:
     """A table for each parameter that is changed."""
     score = Column[str]("score [95 %]", lambda name: str(SCALE.estimate(results, name)))
-    steps, calls, slow = (_mean(results, *column) for column in (("steps", ".2f", "steps right"), ("calls",), SLOW))
+    steps, calls, slow = (
+        mean_column(results, *column) for column in (("steps", ".2f", "steps right"), ("calls",), SLOW)
+    )
     models = (
         Column[str]("first answer, steps right", lambda name: steps.format(get_first(name))),
         Column[str]("in the end, steps right", steps.format),
@@ -97,13 +92,6 @@ def format_tables(results: Sequence[WorldResult]) -> str:
     return "\n\n".join([f"{len(results)} seeds.", *printed])
 
 
-def _mean(results: Sequence[WorldResult], figure: str, form: str = ".1f", title: str = "") -> Column[str]:
-    def cell(name: str) -> str:
-        return f"{compute_mean([result.figures[name][figure] for result in results]):{form}}"
-
-    return Column(title or figure, cell)
-
-
 def _spread(results: Sequence[WorldResult], figure: str) -> Column[str]:
     def cell(name: str) -> str:
         return str(compute_student_interval([result.figures[name][figure] for result in results]))
@@ -113,4 +101,4 @@ def _spread(results: Sequence[WorldResult], figure: str) -> Column[str]:
 
 SCALE = Scale("solved", least=FIRST, most="R = 20", main=MAIN)
 RIGHT = Scale("steps", least=FIRST, most="R = 20", main=MAIN)
-WORLD = World(STUDY, partial(run_seed, STUDY), SCALE, (), format_tables)
+WORLD = World(STUDY, run_seed, SCALE, (), format_tables)

@@ -6,10 +6,8 @@ in TacoMAS's own LangGraph with the same replies. What the weights are worth is 
 the answer is right, over all that voters may say in the round after the last update.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, cast
@@ -23,7 +21,7 @@ from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import make_layers
 from selfwire.core.trajectory import Message
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
@@ -122,11 +120,8 @@ def sum_up(text: str) -> str:
 
 def make_team(voters: Sequence[str]) -> Team:
     """Voters between an agent that opens the work and one that sums up."""
-    names = (ENTRY, *voters, SINK)
-    edges = [edge for name in voters for edge in (Edge(source=ENTRY, target=name), Edge(source=name, target=SINK))]
-    nodes = tuple(Node(id=name, agent=name) for name in names)
-    topology = Topology(nodes=nodes, edges=tuple(edges), entry=ENTRY, sink=SINK)
-    return Team(method=METHOD, agents=tuple(Agent(id=name, prompt="Answer.") for name in names), topology=topology)
+    agents = tuple(Agent(id=name, prompt="Answer.") for name in (ENTRY, *voters, SINK))
+    return Team(method=METHOD, agents=agents, topology=make_layers((ENTRY,), voters, (SINK,)))
 
 
 def compute_value(chances: Mapping[str, float], weights: Mapping[str, float], given: VotesParameters) -> float:
@@ -170,7 +165,7 @@ async def learn_weights(
     return weights
 
 
-def run_seed(given: VotesParameters, seed: int) -> WorldResult:
+async def run_seed(given: VotesParameters, seed: int) -> WorldResult:
     """All systems on all tasks of a seed."""
 
     async def run(number: int) -> dict[str, float]:
@@ -186,10 +181,7 @@ def run_seed(given: VotesParameters, seed: int) -> WorldResult:
         values[ROOMY] = compute_value(chances, learned[MAIN], roomy)
         return values | {BEST: compute_best_value(chances), "most reliable voter": max(chances.values())}
 
-    async def run_all() -> list[dict[str, float]]:
-        return [await run(number) for number in range(given.tasks)]
-
-    found = asyncio.run(run_all())
+    found = [await run(number) for number in range(given.tasks)]
     return WorldResult(
         seed=seed, figures={name: {"right": compute_mean([values[name] for values in found])} for name in found[0]}
     )
@@ -203,4 +195,4 @@ CLAIMS = (
     Claim("weights, where the inbox has room for all", UNIFORM, main=ROOMY),
 )
 STUDY = VotesParameters()
-WORLD = World(STUDY, partial(run_seed, STUDY), SCALE, CLAIMS)
+WORLD = World(STUDY, run_seed, SCALE, CLAIMS)

@@ -155,7 +155,7 @@ def test_a_frozen_prompt_stays_and_its_rewriting_is_not_asked_for(home: Path, sh
     assert all("keep the tone formal" in text and "fixed" in text and "the agent decide" in text for text in learning)
     assert RULE not in call(home, "diff", "desk@0", "desk").output
     refused = evolve(home, "--freeze", "agent:decide", "--freeze", "agent:read", code=2)
-    assert "only prompts are evolved, and all are frozen" in " ".join(refused.stderr.split())
+    assert "only prompts and descriptions of tools are evolved, and all are frozen" in " ".join(refused.stderr.split())
     refused = evolve(home, "--freeze", "agent:decider", code=2)
     assert "it has edges, prompts, tools, agent:decide, agent:graph, agent:read" in " ".join(refused.stderr.split())
 

@@ -1,4 +1,4 @@
-"""A patch that writes changed prompts where they stand in the source of a program."""
+"""A patch that writes changed texts where they stand in the source of a program."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.inventory import ProgramText
-from selfwire.extras.adopt.layer import list_prompts
+from selfwire.extras.adopt.layer import list_places, split_description
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, split_marks, split_template
 from selfwire.models.text_layer import LayerText
 
@@ -70,17 +70,18 @@ def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, st
         ConfigError: a text is not there any more, or stands in a form that cannot be written; the message names it.
     """
     known = dict[str, list[tuple[LayerText, ProgramText]]]()
-    for text, place in list_prompts(target):
+    for text, place in list_places(target):
         known.setdefault(text.name, []).append((text, place))
     if gone := sorted(changed.keys() - known.keys()):
         raise ConfigError(f"the source of {target!r} has no text {gone[0]!r} any more; evolve the graph anew")
     edits = dict[str, list[tuple[ProgramText, str]]]()
     for name, new in changed.items():
         for text, place in known[name]:
-            own = LayerText.of(name, place.pieces, place.holes)
-            assert own is not None, "it is a prompt"
+            described, sections = split_description(place.pieces[0]) if text.tool else ("", "")
+            own = LayerText.of(name, (described,) if text.tool else place.pieces, place.holes)
+            assert own is not None, "it is one of the texts"
             try:
-                written = _write(place, own.shown, own.show(text.parse(new)))
+                written = _write(place, own.shown + sections.rstrip(), own.show(text.parse(new)) + sections)
             except ValueError as error:
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
             edits.setdefault(place.file, []).append((place, written))
@@ -111,11 +112,13 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     if form is None:
         raise ConfigError(f"{where} has this text in a form that a patch cannot write; write it there yourself:\n{new}")
     literal, change = form
+    is_docstring = place.kind == "docstring"
     lines = literal.shown.split("\n")[1:] if change else []
-    margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    alone = place.column if is_docstring else 0
+    margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=alone)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
-    written = _quote(literal.write(text), literal.prefix)
+    written = _quote(literal.write(text), literal.prefix, is_docstring=is_docstring)
     again = _find_form(written, place, new)
     if again is None or again[0].holes != literal.holes:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
@@ -198,9 +201,9 @@ def _load_yaml(source: str) -> Any:
     return found.strip() if isinstance(found, str) else found
 
 
-def _quote(body: str, prefix: str) -> str:
-    """A literal with double quotes: of a line if it is short, else of several."""
-    if "\n" not in body and len(body) < WIDTH and not {'"', "\\"} & set(body):
+def _quote(body: str, prefix: str, *, is_docstring: bool) -> str:
+    """A literal with double quotes: of a line if it is short and no docstring, else of several."""
+    if not is_docstring and "\n" not in body and len(body) < WIDTH and not {'"', "\\"} & set(body):
         return f'{prefix}"{body}"'
     safe = body.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     if safe.endswith('"'):

@@ -36,7 +36,14 @@ from selfwire.core.team import Team
 from selfwire.core.topology import Edge, make_chain
 from selfwire.core.trajectory import OFFERED, Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
-from selfwire.core.values import FrozenJson, FrozenModel, fingerprint, to_plain_json
+from selfwire.core.values import (
+    FrozenJson,
+    FrozenModel,
+    fingerprint,
+    parse_object,
+    replace_surrogates,
+    to_plain_json,
+)
 from selfwire.evolvers.hiva.descriptions import blame_tools, make_toolbox, offer_tools, propose_descriptions
 from selfwire.evolvers.hiva.gradients import (
     Backward,
@@ -375,8 +382,8 @@ class OwnGraph(Method[OwnGraphConfig]):
             result = results.get(str(made["id"]))
             uses.append(
                 ToolUse(
-                    name=made["name"],
-                    arguments=made["args"],
+                    name=replace_surrogates(made["name"]),
+                    arguments=_read_arguments(made["args"]),
                     result=result.text if result else "",
                     error=result is not None and result.status == "error",
                 )
@@ -487,6 +494,14 @@ async def compute_gradients(
         return Backward(usage=loss.usage)
     found = await propagate_gradients(run, team, loss.gradient, critic, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
+
+
+def _read_arguments(given: Any) -> FrozenJson:
+    """Read the arguments of a model's tool call; as they are shown, if they are no JSON, such as NaN."""
+    try:
+        return parse_object(json.dumps(given))
+    except (TypeError, ValueError):
+        return {"arguments": repr(given)}
 
 
 def _show_tools(team: Team, toolbox: Mapping[str, Described]) -> Team:

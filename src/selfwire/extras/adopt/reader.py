@@ -2,8 +2,10 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError
@@ -59,6 +61,24 @@ def read_program(name: str) -> Inventory:
         raise ConfigError(
             f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
         ) from None
+
+
+def find_name(graph: object) -> str:
+    """Find the name of a graph that a module of this process holds, as `read_program` takes it.
+
+    Raises:
+        ConfigError: none holds it, or only one that has no file.
+    """
+    for module in [*sys.modules.values()]:
+        file = str(getattr(module, "__file__", None) or "")
+        for name, value in [*getattr(module, "__dict__", {}).items()] if file.endswith(".py") else ():
+            if value is graph:
+                named = f"{show_path(Path(file))}:{name}"
+                return named if GRAPH_NAME.fullmatch(named) else f"{module.__name__}:{name}"
+    raise ConfigError(
+        f"no file shows where this {type(graph).__name__} was made; assign it to a name in a module, and pass that as "
+        "'my_app.graph:graph'"
+    )
 
 
 def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:

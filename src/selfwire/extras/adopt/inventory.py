@@ -122,6 +122,7 @@ class ProgramText(Placed):
         signal: why it must not be changed, as the program compares with it; "" if nothing does.
         keeps: words of it that the program compares with.
         is_past: whether only a client that is not LangChain's sends it, so that no layer sees it.
+        context_field: field of the graph's context whose default it is; "" if it is none's.
         column: of its first character, from 0.
         end_column: after its last character.
     """
@@ -135,6 +136,7 @@ class ProgramText(Placed):
     signal: str = ""
     keeps: tuple[str, ...] = ()
     is_past: bool = False
+    context_field: str = ""
     column: int = 0
     end_column: int = 0
 

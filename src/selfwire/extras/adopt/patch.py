@@ -69,11 +69,7 @@ def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, st
     Raises:
         ConfigError: a text is not there any more, or stands in a form that cannot be written; the message names it.
     """
-    known = dict[str, list[tuple[LayerText, ProgramText]]]()
-    for text, place in list_places(target):
-        known.setdefault(text.name, []).append((text, place))
-    if gone := sorted(changed.keys() - known.keys()):
-        raise ConfigError(f"the source of {target!r} has no text {gone[0]!r} any more; evolve the graph anew")
+    known = _find_places(target, changed)
     edits = dict[str, list[tuple[ProgramText, str]]]()
     for name, new in changed.items():
         for text, place in known[name]:
@@ -87,6 +83,49 @@ def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, st
             edits.setdefault(place.file, []).append((place, written))
     head = [f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}" for name in changed]
     return "\n".join([*head, "", *(_diff(Path(file), found) for file, found in sorted(edits.items()))])
+
+
+def make_context(target: str, changed: Mapping[str, str]) -> dict[str, str]:
+    """Make the values of a graph's context that have it use changed texts, by the names of its fields.
+
+    Args:
+        target, changed: as for `make_patch`.
+
+    Raises:
+        ConfigError: a text is the default of no field of the graph's context; or as `make_patch`.
+    """
+    known, values = _find_places(target, changed), dict[str, str]()
+    for name, new in changed.items():
+        for text, place in known[name]:
+            if not place.context_field:
+                raise ConfigError(
+                    f"{name} ({text.place}) is the default of no field of the graph's context, so that no context can "
+                    "change it; export a patch, or make it such a field"
+                )
+            own = LayerText.of(name, place.pieces, place.holes)
+            assert own is not None, "it is one of the texts"
+            whole = Path(place.file).read_text(encoding="utf-8")
+            begin, end = _locate(whole, place)
+            form = _find_form(whole[begin:end], place, own.shown)
+            if form is None:
+                raise ConfigError(
+                    f"{text.place} has this text in a form that cannot be written; write it yourself:\n{new}"
+                )
+            try:
+                values[place.context_field] = form[0].write(own.show(text.parse(new)))
+            except ValueError as error:
+                raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
+    return values
+
+
+def _find_places(target: str, changed: Mapping[str, str]) -> dict[str, list[tuple[LayerText, ProgramText]]]:
+    """Find all places of each text; raises ConfigError if a changed one has none."""
+    known = dict[str, list[tuple[LayerText, ProgramText]]]()
+    for text, place in list_places(target):
+        known.setdefault(text.name, []).append((text, place))
+    if gone := sorted(changed.keys() - known.keys()):
+        raise ConfigError(f"the source of {target!r} has no text {gone[0]!r} any more; evolve the graph anew")
+    return known
 
 
 def _write(place: ProgramText, shown: str, new: str) -> str:
@@ -145,7 +184,7 @@ def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator
     except SyntaxError:
         return
     if (text := join_constants(node)) is not None:
-        for mode in TEMPLATES if kind == "template" else [""]:
+        for mode in TEMPLATES if kind == "template" or (kind == "default" and holes) else [""]:
             yield _read_template(text, mode, holes)
     elif isinstance(node, ast.JoinedStr):
         shown, sources = list[str](), dict[str, str]()

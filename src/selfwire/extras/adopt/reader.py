@@ -174,7 +174,11 @@ def _make_inventory(name: str, graphs: GraphReader) -> Inventory:
     compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
     said = sorted({*compared, *makers.literals})
     signals = {**compared, **graphs.signals}
-    found = [_make_text(draft, users, order, signals, said) for draft in texts.drafts.values()]
+    fields = graphs.find_context_fields()
+    found = [
+        _make_text(draft, users, order, signals, said).replace(context_field=fields.get(draft.node, ""))
+        for draft in texts.drafts.values()
+    ]
     return Inventory(
         program=name,
         files=tuple(sorted(show_path(path) for path in graphs.program.files)),

@@ -74,6 +74,10 @@ AGENT = "graph"
 """The agent that stands for the graph itself."""
 
 
+UNSEEN = "(the reply to this text is not seen)"
+"""Output of a text that a client which is not LangChain's has sent."""
+
+
 class OwnGraphConfig(FrozenModel):
     """Where the question goes, and where the answer is.
 
@@ -364,6 +368,8 @@ class OwnGraph(Method[OwnGraphConfig]):
                 offered.setdefault(name, {}).update(tools)
         notes = {OFFERED: {name: list(tools) for name, tools in offered.items() if tools}}
         steps = [step for call in meter.calls for step in self._make_steps(call, meter.results)]
+        seen = {step.agent for step in steps}
+        steps += [Step(node=name, agent=name, output=UNSEEN) for name in layer.read if name not in seen]
         return done.replace(steps=tuple(steps), notes=notes if notes[OFFERED] else {})
 
     @cached_property

@@ -6,7 +6,7 @@
     print(found.score, selfwire.run("mine", "...").answer)
 
     run, evolve, prune, evaluate, compare, load, save verbs; each has an async twin: arun, aevolve, ...
-    adopt                                             what a graph of your own is made of
+    adopt, text                                       what a graph of your own is made of, and a mark for its texts
     Team, Agent, Task, Feedback, Budget, Method       values that go in
     Evolution, Evaluation, Comparison, Trajectory     values that come out
     Rewiring, Topology, edits                         changes of a team
@@ -18,6 +18,7 @@ Everything is loaded when it is first used.
 from __future__ import annotations
 
 import os
+import sys
 from functools import wraps
 
 TYPE_CHECKING = False  # for type checkers it is True; the import of `typing` costs more than this package may
@@ -51,6 +52,7 @@ __all__ = [
     "Agent", "Budget", "Comparison", "Evaluation", "Evolution", "Feedback", "Method", "Rewiring", "Task",
     "Team", "Topology", "Trajectory", "Version", "acompare", "adopt", "aevaluate", "aevolve", "aload", "aprune", "arun",
     "asave", "compare", "edits", "errors", "evaluate", "evolve", "load", "prune", "run", "save",
+    "text",
 ]  # fmt: skip
 
 _LOADED = {
@@ -425,6 +427,20 @@ def adopt(graph: object) -> Inventory:
     from selfwire.extras.adopt.reader import find_name, read_program
 
     return read_program(graph if isinstance(graph, str) else find_name(graph))
+
+
+def text(name: str, text: str) -> str:
+    """Mark a text of a graph of your own that its source does not show to be sent, so that it can be evolved.
+
+    Call it where the text is used, with both as literals: `selfwire.text("planner", "You plan ...")`. It returns the
+    text; in a run with an evolved one, that. Without such a run it costs a look into a dict.
+
+    Args:
+        name: letters, digits and -, by which diffs and `--freeze agent:NAME` call it.
+        text: words in braces, such as {question}, stay in every text that takes its place.
+    """
+    layers = sys.modules.get("selfwire.models.text_layer")
+    return text if layers is None else str(layers.read_text(text))
 
 
 run = _make_sync(arun)

@@ -27,7 +27,7 @@ model = ChatOpenAI(model="mine", api_key="k")
 
 @dataclass
 class Context:
-    plan_prompt: str = "You plan {{well}} for {person}."
+    plan_prompt: str = "You plan {{well}} for {person} each day."
     sum_prompt: str = field(default=SUM_UP)
 
 

@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, Field, SecretStr
 
-from selfwire.models.text_layer import LayerText, TextLayer
+from selfwire.models.text_layer import LayerText, TextLayer, read_text
 from tests.wire.server import WireServer
 
 
@@ -232,3 +232,16 @@ async def test_every_way_of_asking_offers_the_changed_description(wire_server: W
     rest = "\n\n    Args:\n        place: Its name."
     assert inside == [BETTER] * 5 + [BETTER + rest] * 5 + [BETTER] * 6
     assert after == "Find a place."
+
+
+def test_a_marked_text_is_put_in_where_it_is_read_and_only_found_in_messages() -> None:
+    rule = LayerText(name="rule", pieces=("Be brief.",), is_marked=True)
+    layer = TextLayer([PLAN, rule], {"rule": "Be brief. Be kind."})
+    with layer.active():
+        assert read_text("\n Be brief.\n") == "\n Be brief. Be kind.\n"
+        assert read_text("Be long.") == "Be long."
+    assert read_text("Be brief.") == "Be brief."
+    assert list(layer.read) == ["rule"]
+    sent = [HumanMessage("Be brief. Be kind.")]
+    assert layer.rewrite(sent)[0] is sent[0]
+    assert layer.find(sent) == ("rule",)

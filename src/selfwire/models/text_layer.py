@@ -41,6 +41,7 @@ class LayerText(FrozenModel):
         keeps: words that must stay, as the program compares with them.
         place: file and line, for people.
         tool: name of the tool that it describes; "" for a prompt.
+        is_marked: whether `selfwire.text` puts another text in its place, and this layer only finds it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class LayerText(FrozenModel):
     keeps: tuple[str, ...] = ()
     place: str = ""
     tool: str = ""
+    is_marked: bool = False
 
     @classmethod
     def of(cls, name: str, pieces: Sequence[str], holes: Sequence[str]) -> "LayerText | None":
@@ -140,6 +142,9 @@ class TextLayer:
         texts: to find.
         changed: by name, as `LayerText.shown` writes them.
 
+    Attributes:
+        read: names of the marked texts that the program has read, in order.
+
     Raises:
         ValueError: a changed text lacks a hole; see `LayerText.parse`.
     """
@@ -151,11 +156,15 @@ class TextLayer:
         prompts = (text for text in known.values() if not text.tool)
         self._texts = sorted(prompts, key=lambda text: -sum(map(len, text.pieces)))
         self._made = set[str]()
-        self._before = _compile(text.pieces for text in self._texts)
+        self._before = _compile({n: text.pieces for n, text in enumerate(self._texts) if not text.is_marked})
         self._after = _compile(
-            _join_pieces(self._changed[text.name]) if text.name in self._changed else text.pieces
-            for text in self._texts
+            {
+                n: _join_pieces(self._changed[text.name]) if text.name in self._changed else text.pieces
+                for n, text in enumerate(self._texts)
+            }
         )
+        self._marked = {text.shown: text.name for text in self._texts if text.is_marked}
+        self.read = dict[str, None]()
         tools = {text.name: text.shown for text in known.values() if text.tool}
         self._new = {name: "".join(map(str, self._changed[name])) for name in tools if name in self._changed}
         self._described = {name: _compile_description(text) for name, text in tools.items()}
@@ -214,7 +223,7 @@ class TextLayer:
     @contextmanager
     def active(self) -> Iterator[None]:
         """Rewrite what chat models are sent in this context, and in the tasks and threads that copy it."""
-        if not self._changed:
+        if not self._changed and not self._marked:
             yield
             return
         _install()
@@ -223,6 +232,15 @@ class TextLayer:
             yield
         finally:
             _ACTIVE.reset(token)
+
+    def read_marked(self, text: str) -> str:
+        """Return what takes the place of a marked text, with the white space around that; any other text as it is."""
+        known = self._marked.get(text.strip())
+        if known is None:
+            return text
+        self.read[known] = None
+        changed = "".join(map(str, self._changed.get(known, (text.strip(),))))
+        return text.replace(text.strip(), changed)
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:
         old: Any = message.content
@@ -254,9 +272,9 @@ class TextLayer:
         return "".join(part if isinstance(part, str) else holes[part] for part in self._changed[text.name])
 
 
-def _compile(texts: Iterable[Sequence[str]]) -> re.Pattern[str]:
-    """A pattern of texts, each a group that is called by its number, around groups of its holes."""
-    groups = [f"(?P<t{number}>{'(.*?)'.join(map(re.escape, pieces))})" for number, pieces in enumerate(texts)]
+def _compile(texts: Mapping[int, Sequence[str]]) -> re.Pattern[str]:
+    """A pattern of texts by their numbers, each a group that is called by it, around groups of its holes."""
+    groups = [f"(?P<t{number}>{'(.*?)'.join(map(re.escape, pieces))})" for number, pieces in texts.items()]
     return re.compile("|".join(groups) or r"(?!)", re.DOTALL)
 
 
@@ -318,6 +336,12 @@ def _convert_input(self: BaseChatModel, model_input: Any) -> PromptValue:
     """LangChain's own, which every way of asking a chat model goes through, and then the layer of the context."""
     found, layer = _convert(self, model_input), _ACTIVE.get()
     return found if layer is None else ChatPromptValue(messages=layer.rewrite(found.to_messages()))
+
+
+def read_text(text: str) -> str:
+    """Return a marked text, or what the layer of the context puts in its place; see `selfwire.text`."""
+    layer = _ACTIVE.get()
+    return text if layer is None else layer.read_marked(text)
 
 
 def _wrap(ask: Any) -> Any:

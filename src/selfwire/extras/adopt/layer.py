@@ -9,11 +9,13 @@ from selfwire.extras.adopt.reader import read_program
 from selfwire.graphs.own_graph import AGENT
 from selfwire.models.text_layer import SECTION, LayerText
 
-KINDS = frozenset({"constant", "template", "f-string", "file", "default"})
+KINDS = frozenset({"constant", "template", "f-string", "file", "default", "marked"})
 ROLES = frozenset({"system", "user", ""})
 SHORTEST = 12
 """Letters of the static pieces of a text from which on it is a prompt."""
 NAME = re.compile(r"[^A-Za-z0-9]+")
+FIELD = re.compile(r"(?<!\{)\{\w*\}(?!\})")
+"""A hole of a template that is filled by `format`."""
 DESCRIPTIONS = frozenset({"docstring", "tool description"})
 """Kinds of texts that describe a tool."""
 
@@ -43,12 +45,15 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
         tool = find_tool(text)
         if not tool and not _is_prompt(text):
             continue
-        user = tool or next(iter(text.used_by), "").partition(" ")[2] or text.name or "text"
+        user = tool or text.marker or next(iter(text.used_by), "").partition(" ")[2] or text.name or "text"
         taken = {AGENT, *(known.name for known in seen.values())}
         pieces = (split_description(text.pieces[0])[0],) if tool else text.pieces
         found = LayerText.of(_make_name(user, taken), pieces, text.holes)
         if found is not None:
-            found = found.replace(keeps=text.keeps, place=f"{text.file}:{text.line}", tool=tool)
+            # how a marked text is filled is not known, so its holes are words that it keeps
+            keeps = (*text.keeps, *FIELD.findall(text.pieces[0])) if text.is_marked else text.keeps
+            place = f"{text.file}:{text.line}"
+            found = found.replace(keeps=keeps, place=place, tool=tool, is_marked=text.is_marked)
             yield seen.setdefault((found.pieces, bool(found.before), bool(found.after), bool(tool)), found), text
 
 

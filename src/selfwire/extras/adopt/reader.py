@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from selfwire.extras.adopt.source import (
     open_program,
     show_path,
 )
-from selfwire.extras.adopt.texts import TextDraft
+from selfwire.extras.adopt.texts import TextDraft, is_marker
 
 SETTINGS = re.compile(r"\b(environ|getenv)\b")
 """Names in a comparison with settings, which no model writes."""
@@ -55,12 +55,23 @@ def read_program(name: str) -> Inventory:
         graphs = GraphReader(program)
         _read_named(graphs, file, matched["name"])
         graphs.reader.read_pending()
+        markers = list(_list_markers(program))
+        for call, at in markers:
+            graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
         graphs.reader.follow_texts()
-        return _make_inventory(name, graphs)
+        return _make_inventory(name, graphs, {call.args[1]: call.args[0].value for call, _ in markers})
     except RecursionError:
         raise ConfigError(
             f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
         ) from None
+
+
+def _list_markers(program: Program) -> Iterator[tuple[Any, Surroundings]]:
+    """List the calls of `selfwire.text` in the files of a program."""
+    for file in program.files.values():
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.Call) and is_marker(program, node, file.top):
+                yield node, file.top
 
 
 def find_name(graph: object) -> str:
@@ -168,7 +179,7 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
 # the inventory
 
 
-def _make_inventory(name: str, graphs: GraphReader) -> Inventory:
+def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -> Inventory:
     makers, texts = graphs.makers, graphs.reader.texts
     users, order = _list_users(graphs)
     compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
@@ -176,7 +187,9 @@ def _make_inventory(name: str, graphs: GraphReader) -> Inventory:
     signals = {**compared, **graphs.signals}
     fields = graphs.find_context_fields()
     found = [
-        _make_text(draft, users, order, signals, said).replace(context_field=fields.get(draft.node, ""))
+        _make_text(draft, users, order, signals, said).replace(
+            context_field=fields.get(draft.node, ""), marker=marked.get(draft.node, "")
+        )
         for draft in texts.drafts.values()
     ]
     return Inventory(
@@ -271,7 +284,8 @@ def _make_text(
         used_by=tuple(dict.fromkeys(used)),
         signal=signal,
         keeps=tuple(keeps),
-        is_past="client" in draft.vias and "model" not in draft.vias,
+        is_past="client" in draft.vias and not {"model", "marker"} & draft.vias,
+        is_marked="marker" in draft.vias and "model" not in draft.vias,
         file=show_path(draft.path),
         line=line,
         end_line=end_line,

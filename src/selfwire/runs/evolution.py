@@ -71,10 +71,10 @@ from selfwire.runs.open import (
     load_models,
     make_seed,
     open_in_thread,
+    refuse_method_for_graph,
     refuse_missing_tools,
     refuse_other_method,
     refuse_unreadable_memory,
-    refuse_method_for_graph,
     require_saved,
 )
 from selfwire.runs.record import (

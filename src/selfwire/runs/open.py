@@ -353,8 +353,8 @@ def refuse_method_for_graph(method: str, name: str) -> None:
     """
     if is_graph(name) and method in WHOLE_TEAMS:
         raise ConfigError(
-            f"{method} cannot evolve {name}: it {WHOLE_TEAMS[method]}, and the nodes and edges of your graph are its own "
-            f"code; `selfwire evolve {name}` evolves its prompts and descriptions of tools by HiVA's gradients"
+            f"{method} cannot evolve {name}: it {WHOLE_TEAMS[method]}, and the nodes and edges of your graph are its "
+            f"own code; `selfwire evolve {name}` evolves its prompts and descriptions of tools by HiVA's gradients"
         )
 
 

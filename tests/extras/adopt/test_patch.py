@@ -263,3 +263,21 @@ def test_a_prompt_of_an_agent_called_graph_is_not_taken_for_the_graph() -> None:
     source = TOOLS.format(docstring='"""Finds it."""')
     Path("tooled.py").write_text(f'{source[:-2]}, system_prompt="You find places.")\n', encoding="utf-8")
     assert [text.name for text, _ in list_places("tooled.py:graph")] == ["graph-2", "find", "look"]
+
+
+def test_a_description_goes_by_its_own_tool_where_a_tool_asks_an_agent_with_tools() -> None:
+    asking = """
+finder = create_agent("openai:mine", [find], system_prompt="You find places.")
+
+
+@tool
+def ask(question: str) -> str:
+    '''Ask the finder.'''
+    return finder.invoke({"messages": question})
+
+
+graph = create_agent("openai:mine", [ask], system_prompt="You lead.")
+"""
+    Path("tooled.py").write_text(TOOLS.format(docstring='"""Finds it."""') + asking, encoding="utf-8")
+    found = {text.name: text.tool for text, _ in list_places("tooled.py:graph")}
+    assert {name: tool for name, tool in found.items() if tool} == {"find": "find", "ask": "ask"}

@@ -1,7 +1,7 @@
 """The texts of a program that can be evolved: prompts and descriptions of tools whose place in requests is known."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from selfwire.extras.adopt.inventory import ProgramText
@@ -35,14 +35,15 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
     Of a description the text before its sections, such as `Args:`, is listed.
     """
     inventory, seen = read_program(name), dict[Any, LayerText]()
+    described = {tool.name: tool.description for tool in inventory.tools}
     order = {f"node {node.name}": number for number, node in enumerate(inventory.nodes)}
 
     def find_place(text: ProgramText) -> tuple[bool, int]:
         first = min((order[user] for user in text.used_by if user in order), default=len(order))
-        return bool(find_tool(text)), first
+        return bool(_find_tool(text, described)), first
 
     for text in sorted(inventory.texts, key=find_place):
-        tool = find_tool(text)
+        tool = _find_tool(text, described)
         if not tool and not _is_prompt(text):
             continue
         user = tool or text.marker or next(iter(text.used_by), "").partition(" ")[2] or text.name or "text"
@@ -63,11 +64,17 @@ def _is_prompt(text: ProgramText) -> bool:
     return is_open and sum(map(len, text.pieces)) >= SHORTEST
 
 
-def find_tool(text: ProgramText) -> str:
-    """Find the tool that a text describes; "" if it describes none, or may not change."""
+def _find_tool(text: ProgramText, described: Mapping[str, str]) -> str:
+    """Find the tool that a text describes; "" if it describes none, or may not change.
+
+    Args:
+        described: descriptions by tool. A tool that asks an agent uses the descriptions of the agent's tools too.
+    """
     if text.kind not in DESCRIPTIONS or text.holes or text.role != "schema" or text.signal or text.is_past:
         return ""
-    return next((user.removeprefix("tool ") for user in text.used_by if user.startswith("tool ")), "")
+    tools = [user.removeprefix("tool ") for user in text.used_by if user.startswith("tool ")]
+    words = text.pieces[0].split()
+    return next((tool for tool in tools if described.get(tool, "").split() == words), "")
 
 
 def split_description(text: str) -> tuple[str, str]:

@@ -25,13 +25,13 @@ LONGEST = 1000
 """Most characters of an evolved description; OpenAI takes 1024."""
 
 
-class OfferedTool(FrozenModel):
+class DescribedTool(FrozenModel):
     """A tool of the program as critics see it."""
 
     spec: ToolSpec
 
 
-def make_toolbox(team: Team, names: Mapping[Id, str]) -> dict[str, OfferedTool]:
+def make_toolbox(team: Team, names: Mapping[Id, str]) -> dict[str, DescribedTool]:
     """Make the tools of a program, by name, with the descriptions that a team has.
 
     Args:
@@ -39,7 +39,7 @@ def make_toolbox(team: Team, names: Mapping[Id, str]) -> dict[str, OfferedTool]:
     """
     texts = {name: team.agents_by_id[agent].prompt for agent, name in names.items() if agent in team.agents_by_id}
     return {
-        name: OfferedTool(spec=ToolSpec(name=name, description=text, parameters=FrozenMap()))
+        name: DescribedTool(spec=ToolSpec(name=name, description=text, parameters=FrozenMap()))
         for name, text in texts.items()
         if is_id(name)
     }

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from selfwire.core.trajectory import Trajectory
     from selfwire.core.usage import Budget
     from selfwire.evals.graders import Grader
-    from selfwire.extras.adopt.inventory import Inventory
+    from selfwire.extras.adopt.page import Inventory
     from selfwire.graphs.evolve import Event
     from selfwire.graphs.method import Method
     from selfwire.runs.open import ChatModel, Tasks, Teamlike, Tools

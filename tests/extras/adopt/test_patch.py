@@ -280,4 +280,4 @@ graph = create_agent("openai:mine", [ask], system_prompt="You lead.")
 """
     Path("tooled.py").write_text(TOOLS.format(docstring='"""Finds it."""') + asking, encoding="utf-8")
     found = {text.name: text.tool for text, _ in list_places("tooled.py:graph")}
-    assert {name: tool for name, tool in found.items() if tool} == {"find": "find", "ask": "ask"}
+    assert {name: tool for name, tool in found.items() if tool} == {"find": "find", "look": "look", "ask": "ask"}

@@ -155,31 +155,3 @@ class Opaque(Placed):
 
     reason: str
     way_out: str
-
-
-class Inventory(FrozenModel):
-    """The static inventory of a program; `print` shows its page, and `model_dump_json()` is all of it."""
-
-    program: str
-    files: tuple[str, ...]
-    nodes: tuple[ProgramNode, ...] = ()
-    edges: tuple[ProgramEdge, ...] = ()
-    interrupts: tuple[ProgramInterrupt, ...] = ()
-    subgraphs: tuple[Subgraph, ...] = ()
-    agents: tuple[ProgramAgent, ...] = ()
-    tools: tuple[ProgramTool, ...] = ()
-    models: tuple[ProgramModel, ...] = ()
-    texts: tuple[ProgramText, ...] = ()
-    opaque: tuple[Opaque, ...] = ()
-
-    def __repr__(self) -> str:
-        """The counts of what was found."""
-        things = ("nodes", "edges", "agents", "tools", "models", "texts", "opaque")
-        counts = ", ".join(f"{len(getattr(self, thing))} {thing}" for thing in things)
-        return f"<Inventory of {self.program}: {counts}; print it, or read .nodes, .texts, ...>"
-
-    def __str__(self) -> str:
-        """The page of `selfwire adopt`."""
-        from selfwire.extras.adopt.page import format_inventory
-
-        return format_inventory(self)

@@ -12,8 +12,9 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
-from selfwire.extras.adopt.inventory import Inventory, Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
+from selfwire.extras.adopt.inventory import Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
+from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import list_globbed
 from selfwire.extras.adopt.source import (
     Function,

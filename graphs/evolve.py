@@ -20,7 +20,7 @@ from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import OFFERED, Trajectory
 from selfwire.core.usage import Objective, Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
 from selfwire.evolvers.copies import TaskTexts, find_copies
@@ -704,6 +704,7 @@ def undo_untried(incumbent: Team, candidate: Team, runs: Sequence[Trajectory]) -
         The candidate without such prompts, and a rewiring for each that was undone.
     """
     ran, old = {step.agent for run in runs for step in run.steps}, incumbent.agents_by_id
+    ran |= {agent for run in runs for offered in run.notes.get(OFFERED, {}).values() for agent in offered}
     undone = tuple(
         Rewiring(
             RewritePrompt(agent.id, old[agent.id].prompt),

@@ -1,15 +1,17 @@
-"""Graphs of the user's own as systems: their models' calls are metered, and HiVA's gradients rewrite their prompts.
+"""Graphs of the user's own as systems: their models' calls are metered, and HiVA's gradients rewrite their texts.
 
 The texts that a graph sends to models are found in its source (`extras.adopt`). Each is an agent of the graph's team,
-with the text as its prompt; the last agent stands for what the graph returns. A team with other prompts runs the same
-graph, under a layer that replaces the texts in what is sent (`models.text_layer`).
+with the text as its prompt: prompts at a node each, descriptions of tools without one. The last agent stands for what
+the graph returns. A team with other prompts runs the same graph, under a layer that replaces the texts in what is sent
+(`models.text_layer`).
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, count, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -17,7 +19,7 @@ from types import UnionType
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import StateGraph
@@ -32,17 +34,32 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import Edge, make_chain
-from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.trajectory import OFFERED, Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
-from selfwire.core.values import FrozenJson, FrozenModel, fingerprint, to_plain_json
-from selfwire.evolvers.hiva.gradients import Backward, Gradient, compute_loss, propagate_gradients
+from selfwire.core.values import (
+    FrozenJson,
+    FrozenModel,
+    fingerprint,
+    parse_object,
+    replace_surrogates,
+    to_plain_json,
+)
+from selfwire.evolvers.hiva.descriptions import blame_tools, make_toolbox, offer_tools, propose_descriptions
+from selfwire.evolvers.hiva.gradients import (
+    Backward,
+    Described,
+    Gradient,
+    compute_loss,
+    describe_tools,
+    propagate_gradients,
+)
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import CallEstimate, EvolveResult, Method
-from selfwire.models.call_meter import CallMeter
+from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.text_layer import LayerText, TextLayer
 
@@ -55,6 +72,10 @@ ASKED = "asked"
 """Entry of a team's memory: the config by which its graph is asked."""
 AGENT = "graph"
 """The agent that stands for the graph itself."""
+
+
+UNSEEN = "(the reply to this text is not seen)"
+"""Output of a text that a client which is not LangChain's has sent."""
 
 
 class OwnGraphConfig(FrozenModel):
@@ -225,7 +246,7 @@ def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
 
 
 def find_changed(team: Team, texts: Mapping[str, LayerText]) -> dict[str, str]:
-    """Find the prompts of a team that differ from the texts of its graph, by name."""
+    """Find the texts of a team that differ from those of its graph, by name."""
     now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts}
     return {name: prompt for name, prompt in now.items() if prompt != texts[name].shown}
 
@@ -248,21 +269,31 @@ class OwnGraph(Method[OwnGraphConfig]):
 
     @staticmethod
     def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
-        """A call of each text for a question; to learn, a gradient of each in every run, and its rewriting."""
-        texts = max(1, len(team.agents) - 1)
-        learning = {"meta": float((batch + 1) * texts), "judge": float(batch)}
-        return CallEstimate(question={"agent": float(texts)}, learning=learning, tokens=1000)
+        """A call of each prompt for a question; to learn, a gradient of each in every run, and a rewriting of each."""
+        prompts, texts = max(1, len(team.topology.nodes) - 1), max(1, len(team.agents) - 1)
+        learning = {"meta": float(batch * prompts + texts), "judge": float(batch)}
+        return CallEstimate(question={"agent": float(prompts)}, learning=learning, tokens=1000)
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
-        """The graph's texts as agents in a chain, and the graph itself as the last; its real edges are its own.
+        """The graph's prompts as agents in a chain, and the graph itself as the last; its real edges are its own.
+
+        Descriptions of tools are agents without a node.
 
         Raises:
             ConfigError: the graph does not show where the question goes, or where the answer is.
         """
         self._map(self.config)
-        names = (*self.texts, AGENT)
-        edges = dict.fromkeys([*pairwise(names), *((name, AGENT) for name in self.texts)])
-        agents = [Agent(id=name, role=text.place, prompt=text.shown) for name, text in self.texts.items()]
+        prompts = [name for name, text in self.texts.items() if not text.tool]
+        names = (*prompts, AGENT)
+        edges = dict.fromkeys([*pairwise(names), *((name, AGENT) for name in prompts)])
+        agents = [
+            Agent(
+                id=name,
+                role=f"Describes the tool {text.tool}, {text.place}" if text.tool else text.place,
+                prompt=text.shown,
+            )
+            for name, text in self.texts.items()
+        ]
         return Team(
             method=self.target,
             agents=(*agents, Agent(id=AGENT, role="Returns the answer.", prompt=self.target)),
@@ -274,12 +305,16 @@ class OwnGraph(Method[OwnGraphConfig]):
         """Check that there is something to evolve.
 
         Raises:
-            ConfigError: no prompt of the graph is known, or all of them are frozen.
+            ConfigError: no text of the graph is known, or all of them are frozen.
         """
         if not self.texts:
             raise ConfigError(f"graph {self.target!r} cannot be evolved: {self.unread}")
-        if "prompts" in frozen or {f"agent:{name}" for name in self.texts} <= {*frozen}:
-            raise ConfigError(f"of graph {self.target!r} only prompts are evolved, and all are frozen; freeze fewer")
+        free = [name for name, text in self.texts.items() if not (text.tool and "tools" in frozen)]
+        if "prompts" in frozen or {f"agent:{name}" for name in free} <= {*frozen}:
+            raise ConfigError(
+                f"of graph {self.target!r} only prompts and descriptions of tools are evolved, and all are frozen; "
+                "freeze fewer"
+            )
 
     def _choose_config(self, team: Team) -> OwnGraphConfig:
         """The config that was given, else the one that the team was evolved with."""
@@ -326,36 +361,81 @@ class OwnGraph(Method[OwnGraphConfig]):
             await meter.close()
         if meter.refusal is not None:
             raise meter.refusal
-        steps = [
-            Step(node=call.node, agent=name, output=call.reply, usage=ZERO_USAGE if number else call.usage)
-            for call in meter.calls
-            for number, name in enumerate(call.texts or (AGENT,))
-        ]
-        return done.replace(steps=tuple(steps))
+        offered = dict[str, dict[str, None]]()
+        for call in meter.calls:
+            tools = dict.fromkeys(name for name in call.texts if name in self.tools)
+            for name in self._list_prompts(call):
+                offered.setdefault(name, {}).update(tools)
+        notes = {OFFERED: {name: list(tools) for name, tools in offered.items() if tools}}
+        steps = [step for call in meter.calls for step in self._make_steps(call, meter.results)]
+        seen = {step.agent for step in steps}
+        steps += [Step(node=name, agent=name, output=UNSEEN) for name in layer.read if name not in seen]
+        return done.replace(steps=tuple(steps), notes=notes if notes[OFFERED] else {})
+
+    @cached_property
+    def tools(self) -> dict[str, str]:
+        """Names of the tools that texts describe, by the texts' names."""
+        return {name: text.tool for name, text in self.texts.items() if text.tool}
+
+    def _list_prompts(self, call: MeteredCall) -> Sequence[str]:
+        """List the prompts that a call carried; the graph's own agent where there is none."""
+        return [name for name in call.texts if name not in self.tools] or [AGENT]
+
+    def _make_steps(self, call: MeteredCall, results: Mapping[str, ToolMessage]) -> Iterator[Step]:
+        """Make a step of each prompt that a call carried; the first has the cost and the tool calls."""
+        uses = list[ToolUse]()
+        for made in call.tool_calls:
+            result = results.get(str(made["id"]))
+            uses.append(
+                ToolUse(
+                    name=replace_surrogates(made["name"]),
+                    arguments=_read_arguments(made["args"]),
+                    result=result.text if result else "",
+                    error=result is not None and result.status == "error",
+                )
+            )
+        for number, name in enumerate(self._list_prompts(call)):
+            usage, tools = (ZERO_USAGE, ()) if number else (call.usage, tuple(uses))
+            yield Step(node=call.node, agent=name, output=call.reply, usage=usage, tools=tools)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]) -> EvolveResult:
         """Rewrite texts by HiVA's textual gradients; a rewriting that drops what the program fills is declined."""
         hiva = Hiva(topology_evolution=False, tool_evolution=False)
         critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
-        gradients, spent = list[Gradient](), list[Usage]()
-        for found in await gather_all(compute_gradients(_line_up(run), team, critic, ctx.at) for run in runs):
+        toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
+        holding = offer_tools(team, offered)
+        shown = _show_tools(holding, toolbox)
+        gradients, at_tools, spent = list[Gradient](), list[Gradient](), list[Usage]()
+        for found in await gather_all(compute_gradients(_line_up(run), shown, critic, ctx.at, toolbox) for run in runs):
             gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
+            at_tools += blame_tools(found.gradients, offered, self.tools, AGENT)
             spent.append(found.usage)
+        free = [g for g in at_tools if not ctx.is_frozen(g.agent) and "tools" not in ctx.frozen]
         fills = {name: text.placeholders for name, text in self.texts.items()}
-        made = await propose_rewrites(
-            team, gradients, critic, hiva.config, toolbox={}, scope=ctx.at, placeholders=fills
+        prompts = await propose_rewrites(
+            holding, gradients, critic, hiva.config, toolbox=toolbox, scope=ctx.at, placeholders=fills
         )
-        objections = {rewiring: self._find_objection(rewiring) for rewiring in made.rewirings}
+        described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.at)
+        rewirings = (*prompts.rewirings, *described.rewirings)
+        objections = {rewiring: self._find_objection(rewiring) for rewiring in rewirings}
         declined = [
-            *made.declined,
+            *(*prompts.declined, *described.declined),
             *(DeclinedProposal(by=r.by, operation=r.operation, reason=why) for r, why in objections.items() if why),
         ]
         return EvolveResult.of(
             team,
             [rewiring for rewiring, why in objections.items() if not why],
             notes={"declined": [note.model_dump(mode="json") for note in declined]},
-            cost=sum_usages([*spent, made.usage]),
+            cost=sum_usages([*spent, prompts.usage, described.usage]),
         )
+
+    def _collect_offered(self, runs: Iterable[Trajectory]) -> dict[str, list[str]]:
+        """Collect the names of the tools that were offered in some runs, by the agent that could call them."""
+        offered = dict[str, dict[str, None]]()
+        for run in runs:
+            for agent, texts in run.notes.get(OFFERED, {}).items():
+                offered.setdefault(agent, {}).update(dict.fromkeys(self.tools[text] for text in texts))
+        return {agent: list(tools) for agent, tools in offered.items()}
 
     def _find_objection(self, rewiring: Rewiring) -> str:
         [edit] = rewiring.edits
@@ -411,13 +491,32 @@ def _read(mapped: Mapped, output: Any) -> str:
     return output if isinstance(output, str) else json.dumps(output, default=str)
 
 
-async def compute_gradients(run: Trajectory, team: Team, critic: PromptedModel, scope: Scope) -> Backward:
+async def compute_gradients(
+    run: Trajectory, team: Team, critic: PromptedModel, scope: Scope, toolbox: Mapping[str, Described]
+) -> Backward:
     """Compute the textual gradients of a graded run; none where it is solved or teaches nothing."""
     loss = await compute_loss(run, team, critic, environment=True, scope=scope)
     if loss.gradient is None:
         return Backward(usage=loss.usage)
-    found = await propagate_gradients(run, team, loss.gradient, critic, toolbox={}, scope=scope)
+    found = await propagate_gradients(run, team, loss.gradient, critic, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
+
+
+def _read_arguments(given: Any) -> FrozenJson:
+    """Read the arguments of a model's tool call; as they are shown, if they are no JSON, such as NaN."""
+    try:
+        return parse_object(json.dumps(given))
+    except (TypeError, ValueError):
+        return {"arguments": repr(given)}
+
+
+def _show_tools(team: Team, toolbox: Mapping[str, Described]) -> Team:
+    """The team whose graph says which tools it offers without a prompt, as critics are shown no tools of the last."""
+    graph = team.agents_by_id[AGENT]
+    if not graph.tools:
+        return team
+    shown = graph.replace(prompt=f"{graph.prompt}, which offers tools:\n{describe_tools(graph.tools, team, toolbox)}")
+    return team.replace(agents=[shown if agent.id == AGENT else agent for agent in team.agents])
 
 
 def _line_up(run: Trajectory) -> Trajectory:
@@ -427,9 +526,10 @@ def _line_up(run: Trajectory) -> Trajectory:
     steps = list[Step]()
     for name, after in zip(names, [*names[1:], ""], strict=True):
         output = last[name].output if name in last else run.answer or ""
+        tools = tuple(use for step in run.steps if step.agent == name for use in step.tools)
         sent = (Message(source=name, target=after, text=output),) if after else ()
         inbox = steps[-1].sent if steps else ()
-        steps.append(Step(node=name, agent=name, output=output, inbox=inbox, sent=sent))
+        steps.append(Step(node=name, agent=name, output=output, inbox=inbox, sent=sent, tools=tools))
     return run.replace(steps=tuple(steps))
 
 

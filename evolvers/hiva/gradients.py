@@ -1,9 +1,10 @@
 """The textual loss, its gradient at the aggregator, and the backward pass (Sec. 3.1-3.3, Alg. 1, App. D.4)."""
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Protocol
 
+from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ModelError, ReplyError, get_error_cost
-from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
@@ -57,6 +58,14 @@ class Gradient(FrozenModel):
         team = "" if self.overall.strip() == self.system_prompt.strip() else self.overall
         parts = (("role", self.system_prompt), ("tools", self.tool), ("team", team))
         return "\n".join(f"{name}: {part.strip()}" for name, part in parts if part.strip())
+
+
+class Described(Protocol):
+    """A tool as critics see it; every `Tool` is one."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description and input."""
 
 
 class Loss(FrozenModel):
@@ -178,7 +187,7 @@ async def propagate_gradients(
     at_sink: Gradient,
     meta_model: PromptedModel,
     *,
-    toolbox: Toolbox,
+    toolbox: Mapping[str, Described],
     scope: Scope,
 ) -> Backward:
     """The textual chain rule: dL/dv_i = LLM({dL/dv_j of executed successors j}, y_i), level by level.
@@ -227,7 +236,7 @@ async def _localise(
     team: Team,
     received: Sequence[Gradient],
     meta_model: PromptedModel,
-    toolbox: Toolbox,
+    toolbox: Mapping[str, Described],
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
     """The gradient at one node; praise concerns nothing (D18)."""
@@ -258,7 +267,7 @@ async def _localise(
     return gradient, usage
 
 
-def describe_tools(names: Sequence[Id], team: Team, toolbox: Toolbox) -> str:
+def describe_tools(names: Sequence[Id], team: Team, toolbox: Mapping[str, Described]) -> str:
     """Tools with their descriptions, one per line; those of the team's own are marked."""
     own = team.tools_by_name
     return render_lines(

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
-from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.gradients import Gradient, describe_tools, number_tasks
+from selfwire.evolvers.hiva.gradients import Described, Gradient, describe_tools, number_tasks
 from selfwire.evolvers.hiva.schemas import PromptRewrite
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel, propose_rewrite
 from selfwire.evolvers.trajectory_text import gather_all
@@ -35,7 +34,7 @@ async def propose_rewrites(
     meta_model: PromptedModel,
     config: HivaConfig,
     *,
-    toolbox: Toolbox,
+    toolbox: Mapping[str, Described],
     scope: Scope,
     placeholders: Mapping[Id, str] = FrozenMap(),
 ) -> RewriteResult:

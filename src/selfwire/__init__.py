@@ -6,6 +6,7 @@
     print(found.score, selfwire.run("mine", "...").answer)
 
     run, evolve, prune, evaluate, compare, load, save verbs; each has an async twin: arun, aevolve, ...
+    adopt, text                                       what a graph of your own is made of, and a mark for its texts
     Team, Agent, Task, Feedback, Budget, Method       values that go in
     Evolution, Evaluation, Comparison, Trajectory     values that come out
     Rewiring, Topology, edits                         changes of a team
@@ -17,6 +18,7 @@ Everything is loaded when it is first used.
 from __future__ import annotations
 
 import os
+import sys
 from functools import wraps
 
 TYPE_CHECKING = False  # for type checkers it is True; the import of `typing` costs more than this package may
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from selfwire.core.trajectory import Trajectory
     from selfwire.core.usage import Budget
     from selfwire.evals.graders import Grader
+    from selfwire.extras.adopt.page import Inventory
     from selfwire.graphs.evolve import Event
     from selfwire.graphs.method import Method
     from selfwire.runs.open import ChatModel, Tasks, Teamlike, Tools
@@ -47,8 +50,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent", "Budget", "Comparison", "Evaluation", "Evolution", "Feedback", "Method", "Rewiring", "Task",
-    "Team", "Topology", "Trajectory", "Version", "acompare", "aevaluate", "aevolve", "aload", "aprune", "arun",
+    "Team", "Topology", "Trajectory", "Version", "acompare", "adopt", "aevaluate", "aevolve", "aload", "aprune", "arun",
     "asave", "compare", "edits", "errors", "evaluate", "evolve", "load", "prune", "run", "save",
+    "text",
 ]  # fmt: skip
 
 _LOADED = {
@@ -404,6 +408,39 @@ async def asave(team: Team, name: str, *, note: str = "", home: str | Path | Non
     from selfwire.runs.systems import save_team
 
     return await save_team(team, name, note, home)
+
+
+def adopt(graph: object) -> Inventory:
+    """Read what a graph of your own is made of from its source; nothing of it is run, and nothing is asked.
+
+    Args:
+        graph: its name, such as "my_app.graph:graph" or "my_app/graph.py:graph"; or the graph itself, if a module that
+            was imported from a file holds it.
+
+    Returns:
+        Its nodes, edges, agents, tools, models and texts, each with file and line, and what is opaque, with the reason;
+        `print` shows all of it.
+
+    Raises:
+        ConfigError: there is no such graph, or its source cannot be read.
+    """
+    from selfwire.extras.adopt.reader import find_name, read_program
+
+    return read_program(graph if isinstance(graph, str) else find_name(graph))
+
+
+def text(name: str, text: str) -> str:
+    """Mark a text of a graph of your own that its source does not show to be sent, so that it can be evolved.
+
+    Call it where the text is used, with both as literals: `selfwire.text("planner", "You plan ...")`. It returns the
+    text; in a run with an evolved one, that. Without such a run it costs a look into a dict.
+
+    Args:
+        name: letters, digits and -, by which diffs and `--freeze agent:NAME` call it.
+        text: words in braces, such as {question}, stay in every text that takes its place.
+    """
+    layers = sys.modules.get("selfwire.models.text_layer")
+    return text if layers is None else str(layers.read_text(text))
 
 
 run = _make_sync(arun)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,35 @@ graph = builder.compile()
 RULE = "Write the name of the desk and nothing else."
 GOOD = "You sort messages of a shop. " + RULE + "\n\nWhat the customer wants: {wish}\n\n{question}"
 DESKS = ("billing", "tech", "sales")
+
+
+MARKED = """
+import os
+from typing import TypedDict
+
+import openai
+import selfwire
+from langgraph.graph import START, StateGraph
+
+client = openai.OpenAI(base_url=os.environ["MY_MODEL"], api_key="k")
+
+
+class Desk(TypedDict):
+    question: str
+    answer: str
+
+
+def decide(state: Desk) -> dict:
+    rules = {"short": selfwire.text("sort it", "You sort messages of a shop."), "long": "Say all."}
+    messages = [{"role": "user", "content": f"{rules[os.environ.get('RULE', 'short')]} {state['question']}"}]
+    return {"answer": client.chat.completions.create(model="mine", messages=messages).choices[0].message.content}
+
+
+builder = StateGraph(Desk)
+builder.add_node(decide)
+builder.add_edge(START, "decide")
+graph = builder.compile()
+"""
 
 
 class Shop:
@@ -155,7 +185,7 @@ def test_a_frozen_prompt_stays_and_its_rewriting_is_not_asked_for(home: Path, sh
     assert all("keep the tone formal" in text and "fixed" in text and "the agent decide" in text for text in learning)
     assert RULE not in call(home, "diff", "desk@0", "desk").output
     refused = evolve(home, "--freeze", "agent:decide", "--freeze", "agent:read", code=2)
-    assert "only prompts are evolved, and all are frozen" in " ".join(refused.stderr.split())
+    assert "only prompts and descriptions of tools are evolved, and all are frozen" in " ".join(refused.stderr.split())
     refused = evolve(home, "--freeze", "agent:decider", code=2)
     assert "it has edges, prompts, tools, agent:decide, agent:graph, agent:read" in " ".join(refused.stderr.split())
 
@@ -184,6 +214,28 @@ def test_from_python_a_graph_of_your_own_is_saved_under_the_name_of_its_file(hom
     )
     assert found.name == "shop-app-desk"
     assert selfwire.load("shop-app-desk", home=home).fingerprint == found.team.fingerprint
+
+
+def test_a_marked_text_is_mended_where_only_another_client_sends_it(home: Path, shop: Shop) -> None:
+    Path("marked_app.py").write_text(MARKED, encoding="utf-8")
+    shop.rewrites = [f"You sort messages of a shop. {RULE}"]
+    model = ("--model", "openai:mine", "--base-url", os.environ["MY_MODEL"], "--retries", "0", "--gate-size", "12")
+    tasks = ("--benchmark", "desk.jsonl", "--iterations", "1", "--batch", "1", "--name", "desk", "--test", "0")
+    call(home, "evolve", "marked_app.py:graph", *tasks, *model)
+    call(home, "export", "desk", "mine.patch")
+    subprocess.run(["git", "apply", "mine.patch"], check=True)
+    patched = MARKED.replace("You sort messages of a shop.", shop.rewrites[0])
+    assert Path("marked_app.py").read_text(encoding="utf-8") == patched
+    assert selfwire.text("sort it", "You sort messages of a shop.") == "You sort messages of a shop."
+
+
+@pytest.mark.parametrize("method", ["hera", "tacomas", "dytopo", "evomas"])
+def test_a_method_that_wires_its_teams_says_why_it_evolves_no_graph_of_your_own(home: Path, method: str) -> None:
+    told = f"{method} cannot evolve shop_app.py:graph: it .*, and the nodes and edges of your graph are its own code"
+    with pytest.raises(ConfigError, match=told):
+        selfwire.evolve("shop_app.py:graph", "desk.jsonl", method=method, home=home)
+    refused = call(home, "evolve", method, "--team", "shop_app.py:graph", "--benchmark", "desk.jsonl", code=2).stderr
+    assert re.search(f"{told}|{method} cannot be evolved: it rewires its team while", " ".join(refused.split()))
 
 
 def test_what_a_graph_of_your_own_is_not(home: Path) -> None:

@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, Field, SecretStr
 
-from selfwire.models.text_layer import LayerText, TextLayer
+from selfwire.models.text_layer import LayerText, TextLayer, read_text
 from tests.wire.server import WireServer
 
 
@@ -168,3 +168,80 @@ def test_texts_are_found_as_they_are_sent_and_the_longest_wins() -> None:
     ]
     assert layer.find([HumanMessage("Count twice."), HumanMessage("You are careful.")]) == ("long", "short")
     assert TextLayer([short, long]).find([HumanMessage("You are careful. Count.")]) == ("long",)
+
+
+FIND = LayerText.of("find", ("Find a place.",), ()).replace(tool="find")  # type: ignore[union-attr]
+BETTER = "Find a place by its name."
+
+
+def find(place: str) -> str:
+    """Find a place.
+
+    Args:
+        place: Its name.
+    """
+    return place
+
+
+def offer(description: str) -> list[Any]:
+    """The tool as OpenAI's, Anthropic's, Google's and Amazon's clients bind it."""
+    told = {"name": "find", "description": description}
+    text = {"properties": {"description": {"type": "string", "description": "Find a place"}}}
+    return [
+        {"type": "function", "function": {**told, "parameters": text}},
+        {**told, "input_schema": text},
+        {"function_declarations": [{**told, "parameters": text}]},
+        {"toolSpec": {**told, "inputSchema": {"json": text}}},
+    ]
+
+
+def test_a_description_is_replaced_in_every_form_and_nowhere_else() -> None:
+    layer, given = TextLayer([*TEXTS, FIND], {"find": BETTER}), offer("Find a place.")
+    assert layer.rewrite_tools(given) == offer(BETTER)
+    assert given == offer("Find a place.")
+    assert layer.rewrite_tools(offer("Find a place.\n\n    Args:\n        place: x")) == offer(
+        f"{BETTER}\n\n    Args:\n        place: x"
+    )
+    other = offer("Find a place. Or two.")
+    assert layer.rewrite_tools(other) is other
+    assert layer.rewrite([HumanMessage("Find a place.")])[0].content == "Find a place."
+    assert layer.find([HumanMessage("Find a place.")], offer(BETTER)) == ("find",)
+    assert layer.find([HumanMessage("Find a place.")]) == layer.find([], other) == ()
+
+
+@pytest.mark.parametrize("new", ["It finds.\n\nArgs:\n  place: x", "Returns: it", "Find.\n  Notes:\n  a"])
+def test_a_description_has_no_section_of_its_own(new: str) -> None:
+    with pytest.raises(ValueError, match="begins a section"):
+        TextLayer([FIND], {"find": new})
+
+
+async def test_every_way_of_asking_offers_the_changed_description(wire_server: WireServer) -> None:
+    model = ChatOpenAI(model="mine", base_url=wire_server.url, api_key=SecretStr("k"))
+    parsed = tool(parse_docstring=True)(find)
+    ways: list[Any] = [model.bind_tools([shape]) for shape in (find, tool(find), parsed)]
+    with TextLayer([FIND], {"find": BETTER}).active():
+        for bound in ways:
+            bound.invoke("a")
+            await bound.ainvoke("a")
+            list(bound.stream("a"))
+            [_ async for _ in bound.astream("a")]
+            bound.batch(["a"])
+        await asyncio.to_thread(ways[0].invoke, "a")
+    ways[0].invoke("a")
+    *inside, after = [asked.body["tools"][0]["function"]["description"] for asked in wire_server.asked]
+    rest = "\n\n    Args:\n        place: Its name."
+    assert inside == [BETTER] * 5 + [BETTER + rest] * 5 + [BETTER] * 6
+    assert after == "Find a place."
+
+
+def test_a_marked_text_is_put_in_where_it_is_read_and_only_found_in_messages() -> None:
+    rule = LayerText(name="rule", pieces=("Be brief.",), is_marked=True)
+    layer = TextLayer([PLAN, rule], {"rule": "Be brief. Be kind."})
+    with layer.active():
+        assert read_text("\n Be brief.\n") == "\n Be brief. Be kind.\n"
+        assert read_text("Be long.") == "Be long."
+    assert read_text("Be brief.") == "Be brief."
+    assert list(layer.read) == ["rule"]
+    sent = [HumanMessage("Be brief. Be kind.")]
+    assert layer.rewrite(sent)[0] is sent[0]
+    assert layer.find(sent) == ("rule",)

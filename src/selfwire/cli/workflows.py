@@ -1,5 +1,6 @@
 """Commands that read and move saved teams: show, diff, history, rollback, export."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -7,16 +8,17 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
+from selfwire.cli.branch import find_known_texts, format_page, list_changes, load_run, write_branch
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
 from selfwire.core import topology
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import format_count
+from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import Column, ResultTable, build_table
 from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
@@ -201,6 +203,8 @@ def rollback(
 
 ENDINGS = {".json": "json", ".patch": "patch", ".diff": "patch", ".py": "langgraph"}
 """Forms of an exported team by the ending of its file."""
+FORMS = ("json", "langgraph", "patch", "context", "pr")
+"""All forms of an exported team; the last three are of a graph of the user's own."""
 
 
 def export(
@@ -208,11 +212,16 @@ def export(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A .json file; a .py file of its LangGraph; of a graph of your own a .patch; `-` is the output."
+            help="A .json file; a .py file of its LangGraph; of a graph of your own a .patch, or with --as pr a new "
+            "branch; `-` is the output."
         ),
     ],
     form: Annotated[
-        str | None, typer.Option("--as", help="json, langgraph or patch; by default as FILE ends, json for `-`.")
+        str | None,
+        typer.Option(
+            "--as",
+            help="json, langgraph; of a graph of your own patch, context, pr; by default as FILE ends, json for `-`.",
+        ),
     ] = None,
     tools: Annotated[
         str | None, typer.Option("--tools", help="For a LangGraph: tools that its agents hold, as my_tools:search.")
@@ -220,19 +229,26 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     home: Home = None,
 ) -> None:
-    """Write a team to a JSON file that every command takes, to Python that builds its LangGraph, or as a patch."""
+    """Write a team to a JSON file that every command takes, or to Python that builds its LangGraph.
+
+    Texts of a graph of your own are written as a patch, as values of its context, or as a branch for a pull request.
+    """
     team, version = with_library(home, lambda library: load_saved(ref, library))
     wanted = form or ("json" if str(file) == "-" else ENDINGS.get(file.suffix))
-    if wanted not in ENDINGS.values():
+    if wanted not in FORMS:
         raise ConfigError(
             f"export to a file that ends in .json, .py or .patch, not to {file}"
             if form is None
-            else f"--as {form}: a team is exported as json, langgraph or patch"
+            else f"--as {form}: a team is exported as {', '.join(FORMS[:-1])} or {FORMS[-1]}"
         )
     if tools and wanted != "langgraph":
         raise ConfigError("--tools names tools for a LangGraph; export to a .py file, or leave it out")
     if wanted == "patch":
-        _export_patch(ref, team, file, force=force, home=home)
+        _export_patch(ref, team, version, file, force=force, home=home)
+    elif wanted == "context":
+        _export_context(ref, team, version, file, force=force, home=home)
+    elif wanted == "pr":
+        _export_branch(ref, team, version, str(file), force=force, home=home)
     elif wanted == "langgraph":
         _export_langgraph(ref, team, version, file, tools=tools, force=force)
     else:
@@ -275,19 +291,14 @@ def _export_langgraph(
     typer.echo(f'wrote {ref} ({team.fingerprint}) to {file}; ask it with: python {file} "your question"')
 
 
-def _export_patch(ref: str, team: Team, file: Path, *, force: bool, home: str | None) -> None:
-    """Write the prompts of a graph that have changed as a patch.
+def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, force: bool, home: str | None) -> None:
+    """Write the texts of a graph that have changed as a patch.
 
     Raises:
-        ConfigError: the team is no graph of the user's own, nothing has changed, or a text cannot be written.
+        ConfigError: as `_find_changed_texts`, or a text cannot be written.
     """
-    if not is_graph(team.method):
-        raise ConfigError(f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json file")
-    texts, _ = read_texts(team.method)
-    changed = find_changed(team, texts)
-    if not changed:
-        raise ConfigError(f"{ref} has the prompts that stand in the source of {team.method}: there is nothing to write")
-    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(ref, home))
+    changed, saved = _find_changed_texts(ref, team, version, home)
+    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved))
     add_result(patch=written, changed=sorted(changed))
     if str(file) == "-":
         typer.echo(written, nl=False)
@@ -297,12 +308,84 @@ def _export_patch(ref: str, team: Team, file: Path, *, force: bool, home: str | 
     typer.echo(f"wrote {', '.join(sorted(changed))} of {ref} to {file}; apply it with: git apply {file}")
 
 
-def _find_reasons(ref: str, home: str | None) -> dict[str, str]:
+def _export_context(
+    ref: str, team: Team, version: Version | None, file: Path, *, force: bool, home: str | None
+) -> None:
+    """Write the texts of a graph that have changed as the values of its context, in JSON.
+
+    Raises:
+        ConfigError: as `_find_changed_texts`, or a text is no field of the context.
+    """
+    changed, _ = _find_changed_texts(ref, team, version, home)
+    values = load_plugin("selfwire.programs", "context")(team.method, changed)
+    add_result(context=values)
+    written = json.dumps(values, ensure_ascii=False, indent=2)
+    if str(file) == "-":
+        typer.echo(written)
+        return
+    output.refuse_existing(file, force)
+    file.write_text(f"{written}\n", encoding="utf-8")
+    typer.echo(
+        f"wrote {', '.join(values)} of {ref} to {file}; pass it as the context of a run or of an assistant, as in "
+        f"graph.invoke(..., context=json.load(open({str(file)!r})))"
+    )
+
+
+def _export_branch(
+    ref: str, team: Team, version: Version | None, branch: str, *, force: bool, home: str | None
+) -> None:
+    """Write the texts of a graph that have changed as a branch with a commit for each change, and print the evidence.
+
+    Raises:
+        ConfigError: as `_find_changed_texts`; a text cannot be written; or git refuses.
+    """
+    _, saved = _find_changed_texts(ref, team, version, home)
+    assert version is not None, "a graph's team in a file is refused"
+    teams = with_library(home, lambda library: load_run(library, saved, version))
+    changes = list_changes(read_texts(team.method)[0], teams)
+    commits = write_branch(team.method, changes, branch, force=force)
+    try:
+        lines, notes = read_front(saved, home, "calls")
+        evidence = build_front_table(saved, lines, "calls", notes)
+    except (ConfigError, JournalError):  # no scores are kept here
+        evidence = None
+    page = format_page(team.method, version, list(zip(commits, changes, strict=True)), evidence)
+    add_result(branch=branch, commits=commits, page=page)
+    typer.echo(mask_controls(page))
+    typer.echo(
+        f"wrote {format_count(len(commits), 'commit')} to branch {branch}; look at it: git log -p {branch}", err=True
+    )
+
+
+def _find_changed_texts(
+    ref: str, team: Team, version: Version | None, home: str | None
+) -> tuple[dict[str, str], History]:
+    """Find the texts of a graph that a team would change, and the history of the team.
+
+    Raises:
+        ConfigError: the team is no graph of the user's own, nothing has changed, or the source has other texts than
+            those that were evolved.
+    """
+    if not is_graph(team.method) or version is None:
+        raise ConfigError(f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json file")
+    texts, _ = read_texts(team.method)
+    changed = find_changed(team, texts)
+    if not changed:
+        raise ConfigError(f"{ref} has the texts that stand in the source of {team.method}: there is nothing to write")
+    saved = with_library(home, lambda library: library.history(version.name))
+    known = with_library(home, lambda library: find_known_texts(library, saved))
+    if edited := [name for name in changed if name in texts and texts[name].shown not in known.get(name, ())]:
+        raise ConfigError(
+            f"{texts[edited[0]].place} has another text {edited[0]!r} than the one that was evolved, which would be "
+            "lost; evolve the graph anew, or put the old text back"
+        )
+    return changed, saved
+
+
+def _find_reasons(saved: History) -> dict[str, str]:
     """The reason of each agent's last accepted rewriting, with what the gate found."""
-    if ref.endswith(".json"):
-        return {}
-    history, reasons = with_library(home, lambda library: library.history(ref.partition("@")[0])), dict[str, str]()
-    for version in history.versions:
+    reasons = dict[str, str]()
+    for version in saved.versions:
         gate = version.facts.get("gate") or {}
         for rewiring in version.facts.get("applied", ()) if gate.get("accepted") else ():
             reasons[rewiring["by"]] = f"{rewiring['why']} ({gate['why']})"

@@ -11,6 +11,11 @@ from selfwire.core.values import AnyText, FrozenJson, FrozenMap, FrozenModel
 
 DECISIONS = "decisions"
 """Name of a trajectory's note with its `DecisionCount`."""
+OFFERED = "offered"
+"""Name of a trajectory's note: agents without a step whose prompts were sent beside that of another, by the other.
+
+They describe the tools that a program offered there (`graphs.own_graph`).
+"""
 
 
 class Message(FrozenModel):

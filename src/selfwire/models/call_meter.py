@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langchain_core.outputs import LLMResult
 
 from selfwire.core.chat import ChatMessage, Reply
@@ -21,6 +21,7 @@ from selfwire.models.budget import Ledger, Prices, Reservation
 from selfwire.models.metered_chat import count_tokens, estimate_tokens
 from selfwire.models.providers import MAX_TOKENS
 from selfwire.models.structured import describe_message
+from selfwire.models.text_layer import OFFERING
 from selfwire.store.journal import Recorder
 from selfwire.store.journal_file import CallResult
 
@@ -40,12 +41,14 @@ class MeteredCall:
     Attributes:
         node: of the graph, in which it was made; the model's name outside a graph.
         texts: names of the texts that it carried.
+        tool_calls: those of the reply.
     """
 
     node: str
     reply: str
     usage: Usage
     texts: tuple[str, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 class CallUnderWay(NamedTuple):
@@ -65,8 +68,9 @@ class CallMeter(BaseCallbackHandler):
     Attributes:
         scope: place of the run, for the ledger's task and the journal's rows.
         loop: on which the journal is written.
-        find_texts: names the texts that a call carries.
+        find_texts: names the texts that a call carries, by its messages and the tools that it offers.
         calls: in the order in which they ended.
+        results: what tools returned to models, by the id of the tool call.
         refusal: the first refusal, which the code that made the call may have caught.
     """
 
@@ -75,8 +79,9 @@ class CallMeter(BaseCallbackHandler):
     prices: Prices
     scope: Scope
     loop: asyncio.AbstractEventLoop
-    find_texts: Callable[[Sequence[BaseMessage]], tuple[str, ...]] = lambda messages: ()
+    find_texts: Callable[[Sequence[BaseMessage], Any], tuple[str, ...]] = lambda messages, offered: ()
     calls: list[MeteredCall] = field(default_factory=list)
+    results: dict[str, ToolMessage] = field(default_factory=dict)
     refusal: BudgetError | None = None
     raise_error = True
     run_inline = True
@@ -89,7 +94,10 @@ class CallMeter(BaseCallbackHandler):
         self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **given: Any
     ) -> None:
         """Reserve the most that a call may cost; raises BudgetError if it does not fit, so that it is not sent."""
-        self._begin([describe_message(message) for message in messages[0]], self.find_texts(messages[0]), **given)
+        self.results.update({said.tool_call_id: said for said in messages[0] if isinstance(said, ToolMessage)})
+        params = given.get("invocation_params") or {}
+        found = self.find_texts(messages[0], [params[name] for name in OFFERING if name in params])
+        self._begin([describe_message(message) for message in messages[0]], found, **given)
 
     def on_llm_start(self, serialized: dict[str, Any] | None, prompts: list[str], **given: Any) -> None:
         """Reserve as `on_chat_model_start` does."""
@@ -106,7 +114,7 @@ class CallMeter(BaseCallbackHandler):
         answer = message if isinstance(message, AIMessage) else AIMessage(text)
         usage = self._price(call.model, *count_tokens(answer, lambda: call.sent))
         call.reservation.settle(usage)
-        self.calls.append(MeteredCall(call.node, text, usage, call.texts))
+        self.calls.append(MeteredCall(call.node, text, usage, call.texts, tuple(answer.tool_calls)))
         reply = Reply(content=text, usage=usage).model_dump_json()
 
         async def give() -> CallResult:

@@ -1,13 +1,15 @@
 """A layer between code that asks chat models and these models: it replaces texts in what is sent, in one context alone.
 
 The code that asks is not touched, so that a graph of somebody else's runs with other prompts, and two variants of it
-side by side. A text is known by its static pieces: between two of them the program has filled a hole.
+side by side. A text is known by its static pieces: between two of them the program has filled a hole. Prompts are found
+in messages; a description of a tool is found where a request offers the tool, and nowhere else.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -18,6 +20,14 @@ from selfwire.core.values import FrozenModel
 
 WORD = re.compile(r"[^\W\d_]{3}")
 """Letters that a piece between two holes must have, or what fills a hole could hold it too."""
+OFFERING = ("tools", "functions")
+"""Arguments of a request that offer tools."""
+ASKING = ("generate", "agenerate", "stream", "astream", "_chat_model_stream_v3", "_achat_model_stream_v3")
+"""Methods of chat models that take these arguments; all other ways of asking go through one of them."""
+TITLES = r"(?:Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):"
+"""Titles of sections of a docstring; the text before them describes the tool."""
+SECTION = re.compile(rf"(?:\A|\n)\s*(?:(?:Args|Returns|Example):|{TITLES}[ \t]*(?:\n|\Z))")
+"""The first line of a section: a title alone, or one that LangChain's `parse_docstring` takes for one in any case."""
 
 
 class LayerText(FrozenModel):
@@ -30,6 +40,8 @@ class LayerText(FrozenModel):
         before, after: a hole at the beginning and at the end, which stays there; "" if there is none.
         keeps: words that must stay, as the program compares with them.
         place: file and line, for people.
+        tool: name of the tool that it describes; "" for a prompt.
+        is_marked: whether `selfwire.text` puts another text in its place, and this layer only finds it.
     """
 
     name: str
@@ -39,6 +51,8 @@ class LayerText(FrozenModel):
     after: str = ""
     keeps: tuple[str, ...] = ()
     place: str = ""
+    tool: str = ""
+    is_marked: bool = False
 
     @classmethod
     def of(cls, name: str, pieces: Sequence[str], holes: Sequence[str]) -> "LayerText | None":
@@ -90,7 +104,8 @@ class LayerText(FrozenModel):
         White space around the text does not count.
 
         Raises:
-            ValueError: a hole is missing, is there too often or has left its edge; the message names it.
+            ValueError: a hole is missing, is there too often or has left its edge, or a tool's description has a
+                section such as `Args:`; the message names it.
         """
         text, before, after = (part.strip() for part in (text, self.before, self.after))
         if not text.startswith(before):
@@ -113,6 +128,8 @@ class LayerText(FrozenModel):
         for word in self.keeps:
             if word in self.shown and not any(word in part for part in static):
                 raise ValueError(f"{word!r}, which the program compares with, must stay")
+        if self.tool and (section := SECTION.search(text)):
+            raise ValueError(f"{section[0].strip()!r} begins a section, which stays in the source as it is")
         if not any(map(str.strip, static)):
             raise ValueError("it says nothing")
         return tuple(part for part in found if part != "")
@@ -125,25 +142,43 @@ class TextLayer:
         texts: to find.
         changed: by name, as `LayerText.shown` writes them.
 
+    Attributes:
+        read: names of the marked texts that the program has read, in order.
+
     Raises:
         ValueError: a changed text lacks a hole; see `LayerText.parse`.
     """
 
     def __init__(self, texts: Iterable[LayerText], changed: Mapping[str, str] | None = None) -> None:
-        # the longest comes first, so that no text is taken for a part of it
-        self._texts = sorted(texts, key=lambda text: -sum(map(len, text.pieces)))
-        known = {text.name: text for text in self._texts}
+        known = {text.name: text for text in texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
+        # the longest comes first, so that no text is taken for a part of it
+        prompts = (text for text in known.values() if not text.tool)
+        self._texts = sorted(prompts, key=lambda text: -sum(map(len, text.pieces)))
         self._made = set[str]()
-        self._before = _compile(text.pieces for text in self._texts)
+        self._before = _compile({n: text.pieces for n, text in enumerate(self._texts) if not text.is_marked})
         self._after = _compile(
-            _join_pieces(self._changed[text.name]) if text.name in self._changed else text.pieces
-            for text in self._texts
+            {
+                n: _join_pieces(self._changed[text.name]) if text.name in self._changed else text.pieces
+                for n, text in enumerate(self._texts)
+            }
         )
+        self._marked = {text.shown: text.name for text in self._texts if text.is_marked}
+        self.read = dict[str, None]()
+        tools = {text.name: text.shown for text in known.values() if text.tool}
+        self._new = {name: "".join(map(str, self._changed[name])) for name in tools if name in self._changed}
+        self._described = {name: _compile_description(text) for name, text in tools.items()}
+        self._describing = {name: _compile_description(text) for name, text in {**tools, **self._new}.items()}
 
-    def find(self, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
-        """Find the texts in messages as they are sent; returns their names in order."""
-        found = (name for message in messages for text in _list_texts(message) for name in self._find_inside(text))
+    def find(self, messages: Sequence[BaseMessage], offered: Any = ()) -> tuple[str, ...]:
+        """Find the texts in what is sent; returns their names in order.
+
+        Args:
+            offered: tools as the request offers them.
+        """
+        found = [name for message in messages for text in _list_texts(message) for name in self._find_inside(text)]
+        for text in _list_descriptions(offered):
+            found += [name for name, pattern in self._describing.items() if pattern.match(text)]
         return tuple(dict.fromkeys(found))
 
     def _find_inside(self, text: str) -> Iterator[str]:
@@ -157,10 +192,38 @@ class TextLayer:
         """The messages with changed texts in place of the program's; those without any are the same objects."""
         return [self._rewrite(message) for message in messages]
 
+    def rewrite_tools(self, offered: Any) -> Any:
+        """Tools as a request offers them, with changed descriptions; the same object if none has changed.
+
+        Every text under `description` counts, so that the form of the provider does not matter.
+        """
+        if isinstance(offered, Mapping):
+            new: Any = {
+                key: self._describe(part)
+                if key == "description" and isinstance(part, str)
+                else self.rewrite_tools(part)
+                for key, part in offered.items()
+            }
+        elif isinstance(offered, list | tuple):
+            new = type(offered)(map(self.rewrite_tools, offered))
+        else:
+            return offered
+        return offered if new == offered else new
+
+    def _describe(self, text: str) -> str:
+        """Replace a description; sections of a docstring behind it stay."""
+        if text in self._made:
+            return text
+        for name, new in self._new.items():
+            if found := self._described[name].match(text):
+                self._made.add(new + text[found.end() :])
+                return new + text[found.end() :]
+        return text
+
     @contextmanager
     def active(self) -> Iterator[None]:
         """Rewrite what chat models are sent in this context, and in the tasks and threads that copy it."""
-        if not self._changed:
+        if not self._changed and not self._marked:
             yield
             return
         _install()
@@ -169,6 +232,15 @@ class TextLayer:
             yield
         finally:
             _ACTIVE.reset(token)
+
+    def read_marked(self, text: str) -> str:
+        """Return what takes the place of a marked text, with the white space around that; any other text as it is."""
+        known = self._marked.get(text.strip())
+        if known is None:
+            return text
+        self.read[known] = None
+        changed = "".join(map(str, self._changed.get(known, (text.strip(),))))
+        return text.replace(text.strip(), changed)
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:
         old: Any = message.content
@@ -200,10 +272,29 @@ class TextLayer:
         return "".join(part if isinstance(part, str) else holes[part] for part in self._changed[text.name])
 
 
-def _compile(texts: Iterable[Sequence[str]]) -> re.Pattern[str]:
-    """A pattern of texts, each a group that is called by its number, around groups of its holes."""
-    groups = [f"(?P<t{number}>{'(.*?)'.join(map(re.escape, pieces))})" for number, pieces in enumerate(texts)]
+def _compile(texts: Mapping[int, Sequence[str]]) -> re.Pattern[str]:
+    """A pattern of texts by their numbers, each a group that is called by it, around groups of its holes."""
+    groups = [f"(?P<t{number}>{'(.*?)'.join(map(re.escape, pieces))})" for number, pieces in texts.items()]
     return re.compile("|".join(groups) or r"(?!)", re.DOTALL)
+
+
+def _compile_description(text: str) -> re.Pattern[str]:
+    """A pattern of a whole description, with any white space between its words, before the sections of a docstring."""
+    words = r"\s+".join(map(re.escape, text.split()))
+    return re.compile(rf"\s*{words}(?=\s*\Z|\s+{TITLES})")
+
+
+def _list_descriptions(offered: Any) -> Iterator[str]:
+    """List all texts under `description` in tools as a request offers them."""
+    if isinstance(offered, Mapping):
+        for key, part in offered.items():
+            if key == "description" and isinstance(part, str):
+                yield part
+            else:
+                yield from _list_descriptions(part)
+    elif isinstance(offered, list | tuple):
+        for part in offered:
+            yield from _list_descriptions(part)
 
 
 def _get_number(match: re.Match[str]) -> int:
@@ -247,6 +338,29 @@ def _convert_input(self: BaseChatModel, model_input: Any) -> PromptValue:
     return found if layer is None else ChatPromptValue(messages=layer.rewrite(found.to_messages()))
 
 
+def read_text(text: str) -> str:
+    """Return a marked text, or what the layer of the context puts in its place; see `selfwire.text`."""
+    layer = _ACTIVE.get()
+    return text if layer is None else layer.read_marked(text)
+
+
+def _wrap(ask: Any) -> Any:
+    """A method of chat models, which offers tools as the layer of the context describes them."""
+
+    @wraps(ask)
+    def offer(self: BaseChatModel, *args: Any, **given: Any) -> Any:
+        if (layer := _ACTIVE.get()) is not None:
+            given.update({name: layer.rewrite_tools(given[name]) for name in OFFERING if name in given})
+        return ask(self, *args, **given)
+
+    return offer
+
+
+_WRAPPED = {name: _wrap(getattr(BaseChatModel, name)) for name in ASKING if hasattr(BaseChatModel, name)}
+
+
 def _install() -> None:
     """Put the layer under all chat models of this process; it does nothing in a context without one."""
     BaseChatModel._convert_input = _convert_input  # type: ignore[method-assign]
+    for name, method in _WRAPPED.items():
+        setattr(BaseChatModel, name, method)

@@ -71,6 +71,7 @@ from selfwire.runs.open import (
     load_models,
     make_seed,
     open_in_thread,
+    refuse_method_for_graph,
     refuse_missing_tools,
     refuse_other_method,
     refuse_unreadable_memory,
@@ -540,6 +541,7 @@ def _seed(
 ) -> Team:
     if request.seed_team is None:
         return make_seed(method, ctx, bench)
+    refuse_method_for_graph(request.method, request.seed_team)
     team = given.teams.get(request.seed_team) or run_sync(library.load(require_saved(request.seed_team)))
     what = f"seed team {request.seed_team!r}"
     refuse_other_method(team, method.name, what)

@@ -119,6 +119,7 @@ def find_team(wanted: Teamlike, home: str | Path | None, *, method: str | Method
     with open_library(home, create=False) as library:
         if isinstance(wanted, str) and (kind := find_kind(wanted)):
             if method not in (None, wanted):
+                refuse_method_for_graph(str(method), wanted)
                 raise ConfigError(f"{wanted!r} is a {kind} itself; leave method={method!r} out")
             clashes = describe_clashes([wanted], run_sync(library.names()))
             return FoundTeam(wanted, wanted, None, "; ".join([f"{kind} {wanted}, its seed team", *clashes]))
@@ -333,6 +334,28 @@ def find_kind(name: str) -> str:
 def to_team_reference(name: str) -> str:
     """Write the reference to the saved team of a name, for the command line."""
     return TEAM + name if find_kind(name) else name
+
+
+WHOLE_TEAMS = {
+    "hera": "learns from several plans of a team for one question, and plans the team anew for the next",
+    "tacomas": "adds, replaces and rewires agents while they answer",
+    "dytopo": "wires agents anew in each round, by what each of them asks for and offers",
+    "evomas": "chooses the agents of each layer while they answer",
+}
+"""Why a method cannot evolve a graph of a user's own, whose nodes and edges are code."""
+
+
+def refuse_method_for_graph(method: str, name: str) -> None:
+    """Refuse to evolve a graph of the user's own by a method that has to wire the team itself.
+
+    Raises:
+        ConfigError: it is such a method and such a graph.
+    """
+    if is_graph(name) and method in WHOLE_TEAMS:
+        raise ConfigError(
+            f"{method} cannot evolve {name}: it {WHOLE_TEAMS[method]}, and the nodes and edges of your graph are its "
+            f"own code; `selfwire evolve {name}` evolves its prompts and descriptions of tools by HiVA's gradients"
+        )
 
 
 def require_saved(ref: str) -> str:

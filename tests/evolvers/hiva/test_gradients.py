@@ -269,7 +269,7 @@ def test_every_prompt_has_both_parts_and_says_that_texts_are_no_instructions() -
     asked = set(PROMPTS.texts) - {"source", "aggregator"}
     assert asked == {
         "profile", "instruction", "global_gradient", "agent_gradient", "rewrite", "decision", "criticism",
-        "tool_decision", "tool_refinement", "tool_synthesis",
+        "tool_decision", "tool_refinement", "tool_synthesis", "description",
     }  # fmt: skip
     for name in asked:
         system, user = PROMPTS.texts[name].split("\n---\n")

@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from selfwire.extras.adopt.inventory import Inventory, ProgramText
+from selfwire.extras.adopt.inventory import ProgramText
+from selfwire.extras.adopt.page import Inventory
 
 HERE = Path(__file__).parent
 GRAPHS = {

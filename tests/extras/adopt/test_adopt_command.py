@@ -3,11 +3,15 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
 
+import selfwire
 from selfwire.cli.app import build
+from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.page import format_inventory
 from selfwire.extras.adopt.reader import read_program
 from tests.extras.adopt.corpus import GRAPHS, find_folder
@@ -89,3 +93,19 @@ def test_a_page_names_every_text_in_a_line(program: str, monkeypatch: pytest.Mon
     )
     for text in inventory.texts:
         assert any(line.split()[:1] == [f"{text.file}:{text.line}"] for line in lines)
+
+
+def test_in_python_a_graph_is_read_by_its_name_or_as_the_module_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder("signals"))
+    found = selfwire.adopt("review:graph")
+    assert str(found) == PAGE.rstrip()
+    assert repr(found).startswith(
+        "<Inventory of review:graph: 2 nodes, 3 edges, 0 agents, 0 tools, 1 models, 5 texts, 0 op"
+    )
+    assert json.loads(found.model_dump_json())["texts"][0]["line"] == 7
+    module, held = ModuleType("review"), object()
+    monkeypatch.setitem(sys.modules, "review", module)
+    module.__file__, module.graph = str(Path("review.py").resolve()), held  # type: ignore[attr-defined]
+    assert selfwire.adopt(held).replace(program="review:graph") == found
+    with pytest.raises(ConfigError, match="no file shows where this object was made"):
+        selfwire.adopt(object())

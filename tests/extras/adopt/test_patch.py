@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import ConfigError
-from selfwire.extras.adopt.layer import list_prompts
+from selfwire.extras.adopt.layer import list_places
 from selfwire.extras.adopt.patch import make_patch, read_literals
 
 PROGRAM = """from langchain_openai import ChatOpenAI
@@ -61,7 +61,7 @@ def apply(changed: dict[str, str], target: str = "asking.py:graph") -> None:
 def test_a_constant_is_written_in_any_form(constants: str, new: str) -> None:
     write(constants)
     apply({"ask": new})
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     assert text.shown == new.strip()
     assert Path("asking.py").read_text(encoding="utf-8").endswith("graph = builder.compile()\n")
 
@@ -69,7 +69,7 @@ def test_a_constant_is_written_in_any_form(constants: str, new: str) -> None:
 def test_holes_of_a_template_keep_their_form() -> None:
     call = 'return {"messages": [model.invoke(PROMPT.format(question=state["messages"][-1].text, n=2))]}'
     write('PROMPT = """You answer with at most {n:.1f} {{words}}.\n\n{question!r}"""', call)
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     assert text.shown == "You answer with at most {n} {words}.\n\n{question}"
     apply({"ask": "Use {n} words {now}.\n\n{question}"})
     assert "Use {n:.1f} words {{now}}.\n\n{question!r}" in Path("asking.py").read_text(encoding="utf-8")
@@ -77,9 +77,9 @@ def test_holes_of_a_template_keep_their_form() -> None:
 
 def test_expressions_of_an_f_string_stay() -> None:
     write("", "return {'messages': [model.invoke(f\"Answer this visitor: {state['messages'][-1].text!s}\")]}")
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     apply({"ask": text.shown.replace("Answer this visitor:", "Answer {briefly}:")})
-    [(again, _)] = list_prompts("asking.py:graph")
+    [(again, _)] = list_places("asking.py:graph")
     assert again.shown == text.shown.replace("Answer this visitor:", "Answer {briefly}:")
     assert "!s}" in Path("asking.py").read_text(encoding="utf-8")
 
@@ -87,7 +87,7 @@ def test_expressions_of_an_f_string_stay() -> None:
 @pytest.mark.parametrize("call", ["PROMPT.replace('<NAME>', 'Ann')", "PROMPT.format(n=2).replace('<NAME>', 'Ann')"])
 def test_a_word_that_the_program_replaces_is_a_hole(call: str) -> None:
     write('PROMPT = "Answer <NAME> with {n:>2} words."', f'return {{"messages": [model.invoke({call})]}}')
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     assert "{<NAME>}" in text.shown
     apply({"ask": text.shown.replace("Answer", "Greet")})
     assert 'PROMPT = "Greet <NAME> with {n:>2} words."' in Path("asking.py").read_text(encoding="utf-8")
@@ -95,9 +95,9 @@ def test_a_word_that_the_program_replaces_is_a_hole(call: str) -> None:
 
 def test_an_f_string_that_begins_without_f_stays_one() -> None:
     write("", "return {'messages': [model.invoke('Answer: ' f\"{state['messages'][0].text} and be kind.\")]}")
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     apply({"ask": text.shown.replace("kind", "brief")})
-    [(again, _)] = list_prompts("asking.py:graph")
+    [(again, _)] = list_places("asking.py:graph")
     assert (again.shown, again.holes) == (text.shown.replace("kind", "brief"), text.holes)
 
 
@@ -106,13 +106,13 @@ def test_two_prompts_of_a_file_change_at_once_and_each_has_its_reason() -> None:
         'said = model.invoke([("system", FIRST)])\n    return {"messages": [model.invoke([("system", SECOND), said])]}'
     )
     write('FIRST = "You plan the answer in steps."\nSECOND = "You write the answer for visitors."', call)
-    names = [text.name for text, _ in list_prompts("asking.py:graph")]
+    names = [text.name for text, _ in list_places("asking.py:graph")]
     assert len(names) == 2
     new = dict(zip(names, ["Plan it well.\nBe brief.", "Write it well."], strict=True))
     made = make_patch("asking.py:graph", new, {names[0]: "a\nb"})
     assert made.splitlines()[0] == f"asking.py:5 {names[0]}: a b"
     apply(new)
-    assert {text.shown for text, _ in list_prompts("asking.py:graph")} == set(new.values())
+    assert {text.shown for text, _ in list_places("asking.py:graph")} == set(new.values())
 
 
 def test_a_text_in_two_places_changes_in_both() -> None:
@@ -121,7 +121,7 @@ def test_a_text_in_two_places_changes_in_both() -> None:
         '    return {"messages": [model.invoke(f"Answer this visitor: {other!r} Be kind.")]}'
     )
     write("", call)
-    assert len({text.name for text, _ in list_prompts("asking.py:graph")}) == 1
+    assert len({text.name for text, _ in list_places("asking.py:graph")}) == 1
     apply({"ask": "Help {state[0]} well, please."})
     source = Path("asking.py").read_text(encoding="utf-8")
     assert 'f"Help {state[0]} well, please."' in source
@@ -131,7 +131,7 @@ def test_a_text_in_two_places_changes_in_both() -> None:
 def test_a_prompt_file_is_written_as_a_file() -> None:
     Path("prompt.md").write_text("You answer questions of visitors.\n", encoding="utf-8")
     write('from pathlib import Path\n\nPROMPT = Path("prompt.md").read_text()')
-    [(text, place)] = list_prompts("asking.py:graph")
+    [(text, place)] = list_places("asking.py:graph")
     assert place.file == "prompt.md"
     apply({text.name: "You answer in one word."})
     assert Path("prompt.md").read_text(encoding="utf-8") == "You answer in one word.\n"
@@ -139,7 +139,7 @@ def test_a_prompt_file_is_written_as_a_file() -> None:
 
 def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> None:
     write('PROMPT = "You answer {}.".upper().format("questions")')
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     refusal = r"asking.py:5 has this text in a form that a patch cannot write; write it there yourself:\nNEW \{0\}\."
     with pytest.raises(ConfigError, match=refusal):
         make_patch("asking.py:graph", {text.name: "NEW {0}."}, {})
@@ -161,10 +161,10 @@ def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> 
 )
 def test_a_text_is_written_as_the_program_reads_it(constants: str, old: str, written: str) -> None:
     write(f"import inspect, textwrap\n\nPROMPT = {constants}")
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     assert text.shown == old
     apply({"ask": "Look at it.\nAnswer. "})
-    [(again, _)] = list_prompts("asking.py:graph")
+    [(again, _)] = list_places("asking.py:graph")
     assert again.shown == "Look at it.\nAnswer."
     assert written in Path("asking.py").read_text(encoding="utf-8")
 
@@ -184,7 +184,7 @@ def test_a_text_is_written_as_the_program_reads_it(constants: str, old: str, wri
 def test_a_template_of_another_kind_keeps_its_holes(form: str, call: str, written: str) -> None:
     call = call.replace("% 3", '% {"0": 3}')
     write(f"import string, jinja2\n\nPROMPT = {form!r}", f'return {{"messages": [model.invoke({call})]}}')
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     assert text.shown in ("Rate at 100% these {0} of {n}.", "Rate at 100$ these {0} of {n}.")
     apply({"ask": "All at 5%, {} too {0} of {n}."})
     assert written in Path("asking.py").read_text(encoding="utf-8")
@@ -206,7 +206,7 @@ def test_a_template_of_another_kind_keeps_its_holes(form: str, call: str, writte
 def test_a_text_in_a_yaml_or_json_file_is_written_there(name: str, content: str, written: str) -> None:
     Path(name).write_text(content, encoding="utf-8")
     write(f'import yaml\n\nPROMPT = yaml.safe_load(open("{name}"))["a"]["ask"]')
-    [(text, _)] = list_prompts("asking.py:graph")
+    [(text, _)] = list_places("asking.py:graph")
     apply({text.name: 'One: {x}\n\n"Two".'})
     assert Path(name).read_text(encoding="utf-8") == written
 
@@ -215,3 +215,69 @@ def test_a_literal_is_read_as_its_text() -> None:
     [found] = read_literals("f'a {x!r:>4} {{b}}'", "f-string")
     assert found[:2] == ("a {x} {b}", {"{x}": "{x!r:>4}"})
     assert not list(read_literals("a + 'b'", "constant"))
+
+
+TOOLS = """from langchain.agents import create_agent
+from langchain_core.tools import StructuredTool, tool
+
+
+@tool(parse_docstring=True)
+def find(place: str) -> str:
+    {docstring}
+    return place
+
+
+def look(place: str) -> str:
+    return place
+
+
+LOOK = "Looks at it."
+graph = create_agent("openai:mine", [find, StructuredTool.from_function(look, description=LOOK)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("docstring", "written"),
+    [
+        ('"""Finds it."""', '"""Finds \\\\ "it".\n\n    By name."""'),
+        ("'Finds it.'", '"""Finds \\\\ "it".\n\n    By name."""'),
+        (
+            '"""Finds it.\n\n    Args:\n        place: Its name:\n            a word.\n\n    '
+            'Returns:\n        It.\n    """',
+            '"""Finds \\\\ "it".\n\n    By name.\n\n    Args:\n        place: Its name:\n            a word.\n\n    '
+            'Returns:\n        It.\n    """',
+        ),
+        ('"""\n    Finds it.\n    """', '"""\n    Finds \\\\ "it".\n\n    By name.\n    """'),
+    ],
+)
+def test_a_description_is_written_and_sections_of_a_docstring_stay(docstring: str, written: str) -> None:
+    Path("tooled.py").write_text(TOOLS.format(docstring=docstring), encoding="utf-8")
+    texts = {text.name: text.shown for text, _ in list_places("tooled.py:graph")}
+    assert texts == {"find": "Finds it.", "look": "Looks at it."}
+    apply({"find": 'Finds \\ "it".\n\nBy name.', "look": "Looks at a place."}, "tooled.py:graph")
+    source = Path("tooled.py").read_text(encoding="utf-8")
+    assert source == TOOLS.format(docstring=written).replace("Looks at it.", "Looks at a place.")
+
+
+def test_a_prompt_of_an_agent_called_graph_is_not_taken_for_the_graph() -> None:
+    source = TOOLS.format(docstring='"""Finds it."""')
+    Path("tooled.py").write_text(f'{source[:-2]}, system_prompt="You find places.")\n', encoding="utf-8")
+    assert [text.name for text, _ in list_places("tooled.py:graph")] == ["graph-2", "find", "look"]
+
+
+def test_a_description_goes_by_its_own_tool_where_a_tool_asks_an_agent_with_tools() -> None:
+    asking = """
+finder = create_agent("openai:mine", [find], system_prompt="You find places.")
+
+
+@tool
+def ask(question: str) -> str:
+    '''Ask the finder.'''
+    return finder.invoke({"messages": question})
+
+
+graph = create_agent("openai:mine", [ask], system_prompt="You lead.")
+"""
+    Path("tooled.py").write_text(TOOLS.format(docstring='"""Finds it."""') + asking, encoding="utf-8")
+    found = {text.name: text.tool for text, _ in list_places("tooled.py:graph")}
+    assert {name: tool for name, tool in found.items() if tool} == {"find": "find", "look": "look", "ask": "ask"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.extras.adopt.inventory import Inventory
+from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.reader import read_program
 from tests.extras.adopt.corpus import GRAPHS, find_folder, list_lines, read_expected
 

@@ -81,6 +81,7 @@ class GraphReader:
         self.mapping_keys: dict[str, str] = {}
         self.read: dict[Any, str] = {}
         self.routers: list[tuple[str, Code]] = []
+        self.read_builders: list[Traced] = []
 
     def note(self, node: Any, at: Surroundings, reason: str, way_out: str) -> None:
         """Note a thing that cannot be read."""
@@ -103,6 +104,7 @@ class GraphReader:
 
     def _read_builder(self, builder: Traced, graph: str) -> None:
         first = len(self.nodes)
+        self.read_builders.append(builder)
         self._read_settings(builder)
         for method, read in READERS.items():
             for call, at in self._list_calls(builder, method):
@@ -122,16 +124,47 @@ class GraphReader:
             here = here.outer
 
     def _read_settings(self, builder: Traced) -> None:
-        """Read the fields of the class of settings that are marked as prompts."""
-        for keyword in builder.node.keywords:
-            if keyword.arg not in ("context_schema", "config_schema"):
-                continue
-            for found in self.program.trace(keyword.value, builder.at):
-                if isinstance(found.node, ast.ClassDef):
-                    inside = self.program.enter(found.node, found.at)
-                    for statement in found.node.body:
-                        if isinstance(statement, ast.AnnAssign) and is_marked_prompt(statement):
-                            self.reader.ask(statement.value, inside, None, role="system")
+        """Read the fields of the class of settings: those that are marked as prompts, and all by their defaults."""
+        for found in self._list_settings(builder):
+            inside = self.program.enter(found.node, found.at)
+            for statement in found.node.body:
+                if isinstance(statement, ast.AnnAssign) and is_marked_prompt(statement):
+                    self.reader.ask(statement.value, inside, None, role="system")
+
+    def _list_settings(self, made: Traced) -> Iterator[Traced]:
+        """Find the classes of settings of a builder or an agent, and their base classes in the program."""
+        pending = [
+            found
+            for keyword in made.node.keywords
+            if keyword.arg in ("context_schema", "config_schema")
+            for found in self.program.trace(keyword.value, made.at)
+        ]
+        while pending:
+            found = pending.pop()
+            if isinstance(found.node, ast.ClassDef):
+                yield found
+                pending += self.program.list_bases(found)
+
+    def find_context_fields(self) -> dict[Any, str]:
+        """Find the literals that are defaults of fields of the context, and the names of these fields."""
+        fields = dict[Any, str]()
+        for found in [*self.read_builders, *(agent.at for agent in self.makers.agents.values())]:
+            for settings in self._list_settings(found) if isinstance(found.node, ast.Call) else ():
+                inside = self.program.enter(settings.node, settings.at)
+                for statement in settings.node.body:
+                    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                        for literal in self._list_defaults(statement.value, inside):
+                            fields.setdefault(literal, statement.target.id)
+        return fields
+
+    def _list_defaults(self, value: Any, at: Surroundings) -> Iterator[Any]:
+        """Find the literals that the default of a field may be."""
+        if isinstance(value, ast.Call):
+            named = {keyword.arg: keyword.value for keyword in value.keywords}
+            default = named.get("default", named.get("default_factory"))
+            value = default.body if isinstance(default, ast.Lambda) else default
+        if value is not None:
+            yield from (found.node for found in self.program.trace(value, at))
 
     def _list_calls(self, builder: Traced, method: str) -> Iterator[tuple[ast.Call, Surroundings]]:
         """Find the calls of a builder's method, in the order of the source."""

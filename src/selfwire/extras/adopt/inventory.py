@@ -113,7 +113,7 @@ class ProgramText(Placed):
     """A text that can reach a model, where it stands in the source.
 
     Attributes:
-        kind: constant, template, f-string, file, docstring, default, tool description or field description.
+        kind: constant, template, f-string, file, docstring, default, marked, tool description or field description.
         name: of the constant, field or key that holds it; "" if none does.
         role: system, user, assistant, tool result, schema or ""; how it reaches a model, where that is known.
         pieces: its static pieces in order; between two of them is a hole.
@@ -122,6 +122,9 @@ class ProgramText(Placed):
         signal: why it must not be changed, as the program compares with it; "" if nothing does.
         keeps: words of it that the program compares with.
         is_past: whether only a client that is not LangChain's sends it, so that no layer sees it.
+        marker: its name in a call of `selfwire.text`; "" if it stands in none.
+        is_marked: whether only that call puts another text in its place, as no model of LangChain's is known to get it.
+        context_field: field of the graph's context whose default it is; "" if it is none's.
         column: of its first character, from 0.
         end_column: after its last character.
     """
@@ -135,6 +138,9 @@ class ProgramText(Placed):
     signal: str = ""
     keeps: tuple[str, ...] = ()
     is_past: bool = False
+    marker: str = ""
+    is_marked: bool = False
+    context_field: str = ""
     column: int = 0
     end_column: int = 0
 
@@ -149,19 +155,3 @@ class Opaque(Placed):
 
     reason: str
     way_out: str
-
-
-class Inventory(FrozenModel):
-    """The static inventory of a program."""
-
-    program: str
-    files: tuple[str, ...]
-    nodes: tuple[ProgramNode, ...] = ()
-    edges: tuple[ProgramEdge, ...] = ()
-    interrupts: tuple[ProgramInterrupt, ...] = ()
-    subgraphs: tuple[Subgraph, ...] = ()
-    agents: tuple[ProgramAgent, ...] = ()
-    tools: tuple[ProgramTool, ...] = ()
-    models: tuple[ProgramModel, ...] = ()
-    texts: tuple[ProgramText, ...] = ()
-    opaque: tuple[Opaque, ...] = ()

@@ -1,48 +1,87 @@
-"""The texts of a program that can be evolved: those of its prompts whose place in what is sent can be told."""
+"""The texts of a program that can be evolved: prompts and descriptions of tools whose place in requests is known."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.reader import read_program
-from selfwire.models.text_layer import LayerText
+from selfwire.graphs.own_graph import AGENT
+from selfwire.models.text_layer import SECTION, LayerText
 
-KINDS = frozenset({"constant", "template", "f-string", "file", "default"})
+KINDS = frozenset({"constant", "template", "f-string", "file", "default", "marked"})
 ROLES = frozenset({"system", "user", ""})
 SHORTEST = 12
 """Letters of the static pieces of a text from which on it is a prompt."""
 NAME = re.compile(r"[^A-Za-z0-9]+")
+FIELD = re.compile(r"(?<!\{)\{\w*\}(?!\})")
+"""A hole of a template that is filled by `format`."""
+DESCRIPTIONS = frozenset({"docstring", "tool description"})
+"""Kinds of texts that describe a tool."""
 
 
 def list_texts(name: str) -> list[LayerText]:
-    """List the prompts of a graph, each named after the node or agent that sends it.
+    """List the texts of a graph: prompts, each named after the node or agent that sends it, and tools' descriptions.
 
     Raises:
         ConfigError: the source of the graph cannot be read.
     """
-    return list({text.name: text for text, _ in list_prompts(name)}.values())
+    return list({text.name: text for text, _ in list_places(name)}.values())
 
 
-def list_prompts(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
-    """List the prompts of a graph with each of their places in its source; as `list_texts`."""
+def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
+    """List the texts of a graph with each of their places in its source, descriptions of tools last; as `list_texts`.
+
+    Of a description the text before its sections, such as `Args:`, is listed.
+    """
     inventory, seen = read_program(name), dict[Any, LayerText]()
+    described = {tool.name: tool.description for tool in inventory.tools}
     order = {f"node {node.name}": number for number, node in enumerate(inventory.nodes)}
 
-    def find_place(text: ProgramText) -> int:
-        return min((order[user] for user in text.used_by if user in order), default=len(order))
+    def find_place(text: ProgramText) -> tuple[bool, int]:
+        first = min((order[user] for user in text.used_by if user in order), default=len(order))
+        return bool(_find_tool(text, described)), first
 
     for text in sorted(inventory.texts, key=find_place):
-        if text.kind not in KINDS or text.role not in ROLES or text.signal or text.is_past:
+        tool = _find_tool(text, described)
+        if not tool and not _is_prompt(text):
             continue
-        if sum(map(len, text.pieces)) < SHORTEST:
-            continue
-        user = next(iter(text.used_by), "").partition(" ")[2] or text.name or "text"
-        taken = {known.name for known in seen.values()}
-        found = LayerText.of(_make_name(user, taken), text.pieces, text.holes)
+        user = tool or text.marker or next(iter(text.used_by), "").partition(" ")[2] or text.name or "text"
+        taken = {AGENT, *(known.name for known in seen.values())}
+        pieces = (split_description(text.pieces[0])[0],) if tool else text.pieces
+        found = LayerText.of(_make_name(user, taken), pieces, text.holes)
         if found is not None:
-            found = found.replace(keeps=text.keeps, place=f"{text.file}:{text.line}")
-            yield seen.setdefault((found.pieces, bool(found.before), bool(found.after)), found), text
+            # how a marked text is filled is not known, so its holes are words that it keeps
+            keeps = (*text.keeps, *FIELD.findall(text.pieces[0])) if text.is_marked else text.keeps
+            place = f"{text.file}:{text.line}"
+            found = found.replace(keeps=keeps, place=place, tool=tool, is_marked=text.is_marked)
+            yield seen.setdefault((found.pieces, bool(found.before), bool(found.after), bool(tool)), found), text
+
+
+def _is_prompt(text: ProgramText) -> bool:
+    """Whether a text is a prompt that may change."""
+    is_open = text.kind in KINDS and text.role in ROLES and not text.signal and not text.is_past
+    return is_open and sum(map(len, text.pieces)) >= SHORTEST
+
+
+def _find_tool(text: ProgramText, described: Mapping[str, str]) -> str:
+    """Find the tool that a text describes; "" if it describes none, or may not change.
+
+    Args:
+        described: descriptions by tool. A tool that asks an agent uses the descriptions of the agent's tools too.
+    """
+    if text.kind not in DESCRIPTIONS or text.holes or text.role != "schema" or text.signal or text.is_past:
+        return ""
+    tools = [user.removeprefix("tool ") for user in text.used_by if user.startswith("tool ")]
+    words = text.pieces[0].split()
+    return next((tool for tool in tools if described.get(tool, "").split() == words), "")
+
+
+def split_description(text: str) -> tuple[str, str]:
+    """Split what describes a tool into the description, and sections such as `Args:` with white space before them."""
+    found = SECTION.search(text)
+    end = len(text[: found.start()].rstrip()) if found else len(text)
+    return text[:end], text[end:]
 
 
 def _make_name(user: str, taken: set[str]) -> str:

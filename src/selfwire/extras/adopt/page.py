@@ -1,14 +1,51 @@
-"""The printed page of an inventory: a line for each thing, with its place."""
+"""The inventory of a program, and its printed page: a line for each thing, with its place."""
 
 from collections.abc import Iterator
 from textwrap import shorten
 
-from selfwire.core.values import format_count, mask_controls
-from selfwire.extras.adopt.inventory import Inventory, Placed, ProgramEdge, ProgramText
+from selfwire.core.values import FrozenModel, format_count, mask_controls
+from selfwire.extras.adopt.inventory import (
+    Opaque,
+    Placed,
+    ProgramAgent,
+    ProgramEdge,
+    ProgramInterrupt,
+    ProgramModel,
+    ProgramNode,
+    ProgramText,
+    ProgramTool,
+    Subgraph,
+)
 
 WIDTH = 72
 """Most characters of a text on the page."""
 ENDS = {"__start__": "START", "__end__": "END"}
+
+
+class Inventory(FrozenModel):
+    """The static inventory of a program; `print` shows its page, and `model_dump_json()` is all of it."""
+
+    program: str
+    files: tuple[str, ...]
+    nodes: tuple[ProgramNode, ...] = ()
+    edges: tuple[ProgramEdge, ...] = ()
+    interrupts: tuple[ProgramInterrupt, ...] = ()
+    subgraphs: tuple[Subgraph, ...] = ()
+    agents: tuple[ProgramAgent, ...] = ()
+    tools: tuple[ProgramTool, ...] = ()
+    models: tuple[ProgramModel, ...] = ()
+    texts: tuple[ProgramText, ...] = ()
+    opaque: tuple[Opaque, ...] = ()
+
+    def __repr__(self) -> str:
+        """The counts of what was found."""
+        things = ("nodes", "edges", "agents", "tools", "models", "texts", "opaque")
+        counts = ", ".join(f"{len(getattr(self, thing))} {thing}" for thing in things)
+        return f"<Inventory of {self.program}: {counts}; print it, or read .nodes, .texts, ...>"
+
+    def __str__(self) -> str:
+        """The page of `selfwire adopt`."""
+        return format_inventory(self)
 
 
 def format_inventory(inventory: Inventory) -> str:

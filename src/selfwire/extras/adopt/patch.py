@@ -1,4 +1,4 @@
-"""A patch that writes changed prompts where they stand in the source of a program."""
+"""A patch that writes changed texts where they stand in the source of a program."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.inventory import ProgramText
-from selfwire.extras.adopt.layer import list_prompts
+from selfwire.extras.adopt.layer import list_places, split_description
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, split_marks, split_template
 from selfwire.models.text_layer import LayerText
 
@@ -69,23 +69,63 @@ def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, st
     Raises:
         ConfigError: a text is not there any more, or stands in a form that cannot be written; the message names it.
     """
-    known = dict[str, list[tuple[LayerText, ProgramText]]]()
-    for text, place in list_prompts(target):
-        known.setdefault(text.name, []).append((text, place))
-    if gone := sorted(changed.keys() - known.keys()):
-        raise ConfigError(f"the source of {target!r} has no text {gone[0]!r} any more; evolve the graph anew")
+    known = _find_places(target, changed)
     edits = dict[str, list[tuple[ProgramText, str]]]()
     for name, new in changed.items():
         for text, place in known[name]:
-            own = LayerText.of(name, place.pieces, place.holes)
-            assert own is not None, "it is a prompt"
+            described, sections = split_description(place.pieces[0]) if text.tool else ("", "")
+            own = LayerText.of(name, (described,) if text.tool else place.pieces, place.holes)
+            assert own is not None, "it is one of the texts"
             try:
-                written = _write(place, own.shown, own.show(text.parse(new)))
+                written = _write(place, own.shown + sections.rstrip(), own.show(text.parse(new)) + sections)
             except ValueError as error:
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
             edits.setdefault(place.file, []).append((place, written))
     head = [f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}" for name in changed]
     return "\n".join([*head, "", *(_diff(Path(file), found) for file, found in sorted(edits.items()))])
+
+
+def make_context(target: str, changed: Mapping[str, str]) -> dict[str, str]:
+    """Make the values of a graph's context that have it use changed texts, by the names of its fields.
+
+    Args:
+        target, changed: as for `make_patch`.
+
+    Raises:
+        ConfigError: a text is the default of no field of the graph's context; or as `make_patch`.
+    """
+    known, values = _find_places(target, changed), dict[str, str]()
+    for name, new in changed.items():
+        for text, place in known[name]:
+            if not place.context_field:
+                raise ConfigError(
+                    f"{name} ({text.place}) is the default of no field of the graph's context, so that no context can "
+                    "change it; export a patch, or make it such a field"
+                )
+            own = LayerText.of(name, place.pieces, place.holes)
+            assert own is not None, "it is one of the texts"
+            whole = Path(place.file).read_text(encoding="utf-8")
+            begin, end = _locate(whole, place)
+            form = _find_form(whole[begin:end], place, own.shown)
+            if form is None:
+                raise ConfigError(
+                    f"{text.place} has this text in a form that cannot be written; write it yourself:\n{new}"
+                )
+            try:
+                values[place.context_field] = form[0].write(own.show(text.parse(new)))
+            except ValueError as error:
+                raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
+    return values
+
+
+def _find_places(target: str, changed: Mapping[str, str]) -> dict[str, list[tuple[LayerText, ProgramText]]]:
+    """Find all places of each text; raises ConfigError if a changed one has none."""
+    known = dict[str, list[tuple[LayerText, ProgramText]]]()
+    for text, place in list_places(target):
+        known.setdefault(text.name, []).append((text, place))
+    if gone := sorted(changed.keys() - known.keys()):
+        raise ConfigError(f"the source of {target!r} has no text {gone[0]!r} any more; evolve the graph anew")
+    return known
 
 
 def _write(place: ProgramText, shown: str, new: str) -> str:
@@ -111,11 +151,13 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     if form is None:
         raise ConfigError(f"{where} has this text in a form that a patch cannot write; write it there yourself:\n{new}")
     literal, change = form
+    is_docstring = place.kind == "docstring"
     lines = literal.shown.split("\n")[1:] if change else []
-    margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    alone = place.column if is_docstring else 0
+    margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=alone)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
-    written = _quote(literal.write(text), literal.prefix)
+    written = _quote(literal.write(text), literal.prefix, is_docstring=is_docstring)
     again = _find_form(written, place, new)
     if again is None or again[0].holes != literal.holes:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
@@ -142,7 +184,7 @@ def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator
     except SyntaxError:
         return
     if (text := join_constants(node)) is not None:
-        for mode in TEMPLATES if kind == "template" else [""]:
+        for mode in TEMPLATES if kind == "template" or (kind == "default" and holes) else [""]:
             yield _read_template(text, mode, holes)
     elif isinstance(node, ast.JoinedStr):
         shown, sources = list[str](), dict[str, str]()
@@ -198,9 +240,9 @@ def _load_yaml(source: str) -> Any:
     return found.strip() if isinstance(found, str) else found
 
 
-def _quote(body: str, prefix: str) -> str:
-    """A literal with double quotes: of a line if it is short, else of several."""
-    if "\n" not in body and len(body) < WIDTH and not {'"', "\\"} & set(body):
+def _quote(body: str, prefix: str, *, is_docstring: bool) -> str:
+    """A literal with double quotes: of a line if it is short and no docstring, else of several."""
+    if not is_docstring and "\n" not in body and len(body) < WIDTH and not {'"', "\\"} & set(body):
         return f'{prefix}"{body}"'
     safe = body.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     if safe.endswith('"'):

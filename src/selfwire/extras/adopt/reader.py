@@ -2,16 +2,19 @@
 
 import ast
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
-from selfwire.extras.adopt.inventory import Inventory, Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
+from selfwire.extras.adopt.inventory import Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
+from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import list_globbed
 from selfwire.extras.adopt.source import (
     Function,
@@ -25,7 +28,7 @@ from selfwire.extras.adopt.source import (
     open_program,
     show_path,
 )
-from selfwire.extras.adopt.texts import TextDraft
+from selfwire.extras.adopt.texts import TextDraft, is_marker
 
 SETTINGS = re.compile(r"\b(environ|getenv)\b")
 """Names in a comparison with settings, which no model writes."""
@@ -53,12 +56,41 @@ def read_program(name: str) -> Inventory:
         graphs = GraphReader(program)
         _read_named(graphs, file, matched["name"])
         graphs.reader.read_pending()
+        markers = list(_list_markers(program))
+        for call, at in markers:
+            graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
         graphs.reader.follow_texts()
-        return _make_inventory(name, graphs)
+        return _make_inventory(name, graphs, {call.args[1]: call.args[0].value for call, _ in markers})
     except RecursionError:
         raise ConfigError(
             f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
         ) from None
+
+
+def _list_markers(program: Program) -> Iterator[tuple[Any, Surroundings]]:
+    """List the calls of `selfwire.text` in the files of a program."""
+    for file in program.files.values():
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.Call) and is_marker(program, node, file.top):
+                yield node, file.top
+
+
+def find_name(graph: object) -> str:
+    """Find the name of a graph that a module of this process holds, as `read_program` takes it.
+
+    Raises:
+        ConfigError: none holds it, or only one that has no file.
+    """
+    for module in [*sys.modules.values()]:
+        file = str(getattr(module, "__file__", None) or "")
+        for name, value in [*getattr(module, "__dict__", {}).items()] if file.endswith(".py") else ():
+            if value is graph:
+                named = f"{show_path(Path(file))}:{name}"
+                return named if GRAPH_NAME.fullmatch(named) else f"{module.__name__}:{name}"
+    raise ConfigError(
+        f"no file shows where this {type(graph).__name__} was made; assign it to a name in a module, and pass that as "
+        "'my_app.graph:graph'"
+    )
 
 
 def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:
@@ -148,13 +180,19 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
 # the inventory
 
 
-def _make_inventory(name: str, graphs: GraphReader) -> Inventory:
+def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -> Inventory:
     makers, texts = graphs.makers, graphs.reader.texts
     users, order = _list_users(graphs)
     compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
     said = sorted({*compared, *makers.literals})
     signals = {**compared, **graphs.signals}
-    found = [_make_text(draft, users, order, signals, said) for draft in texts.drafts.values()]
+    fields = graphs.find_context_fields()
+    found = [
+        _make_text(draft, users, order, signals, said).replace(
+            context_field=fields.get(draft.node, ""), marker=marked.get(draft.node, "")
+        )
+        for draft in texts.drafts.values()
+    ]
     return Inventory(
         program=name,
         files=tuple(sorted(show_path(path) for path in graphs.program.files)),
@@ -247,7 +285,8 @@ def _make_text(
         used_by=tuple(dict.fromkeys(used)),
         signal=signal,
         keeps=tuple(keeps),
-        is_past="client" in draft.vias and "model" not in draft.vias,
+        is_past="client" in draft.vias and not {"model", "marker"} & draft.vias,
+        is_marked="marker" in draft.vias and "model" not in draft.vias,
         file=show_path(draft.path),
         line=line,
         end_line=end_line,

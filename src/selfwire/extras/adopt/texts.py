@@ -114,7 +114,8 @@ class Reach(NamedTuple):
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
         marks: words in it that the program replaces by something else.
-        via: model; client, if it is not LangChain's; message, for a literal that one of them is sent.
+        via: model; client, if it is not LangChain's; message, for a literal that one of them is sent; marker, for one
+            that `selfwire.text` names.
     """
 
     unit: Any
@@ -366,6 +367,13 @@ class TextFinder:
             self.follow_prompt(node, at, reach)
         elif prompt_files.find_read(self.program, node, at) is not None or prompt_files.is_prompt_loader(name):
             self._follow_file(node, at, reach)
+        else:
+            self._note_opaque(node, at, reach)
+
+    def _follow_marker(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow the text that `selfwire.text` names."""
+        if is_marker(self.program, node, at):
+            self.follow(node.args[1], at, reach)
         else:
             self._note_opaque(node, at, reach)
 
@@ -653,6 +661,14 @@ def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
     return next(filter(None, (get_outside_maker(program, base, depth + 1) for base in bases)), "")
 
 
+def is_marker(program: Program, node: ast.Call, at: Surroundings) -> bool:
+    """Whether a call is `selfwire.text(name, text)` with both as literals."""
+    if len(node.args) != 2 or not all(map(is_text, node.args)) or get_last_name(node.func) != "text":
+        return False
+    makers = (get_outside_maker(program, found) for found in program.trace(node.func, at))
+    return any(maker.partition(".")[0] == "selfwire" for maker in makers)
+
+
 def is_foreign(name: str) -> bool:
     """Whether a name belongs to a package that is neither Python's nor one of LangChain's."""
     package = name.partition(".")[0]
@@ -787,6 +803,7 @@ CALLS: dict[str, Any] = {
     "replace": TextFinder._follow_replaced,
     "cast": TextFinder._follow_cast,
     "getenv": TextFinder._follow_environment,
+    "text": TextFinder._follow_marker,
     "get": TextFinder._follow_got,
     **dict.fromkeys((*UNCHANGED, "lower", "upper"), TextFinder._follow_changed),
     **dict.fromkeys(PASSED_ON, TextFinder._follow_arguments),

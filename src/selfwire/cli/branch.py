@@ -1,0 +1,213 @@
+"""A branch of a user's git repository with the texts of an evolved graph: a commit for each change, and its evidence.
+
+The work tree, the index and the branch that is checked out are not touched.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import fill, shorten
+from typing import NamedTuple
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import load_plugin
+from selfwire.core.team import Team
+from selfwire.core.values import format_count, mask_controls
+from selfwire.evals.table import ResultTable
+from selfwire.models.text_layer import LayerText
+from selfwire.store.library import History, Library, Version
+
+WIDTH = 72
+"""Characters of a line of a commit's message."""
+HEADS = "refs/heads/"
+
+
+class TextChange(NamedTuple):
+    """A change of a text of a graph by an evolution.
+
+    Attributes:
+        text: as it was evolved; its place is that of the source.
+        new: as `LayerText.shown` writes it.
+        why: the critics' reason; "" if it is not known.
+        gain: what the gate found; "" if it is not known.
+        beside: texts that were changed at once, so that the gain is of all together.
+        version: that has it first, as `run.step`.
+    """
+
+    text: LayerText
+    new: str
+    why: str
+    gain: str
+    beside: int
+    version: str
+
+    @property
+    def subject(self) -> str:
+        """The first line of its commit."""
+        what = f"the description of the tool {self.text.tool}" if self.text.tool else f"the prompt {self.text.name}"
+        return shorten(f"Rewrite {what}", WIDTH, placeholder="...")
+
+    @property
+    def evidence(self) -> str:
+        """What the gate found, and for how many texts."""
+        with_others = f" (together with {format_count(self.beside, 'other text')})" if self.beside else ""
+        return f"{self.gain or 'not known'}{with_others}"
+
+    @property
+    def message(self) -> str:
+        """The message of its commit."""
+        parts = [self.subject, " ".join(self.why.split()), f"Gate: {self.evidence}"]
+        parts.append(f"Text: {self.text.place}. Version: {self.version}.")
+        return mask_controls("\n\n".join(fill(part, WIDTH, break_long_words=False) for part in parts if part))
+
+
+async def load_run(library: Library, history: History, version: Version) -> list[tuple[Version, Team]]:
+    """Load the versions of a run up to one of them, each with its team, from old to new."""
+    versions = [saved for saved in history.versions if saved.run == version.run and saved.step <= version.step]
+    return [(saved, await library.load(saved.ref)) for saved in versions]
+
+
+async def find_known_texts(library: Library, history: History) -> dict[str, set[str]]:
+    """Find all texts that versions of a team have had, by the name of the text."""
+    known = dict[str, set[str]]()
+    for saved in history.versions:
+        for agent in (await library.load(saved.ref)).agents:
+            known.setdefault(agent.id, set()).add(agent.prompt)
+    return known
+
+
+def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, Team]]) -> list[TextChange]:
+    """List the changes of texts from the source to the last of some teams, in the order in which they were accepted.
+
+    Args:
+        texts: of the source, by name.
+        teams: of a run, from old to new.
+    """
+    states = [{agent.id: agent.prompt for agent in team.agents if agent.id in texts} for _, team in teams]
+    now, found = {name: text.shown for name, text in texts.items()}, list[TextChange]()
+    # a text may have been taken home before: what came before that is no change
+    begins = {
+        name: max((number for number, state in enumerate(states) if state.get(name) == shown), default=0)
+        for name, shown in now.items()
+    }
+    for number, ((version, _), state) in enumerate(zip(teams, states, strict=True)):
+        changed = [name for name, new in state.items() if number >= begins[name] and new != now[name]]
+        reasons = {rewiring["by"]: str(rewiring["why"]) for rewiring in version.facts.get("applied", ())}
+        gain = str((version.facts.get("gate") or {}).get("why", ""))
+        for name in changed:
+            now[name] = state[name]
+            why = reasons.get(name, "")
+            found.append(TextChange(texts[name], state[name], why, gain, len(changed) - 1, version.version))
+    return found
+
+
+def write_branch(target: str, changes: Sequence[TextChange], branch: str, *, force: bool) -> list[str]:
+    """Write a branch with a commit for each change, on top of what is checked out; returns the commits' hashes.
+
+    Args:
+        target: the graph, as `my_app.graph:graph`.
+        force: replace the branch if it exists.
+
+    Raises:
+        ConfigError: there is no repository here, the branch exists or is no name, or a file of a text has changes that
+            are not committed.
+    """
+    top, prefix = Path(_git("rev-parse", "--show-toplevel").strip()), _git("rev-parse", "--show-prefix").strip()
+    _git("check-ref-format", f"{HEADS}{branch}", why=f"{branch!r} cannot be the name of a branch")
+    head, checked_out = _git("rev-parse", "HEAD").strip(), _git("worktree", "list", "--porcelain").splitlines()
+    if f"branch {HEADS}{branch}" in checked_out:
+        raise ConfigError(f"branch {branch!r} is checked out, and stays as it is; name a new one")
+    if _git("for-each-ref", f"{HEADS}{branch}") and not force:
+        raise ConfigError(f"branch {branch!r} exists; name a new one, or replace it with --force")
+    patches = list(_make_patches(target, changes))
+    for file in sorted({file for patch in patches for file in _list_files(patch)}):
+        _check_committed(file)
+    with TemporaryDirectory() as folder:
+        commits, given = [head], {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        for change, patch in zip(changes, patches, strict=True):
+            _git("read-tree", head, top=top, given=given)
+            if patch:
+                _git("apply", "--cached", f"--directory={prefix}", "-", top=top, given=given, sent=patch)
+            tree = _git("write-tree", top=top, given=given).strip()
+            commits.append(_git("commit-tree", tree, "-p", commits[-1], sent=change.message).strip())
+    _git("update-ref", "-m", "export", f"{HEADS}{branch}", commits[-1], *([] if force else ["0" * len(head)]))
+    return commits[1:]
+
+
+def _make_patches(target: str, changes: Sequence[TextChange]) -> Iterator[str]:
+    """Make the patch of each change and all before it, against the source; "" where the source has these texts."""
+    now = dict[str, str]()
+    for change in changes:
+        now[change.text.name] = change.new
+        if change.new == change.text.shown:
+            del now[change.text.name]
+        yield load_plugin("selfwire.programs", "patch")(target, now, {}) if now else ""
+
+
+def _list_files(patch: str) -> list[str]:
+    """List the files that a patch changes."""
+    with TemporaryDirectory() as outside:  # inside a repository paths would be those from its root
+        counts = _git("apply", "--numstat", "-z", "-", sent=patch, top=Path(outside)) if patch else ""
+    return [line.split("\t")[2] for line in counts.split("\0") if line]
+
+
+def _check_committed(file: str) -> None:
+    """Check that a file stands in the repository as it is here."""
+    if Path(file).is_absolute():
+        raise ConfigError(f"{file} lies outside this folder; change to the folder of the repository that has it")
+    _git("ls-files", "--error-unmatch", file, why=f"{file} is not in the repository; commit it")
+    _git("diff", "--quiet", "HEAD", "--", file, why=f"{file} has changes that are not committed; commit or stash them")
+
+
+def _git(
+    *words: str, top: Path | None = None, given: Mapping[str, str] | None = None, sent: str | None = None, why: str = ""
+) -> str:
+    """Call git; returns its output.
+
+    Raises:
+        ConfigError: it is not there or fails; `why`, or what it says.
+    """
+    try:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=top,
+            env={**os.environ, **(given or {})},
+            input=sent,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ConfigError("there is no git on this machine; install it, or export a .patch file") from None
+    if done.returncode:
+        raise ConfigError(why or f"git {words[0]}: {done.stderr.strip() or f'it has ended with {done.returncode}'}")
+    return done.stdout
+
+
+def format_page(
+    target: str, version: Version, changes: Sequence[tuple[str, TextChange]], evidence: ResultTable | None
+) -> str:
+    """Format the description of a pull request in Markdown.
+
+    Args:
+        changes: each with the hash of its commit.
+        evidence: scores of the versions on held-out tasks; None if none are known here.
+    """
+    rows = [
+        (commit[:10], change.text.tool or change.text.name, change.text.place, change.why, change.evidence)
+        for commit, change in changes
+    ]
+    table = ResultTable(("commit", "text", "place", "why", "gate"), tuple(tuple(map(_escape, row)) for row in rows))
+    parts = [f"# Texts of {target}, evolved", f"Version {version.ref}, fingerprint {version.fingerprint}."]
+    parts.append(table.markdown)
+    if evidence is not None:
+        scores = ResultTable(evidence.head, tuple(tuple(map(_escape, row)) for row in evidence.rows))
+        parts += ["## Scores on held-out tasks", scores.markdown, "\n".join(f"- {note}" for note in evidence.notes)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _escape(cell: str) -> str:
+    """A cell of a table in Markdown."""
+    return " ".join(cell.split()).replace("|", "\\|")

@@ -1,0 +1,168 @@
+"""Texts of an evolved graph as a branch with a commit for each change, and as values of its context."""
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.graphs.own_graph import OwnGraph
+from selfwire.store.library import Library, open_library
+from tests.commands import call
+
+APP = """
+from dataclasses import dataclass, field
+
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
+
+from plan_texts import SUM_UP
+
+model = ChatOpenAI(model="mine", api_key="k")
+
+
+@dataclass
+class Context:
+    plan_prompt: str = "You plan {{well}} for {person} each day."
+    sum_prompt: str = field(default=SUM_UP)
+
+
+def plan(state: MessagesState, runtime: Runtime[Context]):
+    return {"messages": [model.invoke([("system", runtime.context.plan_prompt.format(person="Ann"))])]}
+
+
+def check(state: MessagesState):
+    return {"messages": [model.invoke([("system", "You check the plan.")])]}
+
+
+def sum_up(state: MessagesState, runtime: Runtime[Context]):
+    return {"messages": [model.invoke([("system", runtime.context.sum_prompt), *state["messages"]])]}
+
+
+builder = StateGraph(MessagesState, context_schema=Context)
+builder.add_sequence([plan, check, sum_up])
+builder.add_edge(START, "plan")
+graph = builder.compile()
+"""
+SUM = 'SUM_UP = "You sum up what was said."\n'
+GATE = {"accepted": True, "why": "a gain above 0 is proved: mean difference +0.300"}
+
+
+def git(*words: str) -> str:
+    given = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    return subprocess.run(["git", *given, *words], check=True, capture_output=True, encoding="utf-8").stdout
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "repository" / "inner"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"):
+        monkeypatch.setenv(name, "Ann")
+    for name in ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "ann@example.com")
+    Path("plans.py").write_text(APP, encoding="utf-8")
+    Path("plan_texts.py").write_text(SUM, encoding="utf-8")
+    git("init", "--quiet", "..")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "first")
+    return tmp_path / "home"
+
+
+def save(home: Path, *steps: dict[str, str]) -> None:
+    """Save a seed and a version for each step, which rewrites some texts."""
+
+    async def save_all(library: Library) -> None:
+        team = OwnGraph("plans.py:graph", {}).seed()
+        await library.save("plans", team, run="first", step=0, facts={"why": "seed"})
+        for number, rewrites in enumerate(steps, 1):
+            changes = [
+                Rewiring(RewritePrompt(name, text), why=f"{name} is too short", by=name)
+                for name, text in rewrites.items()
+            ]
+            applied = [change.model_dump(mode="json") for change in changes]
+            team, _ = team.apply_legal(changes)
+            facts = {"gate": GATE, "why": GATE["why"], "applied": applied}
+            await library.save("plans", team, run="first", step=number, facts=facts)
+
+    with open_library(home) as library:
+        asyncio.run(save_all(library))
+
+
+def export(home: Path, *more: str, code: int = 0) -> Any:
+    return call(home, "export", "plans", *more, code=code)
+
+
+def test_a_branch_has_a_commit_for_each_change_and_nothing_else_is_touched(home: Path) -> None:
+    save(
+        home,
+        {"sum-up": "You sum up in a word.", "check": "You check {it} twice."},
+        {"sum-up": "You sum up in | two words."},
+    )
+    Path("note.txt").write_text("of mine", encoding="utf-8")
+    before = git("status", "--porcelain")
+    done = export(home, "better/prompts", "--as", "pr")
+    assert (git("status", "--porcelain"), Path("plans.py").read_text(), Path("plan_texts.py").read_text()) == (
+        before, APP, SUM,
+    )  # fmt: skip
+    assert git("log", "--format=%s", "better/prompts").splitlines() == [
+        "Rewrite the prompt sum-up", "Rewrite the prompt sum-up", "Rewrite the prompt check", "first",
+    ]  # fmt: skip
+    assert git("show", "better/prompts:inner/plan_texts.py") == SUM.replace("what was said", "in | two words")
+    assert git("show", "better/prompts:inner/plans.py") == APP.replace("You check the plan.", "You check {it} twice.")
+    assert git("show", "better/prompts~2:inner/plan_texts.py") == SUM
+    message = " ".join(git("log", "-1", "--format=%B", "better/prompts~1").split())
+    assert (
+        "sum-up is too short Gate: a gain above 0 is proved: mean difference +0.300 (together with 1 other" in message
+    )
+    assert "Text: plan_texts.py:1. Version: first.1." in message
+    last = git("rev-parse", "better/prompts").strip()
+    assert f"| {last[:10]} | sum-up | plan_texts.py:1 | sum-up is too short | {GATE['why']} |" in done.stdout
+    assert (
+        "exists; name a new one, or replace it with --force"
+        in export(home, "better/prompts", "--as", "pr", code=2).stderr
+    )
+    export(home, "better/prompts", "--as", "pr", "--force")
+    assert "is checked out" in export(home, git("branch", "--show-current").strip(), "--as", "pr", code=2).stderr
+    assert "cannot be the name of a branch" in export(home, "a..b", "--as", "pr", code=2).stderr
+
+
+def test_a_change_that_was_taken_home_is_not_written_again(home: Path) -> None:
+    save(home, {"check": "You check it twice."}, {"sum-up": "You sum up in a word."})
+    Path("plans.py").write_text(APP.replace("You check the plan.", "You check it twice."), encoding="utf-8")
+    git("commit", "--quiet", "-am", "second")
+    export(home, "more", "--as", "pr")
+    assert git("log", "--format=%s", "more").splitlines() == ["Rewrite the prompt sum-up", "second", "first"]
+
+
+def test_files_that_have_changed_are_refused_by_name(home: Path) -> None:
+    save(home, {"check": "You check it twice."})
+    Path("plans.py").write_text(f"# more\n{APP}", encoding="utf-8")
+    assert "plans.py has changes that are not committed" in export(home, "more", "--as", "pr", code=2).stderr
+    Path("plans.py").write_text(APP.replace("the plan.", "all of the plan."), encoding="utf-8")
+    for given in (("more", "--as", "pr"), ("more.patch",)):
+        refused = " ".join(export(home, *given, code=2).stderr.split())
+        assert "has another text 'check' than the one that was evolved, which would be lost" in refused
+    assert git("branch", "--list", "more") == ""
+
+
+def test_fields_of_the_context_are_written_as_its_values(home: Path) -> None:
+    save(home, {"plan": "Plan for {person} in {few} steps.", "sum-up": "Sum up."})
+    export(home, "context.json", "--as", "context")
+    assert json.loads(Path("context.json").read_text(encoding="utf-8")) == {
+        "plan_prompt": "Plan for {person} in {{few}} steps.",
+        "sum_prompt": "Sum up.",
+    }
+    assert json.loads(export(home, "-", "--as", "context").stdout)["sum_prompt"] == "Sum up."
+
+
+def test_a_text_that_is_no_field_of_the_context_is_refused_by_name(home: Path) -> None:
+    save(home, {"check": "You check it twice.", "sum-up": "Sum up."})
+    refused = " ".join(export(home, "context.json", "--as", "context", code=2).stderr.split())
+    assert "check (plans.py:24) is the default of no field of the graph's context" in refused
+    assert not Path("context.json").exists()

@@ -22,6 +22,7 @@ from bench import (
     harness,
     pages,
     peers,
+    prefixes,
     references,
     retrieval,
     routing,
@@ -94,6 +95,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     if by_name:
         yield peers.TITLE, peers.measure
         yield gates.TITLE, gates.measure
+        yield prefixes.TITLE, prefixes.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

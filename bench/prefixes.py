@@ -1,10 +1,10 @@
 """Prompt tokens that a provider's prompt cache can serve, by method and kind of request.
 
 Each method answers three archive questions that quote about 2,000 tokens of passages, with a calculator and the offline
-model, in at most three rounds or stages; HiVA and HERA learn from them first and answer with the team that comes of it.
-A request is read as a provider reads it: tools first, then the messages in order. Its cached part is the longest prefix
-that it shares with any earlier request of the same question, in steps of 128 tokens, if that has 1,024 tokens or more.
-Tokens are a quarter of the characters.
+model, in at most three rounds or stages. HiVA learns from them three times and HERA once before they answer with the
+team that comes of it. A request is read as a provider reads it: tools first, then the messages in order. Its cached
+part is the longest prefix that it shares with any earlier request of the same question, in steps of 128 tokens, if that
+has 1,024 tokens or more. Tokens are a quarter of the characters.
 
 Some providers put the schema of a reply before the messages as well; the last column counts so. Requests of no
 question, such as those that rewrite a prompt by feedback from several tasks, count in neither share.
@@ -41,8 +41,8 @@ from selfwire.tools.search import SearchTool
 
 TITLE = "prefixes: prompt tokens that a prompt cache can serve"
 LEARNING, ANSWERING = "learning", "answering"
-LEARN_FROM_ONE_QUESTION = ("hiva", "hera")
-"""Methods whose requests about one question go on after its answer."""
+ITERATIONS = {"hiva": 3, "hera": 1}
+"""How often methods learn from all questions, where requests about one question go on after its answer."""
 FEW_ROUNDS: Mapping[str, Mapping[str, int]] = {
     "tacomas": {"rounds": 3},
     "dytopo": {"rounds": 3},
@@ -152,12 +152,12 @@ async def record_requests(name: str, tasks: Sequence[Task]) -> list[SentRequest]
             return done
         return done.with_feedback(await environment.grade(by_id[done.question.id], done.answer, scope=at))
 
-    if name in LEARN_FROM_ONE_QUESTION:
-        rollout, found = ctx.where(phase="rollout"), list[Trajectory]()
+    for iteration in range(ITERATIONS.get(name, 0)):
+        rollout, found = ctx.where(phase="rollout", iteration=iteration), list[Trajectory]()
         for task in tasks:
             explored = await method.explore(team, task.question, rollout.where(task=task.id))
             found += [await grade(done, rollout.at) for done in explored]
-        learning = replace(ctx.where(phase="evolve"), grade_run=grade)
+        learning = replace(ctx.where(phase="evolve", iteration=iteration), grade_run=grade)
         team = (await method.propose(team, found, learning)).workflow
     for task in tasks:
         await method.answer(team, task.question, ctx.where(phase="run", task=task.id))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.chat import ChatMessage, Reply, ToolCall
+from selfwire.core.chat import SHARED_SYSTEM, ChatMessage, Reply, ToolCall, quote_tags
 from selfwire.core.errors import ConfigError, ModelError, ToolError, get_error_cost
 from selfwire.core.protocols import AgentRunner, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
@@ -17,6 +17,9 @@ MAX_TURNS = 8
 """Replies in which an agent may call tools, before it must answer without tools."""
 MOST_CALLS = 32
 """Tool calls of a reply that are run, as no budget counts them; the agent reads an error as the others' result."""
+TAGS = "<task> <messages>"
+CLOSING = "Do your part of the work on the task, as your instructions say."
+"""Stands below what others sent, so that an agent reads last what to do."""
 
 
 def make_agent_runner(
@@ -33,7 +36,7 @@ def make_agent_runner(
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         tools_by_name = _get_tools(agent, toolbox)
         agent_temperature = temperature if agent.temperature is None else agent.temperature
-        messages = [ChatMessage.system(_render_system(agent)), ChatMessage.user(_render_task(question, inbox))]
+        messages = [ChatMessage.system(SHARED_SYSTEM), ChatMessage.user(render_request(agent, question, inbox))]
         replies: list[Reply] = []
         uses: list[ToolUse] = []
         while True:
@@ -61,14 +64,21 @@ def make_agent_runner(
     return act
 
 
-def _render_system(agent: Agent) -> str:
-    if not agent.memory:
-        return agent.prompt
-    return agent.prompt + "\n\nNotes from earlier work:" + "".join(f"\n- {note}" for note in agent.memory)
+def render_request(agent: Agent, question: Question, inbox: Sequence[Message]) -> str:
+    """Render the task, the agent's prompt and notes as its instructions, and what others sent it.
 
-
-def _render_task(question: Question, inbox: Sequence[Message]) -> str:
-    return f"Task:\n{question.input}" + "".join(f"\n\nFrom {message.source}:\n{message.text}" for message in inbox)
+    Neither the task nor a message can forge the tags between which they stand.
+    """
+    task, sent = (
+        quote_tags(text, TAGS).strip()
+        for text in (question.input, "\n\n".join(f"From {message.source}:\n{message.text}" for message in inbox))
+    )
+    parts = [f"<task>\n{task}\n</task>", agent.prompt.strip()]
+    if agent.memory:
+        parts.append("Notes from earlier work:" + "".join(f"\n- {note}" for note in agent.memory))
+    if inbox:
+        parts.append(f"What others sent you:\n<messages>\n{sent}\n</messages>\n\n{CLOSING}")
+    return "\n\n".join(parts)
 
 
 def _make_turn_scope(scope: Scope, turn: int, call: int | None = None) -> Scope:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from selfwire.extras.offline.critic_input import CriticInput
 from selfwire.extras.offline.general import FAMILY as GENERAL
@@ -13,6 +13,12 @@ from selfwire.extras.offline.proposals import propose_instruction
 from selfwire.extras.offline.skills import PLACES, Family, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.extras.offline.vocabulary import active_skills, family_of, skill
 
+_REQUEST = re.compile(
+    r"<task>\n(?P<task>.*?)\n</task>\n\n(?P<role>.*?)"
+    r"(?:\n\n[^\n]*\n<messages>\n(?P<sent>.*)\n</messages>(?:\n\n[^\n]*)?)?",
+    re.DOTALL,
+)
+"""A user's message that holds the task, the agent's instructions and what others sent it."""
 _SENDER = re.compile(r"(?:^|\n\n)From ([^\n:]+):\n")
 _STEPS = re.compile(r"^Steps: (.+)\.$", re.MULTILINE)
 CRITICISES = re.compile(r"\bdo not write (?:a new|an|the) answer\b|\bsay for each fault\b", re.IGNORECASE)
@@ -59,9 +65,10 @@ def work_on(
     last = _find_request(messages)
     if last >= 0 and (proposed := propose_instruction(messages[last].text, random, critic_error_rate)) is not None:
         return OfflineTurn(proposed, (), ())
-    system = "\n".join(message.text for message in messages if message.role == "system")
+    request = _read_request(messages)
+    system = "\n".join([*(message.text for message in messages if message.role == "system"), request.role])
     work = parse_request(messages, tools)
-    skills = active_skills(join_instructions(system, find_instructions(_read_head(messages), work.peers), voice))
+    skills = active_skills(join_instructions(system, find_instructions(request.head, work.peers), voice))
     family = family_of(work.task) or GENERAL
     if CRITICISES.search(system):
         return OfflineTurn("\n".join(_advise(work, random, critic_error_rate)) or NO_FAULT, (), ())
@@ -104,8 +111,7 @@ def _work(
 
 def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool] = ()) -> SkillInput:
     """Parse the messages into task, peers, notes and results of the current tool loop."""
-    last = _find_request(messages)
-    head, *rest = _SENDER.split(messages[last].text if last >= 0 else "")
+    last, request = _find_request(messages), _read_request(messages)
     loop = messages[last + 1 :]
     calls = {call[0]: call for message in loop for call in message.calls}
     results = [
@@ -115,17 +121,30 @@ def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool]
     ]
     notes = [_STEPS.sub("", message.text).strip() for message in loop if message.role == "assistant"]
     return SkillInput(
-        task=PART.sub("", head.removeprefix("Task:\n")).strip(),
-        peers=tuple(zip(rest[::2], rest[1::2], strict=True)),
+        task=PART.sub("", request.head).strip(),
+        peers=request.peers,
         notes=tuple(note for note in notes if note),
         results=tuple(results),
         tools=tuple(tools),
     )
 
 
-def _read_head(messages: Sequence[PlainMessage]) -> str:
+class _Request(NamedTuple):
+    """A user's message: task with the reader's part of it, the reader's standing instructions, messages by sender."""
+
+    head: str
+    role: str
+    peers: tuple[tuple[str, str], ...]
+
+
+def _read_request(messages: Sequence[PlainMessage]) -> _Request:
     last = _find_request(messages)
-    return _SENDER.split(messages[last].text)[0] if last >= 0 else ""
+    text = messages[last].text if last >= 0 else ""
+    if found := _REQUEST.fullmatch(text):
+        head, role, (_, *rest) = found["task"], found["role"], _SENDER.split(found["sent"] or "")
+    else:
+        role, (head, *rest) = "", _SENDER.split(text)
+    return _Request(head.removeprefix("Task:\n"), role, tuple(zip(rest[::2], rest[1::2], strict=True)))
 
 
 def _find_request(messages: Sequence[PlainMessage]) -> int:

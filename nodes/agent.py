@@ -1,6 +1,6 @@
 """The runner of agents that call tools until they answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import SHARED_SYSTEM, ChatMessage, Reply, ToolCall, quote_tags
@@ -36,7 +36,9 @@ def make_agent_runner(
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         tools_by_name = _get_tools(agent, toolbox)
         agent_temperature = temperature if agent.temperature is None else agent.temperature
-        messages = [ChatMessage.system(SHARED_SYSTEM), ChatMessage.user(render_request(agent, question, inbox))]
+        texts = ((message.source, message.text) for message in inbox)
+        request = render_request(question.input, _render_instructions(agent), texts)
+        messages = [ChatMessage.system(SHARED_SYSTEM), ChatMessage.user(request)]
         replies: list[Reply] = []
         uses: list[ToolUse] = []
         while True:
@@ -64,21 +66,23 @@ def make_agent_runner(
     return act
 
 
-def render_request(agent: Agent, question: Question, inbox: Sequence[Message]) -> str:
-    """Render the task, the agent's prompt and notes as its instructions, and what others sent it.
+def render_request(task: str, instructions: str, inbox: Iterable[tuple[str, str]]) -> str:
+    """Render a task, an agent's instructions, and the texts that others sent it, each with its source.
 
-    Neither the task nor a message can forge the tags between which they stand.
+    Neither the task nor a text can forge the tags between which they stand.
     """
-    task, sent = (
-        quote_tags(text, TAGS).strip()
-        for text in (question.input, "\n\n".join(f"From {message.source}:\n{message.text}" for message in inbox))
-    )
-    parts = [f"<task>\n{task}\n</task>", agent.prompt.strip()]
-    if agent.memory:
-        parts.append("Notes from earlier work:" + "".join(f"\n- {note}" for note in agent.memory))
-    if inbox:
-        parts.append(f"What others sent you:\n<messages>\n{sent}\n</messages>\n\n{CLOSING}")
-    return "\n\n".join(parts)
+    texts = "\n\n".join(f"From {source}:\n{text}" for source, text in inbox)
+    request = f"<task>\n{quote_tags(task, TAGS).strip()}\n</task>\n\n{instructions.strip()}"
+    if not texts:
+        return request
+    sent = f"What others sent you:\n<messages>\n{quote_tags(texts, TAGS).strip()}\n</messages>"
+    return f"{request}\n\n{sent}\n\n{CLOSING}"
+
+
+def _render_instructions(agent: Agent) -> str:
+    if not agent.memory:
+        return agent.prompt
+    return agent.prompt + "\n\nNotes from earlier work:" + "".join(f"\n- {note}" for note in agent.memory)
 
 
 def _make_turn_scope(scope: Scope, turn: int, call: int | None = None) -> Scope:

@@ -30,7 +30,6 @@ from selfwire.models.metered_chat import MeteredModel
 from tests.core.generators import make_tool
 from tests.graphs.scripted import (
     AGGREGATOR,
-from tests.request_parts import read_messages
     ASKED,
     EVOLVE,
     FORMS,
@@ -43,6 +42,7 @@ from tests.request_parts import read_messages
     run,
     trio,
 )  # fmt: skip
+from tests.request_parts import read_messages
 
 
 @pytest.fixture(params=["memory", "sqlite"])

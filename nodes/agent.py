@@ -18,7 +18,7 @@ MAX_TURNS = 8
 MOST_CALLS = 32
 """Tool calls of a reply that are run, as no budget counts them; the agent reads an error as the others' result."""
 TAGS = "<task> <messages>"
-CLOSING = "Do your part of the work on the task, as your instructions say."
+CLOSING = "Do your part, as your instructions say."
 """Stands below what others sent, so that an agent reads last what to do."""
 
 

@@ -1,6 +1,8 @@
 """The runner of agents that call tools until they answer."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import SHARED_SYSTEM, ChatMessage, Reply, ToolCall, quote_tags
@@ -17,9 +19,14 @@ MAX_TURNS = 8
 """Replies in which an agent may call tools, before it must answer without tools."""
 MOST_CALLS = 32
 """Tool calls of a reply that are run, as no budget counts them; the agent reads an error as the others' result."""
-TAGS = "<task> <messages>"
+TAGS, SENT = "<task> <messages>", "What others sent you:"
 CLOSING = "Do your part, as your instructions say."
 """Stands below what others sent, so that an agent reads last what to do."""
+_REQUEST = re.compile(
+    r"<task>\n(?P<task>.*?)\n</task>\n\n(?P<instructions>.*?)"
+    rf"(?:\n\n{SENT}\n<messages>\n(?P<sent>.*)\n</messages>\n\n{CLOSING})?",
+    re.DOTALL,
+)
 
 
 def make_agent_runner(
@@ -75,8 +82,21 @@ def render_request(task: str, instructions: str, inbox: Iterable[tuple[str, str]
     request = f"<task>\n{quote_tags(task, TAGS).strip()}\n</task>\n\n{instructions.strip()}"
     if not texts:
         return request
-    sent = f"What others sent you:\n<messages>\n{quote_tags(texts, TAGS).strip()}\n</messages>"
-    return f"{request}\n\n{sent}\n\n{CLOSING}"
+    return f"{request}\n\n{SENT}\n<messages>\n{quote_tags(texts, TAGS).strip()}\n</messages>\n\n{CLOSING}"
+
+
+class AgentRequest(NamedTuple):
+    """The parts of an agent's request: the task, its instructions, and what others sent it."""
+
+    task: str
+    instructions: str
+    sent: str
+
+
+def split_request(text: str) -> AgentRequest | None:
+    """Split what `render_request` has rendered; None for other texts."""
+    found = _REQUEST.fullmatch(text)
+    return AgentRequest(found["task"], found["instructions"], found["sent"] or "") if found else None
 
 
 def _render_instructions(agent: Agent) -> str:

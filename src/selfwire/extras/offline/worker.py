@@ -12,13 +12,8 @@ from selfwire.extras.offline.instructions import PART, Voice, find_instructions,
 from selfwire.extras.offline.proposals import propose_instruction
 from selfwire.extras.offline.skills import PLACES, Family, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.extras.offline.vocabulary import active_skills, family_of, skill
+from selfwire.nodes.agent import split_request
 
-_REQUEST = re.compile(
-    r"<task>\n(?P<task>.*?)\n</task>\n\n(?P<role>.*?)"
-    r"(?:\n\n[^\n]*\n<messages>\n(?P<sent>.*)\n</messages>(?:\n\n[^\n]*)?)?",
-    re.DOTALL,
-)
-"""A user's message that holds the task, the agent's instructions and what others sent it."""
 _SENDER = re.compile(r"(?:^|\n\n)From ([^\n:]+):\n")
 _STEPS = re.compile(r"^Steps: (.+)\.$", re.MULTILINE)
 CRITICISES = re.compile(r"\bdo not write (?:a new|an|the) answer\b|\bsay for each fault\b", re.IGNORECASE)
@@ -60,7 +55,7 @@ def work_on(
     Args:
         random: gives a generator per purpose.
         error_rate: share of wrong steps.
-        critic_error_rate: share of wrong advice, where the system message asks for criticism or direction.
+        critic_error_rate: share of wrong advice, where its standing instructions ask for criticism or direction.
     """
     last = _find_request(messages)
     if last >= 0 and (proposed := propose_instruction(messages[last].text, random, critic_error_rate)) is not None:
@@ -140,8 +135,8 @@ class _Request(NamedTuple):
 def _read_request(messages: Sequence[PlainMessage]) -> _Request:
     last = _find_request(messages)
     text = messages[last].text if last >= 0 else ""
-    if found := _REQUEST.fullmatch(text):
-        head, role, (_, *rest) = found["task"], found["role"], _SENDER.split(found["sent"] or "")
+    if found := split_request(text):
+        head, role, (_, *rest) = found.task, found.instructions, _SENDER.split(found.sent)
     else:
         role, (head, *rest) = "", _SENDER.split(text)
     return _Request(head.removeprefix("Task:\n"), role, tuple(zip(rest[::2], rest[1::2], strict=True)))

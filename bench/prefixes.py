@@ -80,7 +80,7 @@ class SentRequest(NamedTuple):
         return len(self.text) // CHARACTERS
 
 
-class ListeningChat(OfflineChat):
+class RequestRecorder(OfflineChat):
     """The offline model, which keeps the requests that it is sent."""
 
     _sent: list[SentRequest] = PrivateAttr(default_factory=list)
@@ -141,7 +141,7 @@ async def make_tasks(number: int = QUESTIONS) -> list[Task]:
 
 async def record_requests(name: str, tasks: Sequence[Task]) -> list[SentRequest]:
     """All requests of a method that answers the tasks, and may learn from them first, in the order of sending."""
-    chat, environment = ListeningChat(), archive(size=60).environment
+    chat, environment = RequestRecorder(), archive(size=60).environment
     method, tools = make_method(name, FEW_ROUNDS.get(name, {})), {"calculator": CalculatorTool()}
     ctx = method.make_ctx(NamingModel(chat, journal=NullRecorder()), tools, HashingEmbedder())
     team = method.seed(("calculator",), toolbox=tuple(tools))

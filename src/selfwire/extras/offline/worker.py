@@ -124,7 +124,7 @@ def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool]
     )
 
 
-class _Request(NamedTuple):
+class _HeardRequest(NamedTuple):
     """A user's message: task with the reader's part of it, the reader's standing instructions, messages by sender."""
 
     head: str
@@ -132,14 +132,14 @@ class _Request(NamedTuple):
     peers: tuple[tuple[str, str], ...]
 
 
-def _read_request(messages: Sequence[PlainMessage]) -> _Request:
+def _read_request(messages: Sequence[PlainMessage]) -> _HeardRequest:
     last = _find_request(messages)
     text = messages[last].text if last >= 0 else ""
     if found := split_request(text):
         head, role, (_, *rest) = found.task, found.instructions, _SENDER.split(found.sent)
     else:
         role, (head, *rest) = "", _SENDER.split(text)
-    return _Request(head.removeprefix("Task:\n"), role, tuple(zip(rest[::2], rest[1::2], strict=True)))
+    return _HeardRequest(head.removeprefix("Task:\n"), role, tuple(zip(rest[::2], rest[1::2], strict=True)))
 
 
 def _find_request(messages: Sequence[PlainMessage]) -> int:

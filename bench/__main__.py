@@ -17,6 +17,7 @@ from bench import (
     gates,
     harness,
     peers,
+    prefixes,
     references,
     routing,
     startup,
@@ -80,6 +81,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     if by_name:
         yield peers.TITLE, peers.measure
         yield gates.TITLE, gates.measure
+        yield prefixes.TITLE, prefixes.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

@@ -12,6 +12,8 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 
+TASK_LENGTH = 12_000
+"""Characters of a task that every prompt shows whole, as a cut task shares no prefix with other requests."""
 TRACE_LENGTH = 12_000
 STEP_LENGTH = 2_000
 LEAST = 400  # characters of a step or a result, however many there are

@@ -1,9 +1,11 @@
 """The runner of agents that call tools until they answer."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from selfwire.core.agent import Agent
-from selfwire.core.chat import ChatMessage, Reply, ToolCall
+from selfwire.core.chat import SHARED_SYSTEM, ChatMessage, Reply, ToolCall, quote_tags
 from selfwire.core.errors import ConfigError, ModelError, ToolError, get_error_cost
 from selfwire.core.protocols import AgentRunner, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
@@ -17,6 +19,14 @@ MAX_TURNS = 8
 """Replies in which an agent may call tools, before it must answer without tools."""
 MOST_CALLS = 32
 """Tool calls of a reply that are run, as no budget counts them; the agent reads an error as the others' result."""
+TAGS, SENT = "<task> <messages>", "What others sent you:"
+CLOSING = "Do your part, as your instructions say."
+"""Stands below what others sent, so that an agent reads last what to do."""
+_REQUEST = re.compile(
+    r"<task>\n(?P<task>.*?)\n</task>\n\n(?P<instructions>.*?)"
+    rf"(?:\n\n{SENT}\n<messages>\n(?P<sent>.*)\n</messages>\n\n{CLOSING})?",
+    re.DOTALL,
+)
 
 
 def make_agent_runner(
@@ -33,7 +43,9 @@ def make_agent_runner(
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         tools_by_name = _get_tools(agent, toolbox)
         agent_temperature = temperature if agent.temperature is None else agent.temperature
-        messages = [ChatMessage.system(_render_system(agent)), ChatMessage.user(_render_task(question, inbox))]
+        texts = ((message.source, message.text) for message in inbox)
+        request = render_request(question.input, _render_instructions(agent), texts)
+        messages = [ChatMessage.system(SHARED_SYSTEM), ChatMessage.user(request)]
         replies: list[Reply] = []
         uses: list[ToolUse] = []
         while True:
@@ -61,14 +73,36 @@ def make_agent_runner(
     return act
 
 
-def _render_system(agent: Agent) -> str:
+def render_request(task: str, instructions: str, inbox: Iterable[tuple[str, str]]) -> str:
+    """Render a task, an agent's instructions, and the texts that others sent it, each with its source.
+
+    Neither the task nor a text can forge the tags between which they stand.
+    """
+    texts = "\n\n".join(f"From {source}:\n{text}" for source, text in inbox)
+    request = f"<task>\n{quote_tags(task, TAGS).strip()}\n</task>\n\n{instructions.strip()}"
+    if not texts:
+        return request
+    return f"{request}\n\n{SENT}\n<messages>\n{quote_tags(texts, TAGS).strip()}\n</messages>\n\n{CLOSING}"
+
+
+class AgentRequest(NamedTuple):
+    """The parts of an agent's request: the task, its instructions, and what others sent it."""
+
+    task: str
+    instructions: str
+    sent: str
+
+
+def split_request(text: str) -> AgentRequest | None:
+    """Split what `render_request` has rendered; None for other texts."""
+    found = _REQUEST.fullmatch(text)
+    return AgentRequest(found["task"], found["instructions"], found["sent"] or "") if found else None
+
+
+def _render_instructions(agent: Agent) -> str:
     if not agent.memory:
         return agent.prompt
     return agent.prompt + "\n\nNotes from earlier work:" + "".join(f"\n- {note}" for note in agent.memory)
-
-
-def _render_task(question: Question, inbox: Sequence[Message]) -> str:
-    return f"Task:\n{question.input}" + "".join(f"\n\nFrom {message.source}:\n{message.text}" for message in inbox)
 
 
 def _make_turn_scope(scope: Scope, turn: int, call: int | None = None) -> Scope:

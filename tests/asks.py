@@ -20,6 +20,7 @@ from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
 from selfwire.tools.calculator import CalculatorTool
 from tests.processes import kill_when, start
+from tests.request_parts import read_instructions
 from tests.wire.server import Fault, WireServer, hanging
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -41,8 +42,9 @@ def local(url: str) -> Any:
 
 
 def speaks(body: dict[str, Any], *beginnings: str) -> bool:
-    """Whether a request's system message begins so."""
-    return str(body["messages"][0]["content"]).startswith(beginnings)
+    """Whether a request's instructions begin so."""
+    system, user, *_ = (str(message["content"]) for message in body["messages"])
+    return read_instructions(system, user).startswith(beginnings)
 
 
 def answer(method: str, url: str, file: str | Path) -> str:
@@ -68,7 +70,7 @@ class Hanging:
     """Lets an agent wait in its n-th turn until its process is killed.
 
     Args:
-        beginning: of the agent's system message.
+        beginning: of the agent's instructions.
         turn: in which of its turns, from 1.
     """
 

@@ -25,11 +25,9 @@ from selfwire.evolvers.hera.schemas import QueryProfile, TopologyPlan
 from selfwire.evolvers.hera.steps import StepDraft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
-from selfwire.evolvers.trajectory_text import render_agents, render_lines
+from selfwire.evolvers.trajectory_text import TASK_LENGTH, render_agents, render_lines
 
 SUMMARY_LENGTH = 300
-TASK_LENGTH = 3_000
-"""Characters of a question by which its sort shows: how it begins and ends."""
 
 
 class Brief(FrozenModel):

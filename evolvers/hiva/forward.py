@@ -30,14 +30,12 @@ from selfwire.evolvers.hiva.knowledge import (
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trajectory_text import format_inbox, format_step, gather_all, render_lines
+from selfwire.evolvers.trajectory_text import TASK_LENGTH, format_inbox, format_step, gather_all, render_lines
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
 """Node of the scope in which a task is characterised, no node's id. The phase stays, so that the task's budget pays."""
 INPUT_LENGTH = 6_000
-TASK_LENGTH = 3_000
-"""Characters of a task by which its sort shows: how it begins and ends."""
 
 
 async def characterize_task(

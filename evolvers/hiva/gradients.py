@@ -14,6 +14,7 @@ from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.hiva.schemas import AgentGradient, Concern, GlobalGradient, SelfCriticism, Sentiment
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trajectory_text import (
+    TASK_LENGTH,
     format_inbox,
     format_step,
     format_trace,
@@ -22,7 +23,6 @@ from selfwire.evolvers.trajectory_text import (
     render_lines,
 )
 
-TASK_LENGTH = 4_000
 PURPOSE_LENGTH = 160
 """Characters of a prompt by which a colleague is known."""
 

@@ -37,7 +37,7 @@ Departures (a test is named after each):
     D12 After the last round nobody is scored or coached, and the team stays: no round would use it.
     D13 One call scores all agents, and one coaches those that need it: those with a contribution below 0.7, and the
         sink where the answer fails an item. The paper asks for every agent by itself; `judge_each` does so.
-    D14 Who scores contributions, coaches or rewires reads a task of more than 4,000 characters cut to what matters for
+    D14 Who scores contributions, coaches or rewires reads a task of more than 12,000 characters cut to what matters for
         the work, in whole sentences; team and judge read all of it.
     D15 Every question starts with the same five agents, the template of Sec. 5.1, and a newborn's role is free. By
         Sec. 3.4 and Alg. 1 the meta-model picks roles for each question from a fixed pool, which is printed nowhere.

@@ -9,14 +9,13 @@ from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import Id
-from selfwire.evolvers.trajectory_text import format_trace
+from selfwire.evolvers.trajectory_text import TASK_LENGTH, format_trace
 
 Notes = Mapping[str, Sequence[str]]
 """Refinements by agent, oldest first."""
 
 ANSWER = "(wrote the team's answer)"
 SAME = "(the same text as the team's answer)"
-TASK_LENGTH = 4_000
 
 
 def render_work(done: Trajectory, *, with_answer: bool = True) -> str:

@@ -23,6 +23,7 @@ from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.graphs.hera import Hera, HeraCtx
 from selfwire.graphs.machine import TrajectoryGrader
 from tests.evolvers.hera.doubles import Angles
+from tests.request_parts import read_instructions
 
 RIDDLE = Question(id="q1", input="What am I?")
 Line = dict[str, Any]
@@ -64,7 +65,7 @@ class Orchestra:
 
     Attributes:
         asked: schemas with what was shown, in order.
-        spoke: (scope, system message, temperature) of every agent call.
+        spoke: (scope, instructions, temperature) of every agent call.
         peak: agents that spoke at the same time.
     """
 
@@ -98,7 +99,8 @@ class Orchestra:
     async def generate(
         self, messages: Sequence[ChatMessage], *, scope: Scope, temperature: float | None = None, **_: Any
     ) -> Reply:
-        self.spoke.append((scope, messages[0].content, temperature))
+        instructions = read_instructions(messages[0].content, messages[1].content)
+        self.spoke.append((scope, instructions, temperature))
         self.speaking += 1
         self.peak = max(self.peak, self.speaking)
         if self.speaking == self.meeting:
@@ -112,7 +114,7 @@ class Orchestra:
         if self.failing and self.failing in scope.phase + scope.node:
             raise ModelError("the provider is down")
         heard = re.findall(r"^From ([\w-]+):", messages[-1].content, re.MULTILINE)
-        awake = " awake" if "Wake up." in messages[0].content else ""
+        awake = " awake" if "Wake up." in instructions else ""
         return Reply(content=f"{scope.node}{awake} heard {' '.join(heard)}", usage=Usage(calls=1, input_tokens=5))
 
     def names(self) -> list[str]:

@@ -15,6 +15,7 @@ from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
+from tests.request_parts import read_instructions
 
 Script = Mapping[str, Sequence[dict[str, Any] | str]]
 """What each member says by round, the last line over and over; a text is the error with which it fails."""
@@ -61,7 +62,7 @@ class SpokenModel:
         **_: Any,
     ) -> tuple[Schema, Usage]:
         self.asked.append((scope.node, scope.visit, messages[-1].content))
-        self.systems[scope.node, scope.visit] = messages[0].content
+        self.systems[scope.node, scope.visit] = read_instructions(messages[0].content, messages[1].content)
         self.temperatures.add(temperature)
         self.schemas[scope.node] = schema.__name__
         self.busy += 1

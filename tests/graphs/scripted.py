@@ -17,6 +17,7 @@ from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, TopologyLimits, make_chain
 from selfwire.graphs import hiva
 from selfwire.graphs.machine import Graph
+from tests.request_parts import read_instructions
 
 SCRIPT: dict[str, dict[str, Any]] = {
     "TaskProfile": {
@@ -39,7 +40,7 @@ class ScriptedChat(BaseChatModel):
 
     Args:
         script: fields of the object for every schema; a text is the error with which it fails.
-        failing: how often an agent fails yet, by the beginning of its system message.
+        failing: how often an agent fails yet, by the beginning of its instructions.
         calls_tool: tool that an agent who holds tools calls once, with its arguments.
     """
 
@@ -47,7 +48,7 @@ class ScriptedChat(BaseChatModel):
     failing: dict[str, int] = Field(default_factory=dict)
     calls_tool: tuple[str, dict[str, Any]] | None = None
     spoken: list[str] = Field(default_factory=list)
-    """System messages of the agents that answered or failed, in order."""
+    """Instructions of the agents that answered or failed, in order."""
     heard: list[str] = Field(default_factory=list)
     """Results of tools."""
     objects: list[str] = Field(default_factory=list)
@@ -80,15 +81,15 @@ class ScriptedChat(BaseChatModel):
         return AIMessage(json.dumps(said))
 
     def _answer(self, messages: list[BaseMessage], tools: Any) -> AIMessage:
-        system, last = messages[0].text, messages[-1]
+        instructions, last = read_instructions(messages[0].text, messages[1].text), messages[-1]
         if isinstance(last, ToolMessage):
             self.heard.append(last.text)
         elif tools and self.calls_tool:
             name, arguments = self.calls_tool
             return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "1"}])
-        self.spoken.append(system)
+        self.spoken.append(instructions)
         for beginning, times in self.failing.items():
-            if system.startswith(beginning) and times:
+            if instructions.startswith(beginning) and times:
                 self.failing[beginning] -= 1
                 raise RuntimeError("the provider is down")  # not worth a retry
         return AIMessage(f"answer {len(self.spoken)}")

@@ -24,6 +24,7 @@ from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.method import make_method
 from selfwire.store.library import open_library
 from tests.graphs.scripted import ASKED, FORMS, on, run
+from tests.request_parts import read_instructions
 
 SHORT: dict[str, dict[str, Any]] = {
     "tacomas": {"rounds": 3},
@@ -36,12 +37,12 @@ pytestmark = pytest.mark.parametrize("name", method_names())
 
 
 class Chat(OfflineChat):
-    """The stand-in; keeps the system message of every request."""
+    """The stand-in; keeps the instructions of every request."""
 
     _heard: list[str] = PrivateAttr(default_factory=list)
 
     def _reply(self, messages: Any, *args: Any, **kwargs: Any) -> AIMessage:
-        self._heard.append(str(messages[0].content))
+        self._heard.append(read_instructions(messages[0].text, messages[1].text))
         return super()._reply(messages, *args, **kwargs)
 
 

@@ -19,6 +19,7 @@ from selfwire.evolvers.evomas.state import WHOLE_TASK
 from selfwire.graphs import evomas
 from tests.graphs.scripted import FORMS, TurnsChat, on, run
 from tests.graphs.test_evomas_wire import IO, MEMBER, SEARCH
+from tests.request_parts import read_instructions
 
 ASKED = {"question": "Which bridge is longer?"}
 
@@ -53,14 +54,15 @@ class Script(TurnsChat):
     """Follows a script in which a list is a reply per call, then what the script says."""
 
     sent: list[tuple[str, str]] = Field(default_factory=list)
-    """System message and last message of every call."""
+    """Instructions of every call, and all that it was told."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        self.sent.append((messages[0].text, "\n".join(message.text for message in messages[1:])))
+        told = "\n".join(message.text for message in messages[1:])
+        self.sent.append((read_instructions(messages[0].text, told), told))
         return super()._generate(messages, *args, **kwargs)
 
     def shown(self, beginning: str) -> list[str]:
-        return [told for system, told in self.sent if system.startswith(beginning)]
+        return [told for instructions, told in self.sent if instructions.startswith(beginning)]
 
 
 def scripted(*assessed: Any, plans: Sequence[Any] = (TWO, SAME), **options: Any) -> Script:
@@ -214,7 +216,8 @@ def test_d18_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> 
     model = scripted(HALF, HALF)
     result = built(model, task_state=False).invoke(ASKED)
     assert [one.rows for one in stages(result)] == [("Objective: Which bridge is longer?",)] * 3
-    assert set(model.shown(IO)) == {"Task:\nWhich bridge is longer?"}
+    assert {told.partition("\n</task>")[0] for told in model.shown(IO)} == {"<task>\nWhich bridge is longer?"}
+    assert not any("<messages>" in told for told in model.shown(IO))
     assert "Plan" not in model.objects
     assert result["status"] == "done"
     reviews = model.shown("You review")

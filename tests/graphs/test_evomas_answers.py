@@ -41,7 +41,7 @@ OBJECTS: dict[str, dict[str, Any]] = {
 
 async def behave(body: Body) -> AIMessage:
     """Candidates quote what decides the question, others quote half of it; the closing call answers as it was asked."""
-    system, user = (str(body["messages"][place]["content"]) for place in (0, -1))
+    user = str(body["messages"][-1]["content"])
     kind = body.get("response_format", {}).get("json_schema", {}).get("name")
     if kind == "LastAnswer":
         word = "Answer with one word." in user
@@ -49,7 +49,7 @@ async def behave(body: Body) -> AIMessage:
         return AIMessage(json.dumps({"basis": "The quoted lengths decide.", "answer": answer}))
     if kind:
         return AIMessage(json.dumps(OBJECTS[kind]))
-    return AIMessage(WHOLE if "candidate answers" in system else HALF)
+    return AIMessage(WHOLE if "candidate answers" in user else HALF)
 
 
 def ask(server: WireServer, question: str, **options: Any) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.graphs import hera
-from tests.asks import local
+from tests.asks import local, speaks
 from tests.graphs.orchestra import SCRIPT, order
 from tests.graphs.scripted import EVOLVE
+from tests.request_parts import read_instructions
 from tests.scripted import section
 from tests.wire.server import Body, WireServer
 
@@ -34,7 +35,7 @@ def reply(body: Body) -> AIMessage:
     }
     if wanted:
         return AIMessage(json.dumps(script[wanted]))
-    if "evidence selector" in body["messages"][0]["content"]:
+    if speaks(body, "You are the evidence selector"):
         return AIMessage(f"The decisive passage reads:\n\n{DECISIVE}")
     return AIMessage("Mira Holt built the glass bridge in 1931.")
 
@@ -57,7 +58,7 @@ async def learn() -> list[dict[str, str]]:
 
 
 def shown(messages: list[dict[str, str]], beginning: str) -> list[str]:
-    return [one["user"] for one in messages if one["system"].startswith(beginning)]
+    return [one["user"] for one in messages if read_instructions(one["system"], one["user"]).startswith(beginning)]
 
 
 async def test_mutation_names_the_cause_and_replays_show_the_decisive_passage_whole() -> None:

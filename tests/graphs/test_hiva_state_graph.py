@@ -42,6 +42,7 @@ from tests.graphs.scripted import (
     run,
     trio,
 )  # fmt: skip
+from tests.request_parts import read_messages
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -258,15 +259,15 @@ class Listening(ScriptedChat):
 def test_d22_every_agent_of_a_chain_reads_the_whole_task_beside_the_output_before() -> None:
     model = Listening()
     built(model, initial=trio()).compile().invoke(ASKED)
-    task = "Task:\nWhat am I?"
-    assert model.told == [task, f"{task}\n\nFrom source:\nanswer 1", f"{task}\n\nFrom checker:\nanswer 2"]
+    assert all(told.startswith("<task>\nWhat am I?\n</task>\n\n") for told in model.told)
+    assert [read_messages(told) for told in model.told] == ["", "From source:\nanswer 1", "From checker:\nanswer 2"]
 
 
 def test_d23_an_agent_with_other_successors_reports_to_the_aggregator_too() -> None:
     model = Listening()
     direct = trio().topology.replace(edges=[*trio().topology.edges, Edge(source="source", target="aggregator")])
     built(model, initial=trio().replace(topology=direct)).compile().invoke(ASKED)
-    assert model.told[-1] == "Task:\nWhat am I?\n\nFrom source:\nanswer 1\n\nFrom checker:\nanswer 2"
+    assert read_messages(model.told[-1]) == "From source:\nanswer 1\n\nFrom checker:\nanswer 2"
 
 
 def with_failing_edge(runs: int) -> Team:

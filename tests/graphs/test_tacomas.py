@@ -29,6 +29,7 @@ from selfwire.graphs.tacomas import Tacomas
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from tests.graphs.scripted import ASKED, FORMS, TurnsChat, on, run
+from tests.request_parts import BELOW_TASK
 from tests.scripted import section
 
 CRITERIA = ("It answers.", "It is proven.", "It has the right form.", "It is a guess.")
@@ -62,6 +63,10 @@ class Script(TurnsChat):
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
         self.sent.append("\n".join(message.text for message in messages))
         return super()._generate(messages, *args, **kwargs)
+
+    def shown(self, beginning: str) -> list[str]:
+        """The calls whose instructions begin so."""
+        return [text for text in self.sent if f"{BELOW_TASK}{beginning}" in text]
 
 
 def scripted(**turns: list[Any]) -> Script:
@@ -174,7 +179,7 @@ def test_d1_weights_order_the_messages_of_the_next_round() -> None:
     def inboxes(config: TacomasConfig) -> list[list[str]]:
         model = scripted()
         tacomas.build(model, config=config).compile().invoke(ASKED)
-        lines = [text.splitlines() for text in model.sent if text.startswith(reader)]
+        lines = [text.splitlines() for text in model.shown(reader)]
         return [[line for line in sent if line.startswith("From ")] for sent in lines]
 
     equal, weighed = inboxes(TacomasConfig(rounds=2))
@@ -210,7 +215,7 @@ def cyclic() -> Team:
 def test_a_cycle_delivers_in_the_next_round() -> None:
     model = scripted()
     tacomas.build(model, initial=cyclic(), config=TacomasConfig(rounds=2)).compile().invoke(ASKED)
-    searcher = [text for text in model.sent if text.startswith("You are the searcher")]
+    searcher = model.shown("You are the searcher")
     assert "From reflector:" not in searcher[0]
     assert "From reflector:\nanswer 5" in searcher[1]
 
@@ -218,12 +223,12 @@ def test_a_cycle_delivers_in_the_next_round() -> None:
 def test_d23_a_round_begins_with_what_its_agents_wrote_and_the_best_answer() -> None:
     model = scripted(Verdict=[verdict(True, False, True, False), verdict(False, False, False, True)])
     tacomas.build(model, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
-    planner = [text for text in model.sent if text.startswith("You are the planner")]
+    planner = model.shown("You are the planner")
     assert "From yourself, in the round before:" not in planner[0]
     first = next(said for said in model.spoken if "planner" in said)
     assert all("From yourself, in the round before:" in text for text in planner[1:])
     assert first
-    sink = [text for text in model.sent if text.startswith("You give the team's final answer")]
+    sink = model.shown("You give the team's final answer")
     assert ["From the team, its best answer so far:" in text for text in sink] == [False, False, True]
 
 

@@ -42,3 +42,13 @@ def test_then_the_longest_user_text_loses_its_middle() -> None:
 def test_a_prompt_that_cannot_be_made_to_fit_is_an_error() -> None:
     with pytest.raises(ModelError, match="does not fit into 900 even after cutting 1 messages"):
         truncate_messages([SYSTEM, said(3000)], [], 900)
+
+
+def test_sections_lose_their_middle_before_the_instructions_beside_them() -> None:
+    instructions = "You weigh what you read. " * 40
+    user = ChatMessage.user(f"<task>\n{'t' * 9000}\n</task>\n\n{instructions}\n\n<messages>\n{'m' * 6000}\n</messages>")
+    fitting, cuts = truncate_messages([SYSTEM, user], [], 3000)
+    assert len(cuts) == 2
+    assert instructions in fitting[1].content
+    assert fitting[1].content.startswith("<task>\nttt")
+    assert fitting[1].content.endswith("mmm\n</messages>")

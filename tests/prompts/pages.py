@@ -11,7 +11,7 @@ from tests.prompts.recording import Ask
 FOLDER = Path(__file__).parents[2] / "docs" / "prompts"
 COMMAND = "python -m tests.render_prompts"
 BEGINNING = 80
-"""Characters of two system messages that differ where two agents speak."""
+"""Characters of two agents' instructions that differ where two agents speak."""
 
 
 def render_page(method: str, asks: Sequence[Ask]) -> str:
@@ -32,14 +32,14 @@ def _render_step(step: str, asks: Sequence[Ask]) -> str:
     parts += [_block(name, json.dumps(value, indent=1)) for name, value in example.options.items()]
     others = list(_find_others(example, asks))
     if others:
-        parts += ["Other agents' system messages:\n", *(_block("system", text) for text in others)]
+        parts += ["Other agents' instructions:\n", *(_block("instructions", text) for text in others)]
     return "\n".join(parts)
 
 
 def _find_others(example: Ask, asks: Sequence[Ask]) -> Iterator[str]:
-    """System messages that begin otherwise, one for each beginning."""
-    seen = {example.system[:BEGINNING]}
-    for text in sorted(ask.system for ask in asks if ask.role == "agent"):
+    """Instructions that begin otherwise, one for each beginning."""
+    seen = {example.instructions[:BEGINNING]}
+    for text in sorted(ask.instructions for ask in asks if ask.role == "agent"):
         if text[:BEGINNING] not in seen:
             seen.add(text[:BEGINNING])
             yield text

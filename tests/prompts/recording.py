@@ -16,6 +16,7 @@ from selfwire.core.usage import Usage
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.structured import bind_schema
 from selfwire.store.journal import NullRecorder
+from tests.request_parts import read_instructions
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,10 @@ class Ask:
     options: dict[str, Any]
 
     @property
-    def system(self) -> str:
-        """The system message."""
-        return "\n".join(one.content for one in self.messages if one.role == "system")
+    def instructions(self) -> str:
+        """The instructions of whoever is asked."""
+        system, user, *_ = self.messages
+        return read_instructions(system.content, user.content)
 
     @property
     def length(self) -> int:

@@ -13,7 +13,7 @@ class Agent(FrozenModel):
 
     Args:
         role: its purpose in one line; routers and evolvers read it.
-        prompt: the whole system prompt; evolvers rewrite it.
+        prompt: its instructions, whole; they stand below the task in each of its requests. Evolvers rewrite them.
         tools: names of tools in the run's toolbox that it may call.
         memory: notes below its prompt, oldest first.
         kind: one of the kinds in selfwire.nodes, such as worker or aggregator.

@@ -10,6 +10,7 @@ import copy
 import json
 import logging
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -175,7 +176,9 @@ CHARACTERS_PER_TOKEN = 8
 """Above what replies have on average; a provider that counts fewer tokens for a reply counts wrongly."""
 MESSAGE_TOKENS = 8
 NEVER_CUT = 400
-"""Characters of a message that are never cut."""
+"""Characters of a message, or of a section between tags, that are never cut."""
+CUT_MARK = "\n[... left out to fit the context ...]\n"
+_SECTION = re.compile(r"<(\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
 
 class Truncation(NamedTuple):
@@ -197,8 +200,8 @@ def truncate_messages(
 ) -> tuple[list[ChatMessage], list[Truncation]]:
     """Cut the middle out of messages until the request has at most `limit` tokens by estimate.
 
-    Tool results and the assistant's texts are cut first, oldest first; then user texts, longest first. System messages
-    describe the agent and are never cut.
+    Tool results and the assistant's texts are cut first, oldest first; then user texts, longest first, and of these the
+    longest section between tags, as instructions stand beside the sections. System messages are never cut.
 
     Raises:
         ModelError: the request is too long even after all cuts.
@@ -226,16 +229,20 @@ def truncate_messages(
 def _order_cuts(messages: Sequence[ChatMessage]) -> list[int]:
     replies = [i for i, message in enumerate(messages) if message.role in ("tool", "assistant")]
     questions = [i for i, message in enumerate(messages) if message.role == "user"]
-    return replies + sorted(questions, key=lambda i: -len(messages[i].content))
+    longest = sorted(questions, key=lambda i: -len(messages[i].content))
+    return replies + [i for i in longest for _ in range(1 + len(_SECTION.findall(messages[i].content)))]
 
 
 def _shorten(message: ChatMessage, excess: int) -> ChatMessage:
-    text = message.content
-    mark = "\n[... left out to fit the context ...]\n"
-    keep = max(NEVER_CUT, len(text) - excess - len(mark))
-    if keep + len(mark) >= len(text):
+    """Cut the middle out of the longest section of a user's message, or of the whole text where no section is long."""
+    text, start, end = message.content, 0, len(message.content)
+    if message.role == "user" and (sections := [found.span(2) for found in _SECTION.finditer(text)]):
+        first, last = max(sections, key=lambda span: span[1] - span[0])
+        start, end = (first, last) if last - first > NEVER_CUT + len(CUT_MARK) else (start, end)
+    keep = max(NEVER_CUT, end - start - excess - len(CUT_MARK))
+    if keep + len(CUT_MARK) >= end - start:
         return message
-    return message.replace(content=text[: keep - keep // 2] + mark + text[len(text) - keep // 2 :])
+    return message.replace(content=text[: start + keep - keep // 2] + CUT_MARK + text[end - keep // 2 :])
 
 
 def _estimate_size(message: ChatMessage) -> int:

@@ -18,6 +18,7 @@ from selfwire.evolvers.evomas.evaluator import (
 from selfwire.evolvers.evomas.stages import Finding
 from selfwire.evolvers.evomas.state import ARTIFACTS_LENGTH, Assessment, compute_next_state
 from tests.evolvers.evomas.states import OBJECTIVE, meta_model, state, subtask
+from tests.scripted import section
 
 NOW = state(subtask(1), subtask(2))
 
@@ -79,7 +80,7 @@ async def test_a_long_finding_is_cut_around_what_its_subtask_asks_for() -> None:
     )
     await compose_answer(OBJECTIVE, [long], "", asking, scope=Scope())
     assert "The Severin Bridge has a length of 691 m. [...]" in model.asked[0][1]
-    assert len(model.asked[0][1]) < ARTIFACTS_LENGTH + 500
+    assert len(section(model.asked[0][1], "findings")) < ARTIFACTS_LENGTH + 500
 
 
 @pytest.mark.parametrize("said", [ReplyError("garbage"), TaskBudgetError("no call left"), LastAnswer(answer="  ")])

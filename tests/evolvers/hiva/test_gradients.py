@@ -265,15 +265,18 @@ def test_the_reward_is_the_sentiment(sentiment: str, reward: int) -> None:
     assert gradient(sentiment=sentiment).reward == reward
 
 
-def test_every_prompt_has_both_parts_and_says_that_texts_are_no_instructions() -> None:
+def test_every_prompt_begins_with_the_task_or_has_both_parts_and_says_that_texts_are_no_instructions() -> None:
     asked = set(PROMPTS.texts) - {"source", "aggregator"}
     assert asked == {
         "profile", "instruction", "global_gradient", "agent_gradient", "rewrite", "decision", "criticism",
         "tool_decision", "tool_refinement", "tool_synthesis", "description",
     }  # fmt: skip
     for name in asked:
-        system, user = PROMPTS.texts[name].split("\n---\n")
-        assert "not instructions to you" in system
+        text = PROMPTS.texts[name]
+        instructions, user = text, text
+        if not text.startswith("<task>\n$task\n</task>\n\n"):
+            instructions, user = text.split("\n---\n")
+        assert "not instructions to you" in instructions
         assert "$" in user
 
 

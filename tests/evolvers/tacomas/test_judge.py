@@ -172,8 +172,8 @@ async def test_without_a_valid_reply_nobody_is_scored() -> None:
 
 
 async def test_d14_the_judge_of_an_answer_reads_a_long_task_whole_and_the_judge_of_contributions_what_matters() -> None:
-    idle = [f"The {name} was painted in {1800 + n}. It is nobody's concern." for n, name in enumerate("abcde" * 20)]
-    passages = [*idle[:50], "The red bridge is 310 metres long. Its builder was Ann Roe.", *idle[50:]]
+    idle = [f"The {name} was painted in {1800 + n}. It is nobody's concern." for n, name in enumerate("abcde" * 60)]
+    passages = [*idle[:150], "The red bridge is 310 metres long. Its builder was Ann Roe.", *idle[150:]]
     asked = "\n\n".join(["Which bridge is longer?", *passages, "End with a line that starts with 'Answer:'."])
     ran = done(step("planner", "The red bridge is 310 metres long."))
     ran = ran.replace(question=ran.question.replace(input=asked))
@@ -182,9 +182,9 @@ async def test_d14_the_judge_of_an_answer_reads_a_long_task_whole_and_the_judge_
     await assess_contributions(ran, [("planner", "")], meta, scope=Scope())
     whole, cut = (section(text, "task") for _, text, *_ in model.asked)
     assert whole == asked
-    assert len(cut) <= 4_000
+    assert len(cut) <= 12_000 < len(asked)
     assert cut.startswith("Which bridge is longer?\n\n")
     assert cut.endswith("\n\nEnd with a line that starts with 'Answer:'.")
     assert "The red bridge is 310 metres long." in cut
     assert cut_task("short", "") == "short"
-    assert len(cut_task("\n\n".join(["x y. " * 900, *passages, "z"]), "")) <= 4_000
+    assert len(cut_task("\n\n".join(["x y. " * 2700, *passages, "z"]), "")) <= 12_000

@@ -20,6 +20,7 @@ from selfwire.extras.offline.vocabulary import active_skills
 from selfwire.graphs.method import EvolveResult
 from selfwire.models.embeddings import HashingEmbedder
 from tests.extras.offline.replies import replied
+from tests.request_parts import read_instructions
 
 QUESTIONS = [Question(id=f"q{number}", input=f"What is {number} and {number}?") for number in range(4)]
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
@@ -36,7 +37,7 @@ class Chat:
         self.propose, self.requests = propose, list[str]()
 
     async def generate(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
-        added = "ADD" in messages[0].content or "added" in messages[-1].content
+        added = "ADD" in read_instructions(messages[0].content, messages[1].content) or "added" in messages[-1].content
         return Reply(content="added" if added else "wrong", usage=Usage(calls=1))
 
     async def generate_structured(

@@ -26,6 +26,7 @@ from selfwire.graphs.method import EvolveResult
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.runs.pre_evolution import PreEvolution
 from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec, SystemSpec
+from tests.request_parts import read_instructions
 
 QUESTIONS = [Question(id=f"q{number}", input=f"What is {number} and {number}?") for number in range(6)]
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
@@ -45,8 +46,8 @@ class Chat:
             if isinstance(reply, Exception):
                 raise reply
             return Reply(content=reply, usage=Usage(calls=1))
-        self.prompts.append(messages[0].content)
-        return Reply(content="right" if "ADD" in messages[0].content else "wrong", usage=Usage(calls=1))
+        self.prompts.append(read_instructions(messages[0].content, messages[1].content))
+        return Reply(content="right" if "ADD" in self.prompts[-1] else "wrong", usage=Usage(calls=1))
 
 
 async def grade(done: Trajectory, at: Scope) -> Trajectory:

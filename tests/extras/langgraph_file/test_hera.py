@@ -90,7 +90,7 @@ def test_insights_are_chosen_as_in_a_run(tmp_path: Path, wire_server: WireServer
         ("comparison", "Weigh rivers.", "Never.", 9, 9),
     )
     sent = compare(team, tmp_path, wire_server, QueryProfile=PROFILE, TopologyPlan=PLANS["chain"])
-    [planned] = [messages[1][1] for messages in sent if "You orchestrate a team" in messages[0][1]]
+    [planned] = [messages[1][1] for messages in sent if "You orchestrate a team" in messages[1][1]]
     assert "utility 0.83) Search for the person first, and then" in planned
     assert "person first and then" not in planned
     assert 'Say "no" where {nothing} is known.\\' in planned

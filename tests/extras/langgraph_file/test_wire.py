@@ -94,7 +94,7 @@ def test_instructions_between_agents_are_written_as_in_a_run(tmp_path: Path, wir
     file = export(tmp_path, tmp_path / "mine.py")
     assert ask(file, wire_server, QUESTION) == wanted
     assert take(wire_server) == sent
-    assert sum("You hand work over" in str(messages[0]) for messages in sent) == 4
+    assert sum("You hand work over" in str(messages[1]) for messages in sent) == 4
 
 
 def test_tools_of_the_teams_own_run_as_plain_code(tmp_path: Path, wire_server: WireServer) -> None:

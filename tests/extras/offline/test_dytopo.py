@@ -47,9 +47,9 @@ def test_the_protocol_of_a_round_switches_no_skill_on() -> None:
     prompts = load_prompts("evolvers", "dytopo")
     blank = dict.fromkeys(("prompt", "task", "goal", "team", "tools", "needs", "memory", "number", "rounds"), "")
     shown = prompts.messages("worker", **blank, **dict.fromkeys(("name", "fields", "answer"), ""))
-    assert active_skills(shown[0].content) == ("look up", "read")
+    assert active_skills("\n".join(message.content for message in shown)) == ("look up", "read")
     lead = prompts.messages("manager", **blank, rule="", check="", trace="")
-    assert active_skills(lead[0].content) == ("look up", "read")
+    assert active_skills("\n".join(message.content for message in lead)) == ("look up", "read")
 
 
 def test_a_third_skill_is_ignored() -> None:

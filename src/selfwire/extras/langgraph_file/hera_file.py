@@ -21,7 +21,7 @@ from selfwire.extras.langgraph_file.planning_parts import (
     select_insights,
 )
 from selfwire.extras.langgraph_file.source import write_comment, write_literal
-from selfwire.extras.langgraph_file.team_file import GRAPH, WRITE_TASK, FileStep, Helper, TeamFile, list_steps, quote_id
+from selfwire.extras.langgraph_file.team_file import GRAPH, FileStep, Helper, TeamFile, list_steps, quote_id
 from selfwire.graphs.team import Layout
 
 STATE = '''
@@ -144,7 +144,7 @@ class HeraFile(TeamFile):
             yield f"    TeamStep({named}, reads=[{reads}], level={depth[step.node]}),\n"
 
     def _write_state(self) -> list[str]:
-        return [STATE, GRAPH, WRITE_TASK, NEXT_LEVEL]
+        return [STATE, GRAPH, NEXT_LEVEL]
 
     def _write_build(self) -> Iterator[str]:
         nodes = ["characterize", "plan_team", "next_level"]
@@ -154,7 +154,7 @@ class HeraFile(TeamFile):
         yield PLANNING.replace("LEARNED", learned) if self.insights else nothing
         for step in self.steps:
             yield from self._write_signature(step, "state: Work")
-            yield from self._write_asking(step, 'write_task(state["question"], state["inbox"])')
+            yield from self._write_asking(step, 'state["inbox"]')
             yield '        return {"outputs": {state["name"]: said}}\n'
         yield "    graph = StateGraph(State, input_schema=Question, output_schema=Answer)"
         yield from (f"    graph.add_node({node})" for node in nodes)

@@ -11,28 +11,32 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel
 
+from selfwire.core.chat import SHARED_SYSTEM
 from selfwire.core.text import excerpt
 from selfwire.evolvers.hiva.schemas import Instruction
+from selfwire.nodes.agent import render_request
 
 MAX_TURNS, MAX_CALLS = 8, 32
 """Replies in which an agent may call tools, and calls of a reply that are run."""
 
 
-def ask(model: BaseChatModel, prompt: str, task: str, **options: Any) -> str:
-    """Ask an agent once."""
-    messages = [SystemMessage(prompt), HumanMessage(task)]
+def ask(model: BaseChatModel, prompt: str, question: str, inbox: Mapping[str, str], **options: Any) -> str:
+    """Ask an agent once; `inbox` has the texts that it reads, by their sources."""
+    messages = [SystemMessage(SHARED_SYSTEM), HumanMessage(render_request(question, prompt, inbox.items()))]
     return str(model.invoke(messages, **options).text)
 
 
 def work(
     model: BaseChatModel,
     prompt: str,
-    task: str,
+    question: str,
+    inbox: Mapping[str, str],
     tools: Sequence[BaseTool] = (),
     **options: Any,
 ) -> list[BaseMessage]:
     """Let an agent call tools until it answers; the last message is its answer."""
-    messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(task)]
+    request = render_request(question, prompt, inbox.items())
+    messages: list[BaseMessage] = [SystemMessage(SHARED_SYSTEM), HumanMessage(request)]
     for turn in range(MAX_TURNS + 1):
         may_call = bool(tools) and turn < MAX_TURNS  # then it must answer
         chat = model.bind_tools(tools) if may_call else model
@@ -86,21 +90,20 @@ SECTION = re.compile(r"(?:[^<]*\n)?<(\w+)>\n\$\1\n</\1>")
 
 
 def fill(prompt: str, **values: str) -> list[BaseMessage]:
-    """Fill the sections of a prompt, whose user part stands below a line of dashes.
+    """Fill the sections of a prompt that begins with the task.
 
     A value cannot forge a tag, and a section with a blank value is left out.
     """
     names = "|".join(sorted(set(re.findall(r"<(\w+)>", prompt))))
     tags = re.compile(rf"<(/?\s*(?:{names})\s*)>", re.IGNORECASE)
     texts = {name: tags.sub(r"[\1]", value.strip()) for name, value in values.items()}
-    system, _, user = prompt.partition("\n---\n")
     kept = []
-    for paragraph in user.split("\n\n"):
+    for paragraph in prompt.split("\n\n"):
         section = SECTION.fullmatch(paragraph.strip())
         if section is None or texts[section[1]].strip():
             kept.append(paragraph)
     return [
-        SystemMessage(Template(system).substitute(texts).strip()),
+        SystemMessage(SHARED_SYSTEM),
         HumanMessage(Template("\n\n".join(kept)).substitute(texts).strip()),
     ]
 

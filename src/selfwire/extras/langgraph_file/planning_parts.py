@@ -15,6 +15,7 @@ from selfwire.evolvers.hera.schemas import QueryProfile, TopologyPlan
 from selfwire.evolvers.hera.steps import StepDraft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.prompted_model import quote_once
 from selfwire.evolvers.topology_ops import find_free_name
+from selfwire.evolvers.trajectory_text import TASK_LENGTH
 from selfwire.extras.langgraph_file.parts import ask_for, fill
 
 
@@ -56,13 +57,9 @@ class TeamStep(TypedDict):
     level: int
 
 
-LONGEST_QUESTION = 3000
-"""Characters of a question by which its sort shows."""
-
-
 def characterize_question(model: BaseChatModel, prompt: str, question: str) -> QuestionSort:
     """Ask what sort of question it is."""
-    sections = quote_once({"task": excerpt(question, LONGEST_QUESTION).strip()})
+    sections = quote_once({"task": excerpt(question, TASK_LENGTH).strip()})
     [found] = ask_for(model, QueryProfile, fill(prompt, **sections))
     if found is None:
         return QuestionSort(kind="other", difficulty="medium", summary="")

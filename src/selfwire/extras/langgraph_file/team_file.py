@@ -49,7 +49,7 @@ from pydantic import BaseModel
 LOCALS = frozenset(
     "AGENTS ANSWERING Answer CHARACTERIZE DEFAULT_PLAN Graph HAND_OVER INSIGHTS MOST_STEPS NODES PLAN Question State "
     "Work answer build characterize embed graph hand_out handed inbox instructions main messages model next_level "
-    "outputs plan plan_team question read read_inbox readers said sort state task work_of written write_task".split()
+    "outputs plan plan_team question read read_inbox readers said sort state work_of written".split()
 )
 """Names of the file beside those that it imports and copies; fields of a state cannot be the names of nodes either."""
 CALCULATOR_TOOL = '''
@@ -73,23 +73,15 @@ class State(Question, Answer):
     outputs: Annotated[dict[str, str], operator.or_]
 '''
 READ = '''
-def read(state: State, *sources: str) -> str:
-    """Write the task of an agent: the question, and what those before it have said."""
-    said = [f"\\n\\nFrom {source}:\\n{state['outputs'][source]}" for source in sourcesHEARD]
-    return f"Task:\\n{state['question']}{''.join(said)}"
+def read(state: State, *sources: str) -> dict[str, str]:
+    """Collect what those before an agent have said."""
+    return {source: state["outputs"][source] for source in sourcesHEARD}
 '''
 INBOX = '''
 def read_inbox(state: State, reader: str, *sources: str) -> dict[str, str]:
     """Collect what an agent is handed: an instruction, or what those before it have said."""
     written, said = state["instructions"], state["outputs"]
-    return {source: written.get(f"{source} to {reader}", said[source]) for source in sources}'''
-WRITE_TASK = '''
-
-
-def write_task(question: str, inbox: Mapping[str, str]) -> str:
-    """Write the task of an agent: the question, and what it is handed."""
-    said = [f"\\n\\nFrom {source}:\\n{text}" for source, text in inbox.items()]
-    return f"Task:\\n{question}{''.join(said)}"
+    return {source: written.get(f"{source} to {reader}", said[source]) for source in sources}
 '''
 
 
@@ -189,7 +181,7 @@ MAIN = """
 if __name__ == "__main__":
     main()
 """
-HEARD = " if state['outputs'][source]"
+HEARD = ' if state["outputs"][source]'
 
 
 class TeamFile:
@@ -289,7 +281,7 @@ class TeamFile:
     def _write_state(self) -> list[str]:
         """Write the state, the type of the graph, and the function by which an agent reads the state."""
         if self.hands_over:
-            return [f"{STATE}    instructions: Annotated[dict[str, str], operator.or_]", GRAPH, INBOX + WRITE_TASK]
+            return [f"{STATE}    instructions: Annotated[dict[str, str], operator.or_]", GRAPH, INBOX]
         return [STATE, GRAPH, READ.replace("HEARD", HEARD if self.team.method in BASELINES else "")]
 
     def _write_docstring(self) -> str:
@@ -342,7 +334,7 @@ class TeamFile:
         yield from self._write_signature(step, "state: State")
         if self.hands_over:
             yield f"        inbox = read_inbox({', '.join(['state', quote_id(step.node), *quoted])})"
-            yield from self._write_asking(step, 'write_task(state["question"], inbox)')
+            yield from self._write_asking(step, "inbox")
         else:
             yield from self._write_asking(step, f"read({', '.join(['state', *quoted])})")
         update = f'"outputs": {{{quote_id(step.node)}: said}}'
@@ -363,9 +355,10 @@ class TeamFile:
         if role := write_comment(step.agent.role):
             yield f'        """{role}"""'
 
-    def _write_asking(self, step: FileStep, task: str) -> Iterator[str]:
+    def _write_asking(self, step: FileStep, inbox: str) -> Iterator[str]:
         agent = step.agent
-        asked = ["model", self.prompts[agent.id] + (f" + {self.notes[agent.id]}" if agent.memory else ""), task]
+        prompt = self.prompts[agent.id] + (f" + {self.notes[agent.id]}" if agent.memory else "")
+        asked = ["model", prompt, 'state["question"]', inbox]
         if agent.tools:
             asked.append(f"[{', '.join(self.tools[tool] for tool in agent.tools)}]")
         if agent.temperature is not None and agent.temperature != self.temperature:

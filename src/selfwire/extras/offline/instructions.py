@@ -3,7 +3,7 @@
 The text of the task, the findings of others and the results of tools are what skills work on; they tell nobody what to
 do. A colleague's findings are notes that begin with a dash, or an answer; what it writes above them is addressed to the
 reader. The instruction of the moment (a subtask, the goal of a round, a hand-over) comes before the standing one (the
-system message).
+agent's prompt, or a system message).
 """
 
 import re
@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Literal, get_args
 
 Voice = Literal["all", "system", "user"]
-"""Which messages instruct a worker: all, or for comparison only those of the system or of the user."""
+"""Which instructions a worker follows: all, or for comparison only the standing ones or those of the moment."""
 VOICES: tuple[Voice, ...] = get_args(Voice)
 
 PART = re.compile(r"^Your part of the task now\b[^:\n]*: *(.+)$", re.MULTILINE)

@@ -39,11 +39,12 @@ class OfflineChat(QuietChat):
         error_rate: share of wrong steps of work at temperature 1; half as many at 0.
         critic_error_rate: share of wrong judgements of critics, judges and evolvers.
         latency: seconds of every call.
-        voice: the messages that instruct a worker; "system" and "user" are for comparison.
+        voice: the instructions that a worker follows: all, or for comparison the standing ones ("system") or those of
+            the moment ("user").
     """
 
     voices: ClassVar[tuple[Voice, ...]] = VOICES
-    """Names of the messages that may instruct a worker."""
+    """Names of the instructions that a worker may follow."""
 
     model_name: str = "offline"
     voice: Voice = "all"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from selfwire.extras.offline.critic_input import CriticInput
 from selfwire.extras.offline.general import FAMILY as GENERAL
@@ -12,6 +12,7 @@ from selfwire.extras.offline.instructions import PART, Voice, find_instructions,
 from selfwire.extras.offline.proposals import propose_instruction
 from selfwire.extras.offline.skills import PLACES, Family, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.extras.offline.vocabulary import active_skills, family_of, skill
+from selfwire.nodes.agent import split_request
 
 _SENDER = re.compile(r"(?:^|\n\n)From ([^\n:]+):\n")
 _STEPS = re.compile(r"^Steps: (.+)\.$", re.MULTILINE)
@@ -54,14 +55,15 @@ def work_on(
     Args:
         random: gives a generator per purpose.
         error_rate: share of wrong steps.
-        critic_error_rate: share of wrong advice, where the system message asks for criticism or direction.
+        critic_error_rate: share of wrong advice, where its standing instructions ask for criticism or direction.
     """
     last = _find_request(messages)
     if last >= 0 and (proposed := propose_instruction(messages[last].text, random, critic_error_rate)) is not None:
         return OfflineTurn(proposed, (), ())
-    system = "\n".join(message.text for message in messages if message.role == "system")
+    request = _read_request(messages)
+    system = "\n".join([*(message.text for message in messages if message.role == "system"), request.role])
     work = parse_request(messages, tools)
-    skills = active_skills(join_instructions(system, find_instructions(_read_head(messages), work.peers), voice))
+    skills = active_skills(join_instructions(system, find_instructions(request.head, work.peers), voice))
     family = family_of(work.task) or GENERAL
     if CRITICISES.search(system):
         return OfflineTurn("\n".join(_advise(work, random, critic_error_rate)) or NO_FAULT, (), ())
@@ -104,8 +106,7 @@ def _work(
 
 def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool] = ()) -> SkillInput:
     """Parse the messages into task, peers, notes and results of the current tool loop."""
-    last = _find_request(messages)
-    head, *rest = _SENDER.split(messages[last].text if last >= 0 else "")
+    last, request = _find_request(messages), _read_request(messages)
     loop = messages[last + 1 :]
     calls = {call[0]: call for message in loop for call in message.calls}
     results = [
@@ -115,17 +116,30 @@ def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool]
     ]
     notes = [_STEPS.sub("", message.text).strip() for message in loop if message.role == "assistant"]
     return SkillInput(
-        task=PART.sub("", head.removeprefix("Task:\n")).strip(),
-        peers=tuple(zip(rest[::2], rest[1::2], strict=True)),
+        task=PART.sub("", request.head).strip(),
+        peers=request.peers,
         notes=tuple(note for note in notes if note),
         results=tuple(results),
         tools=tuple(tools),
     )
 
 
-def _read_head(messages: Sequence[PlainMessage]) -> str:
+class _HeardRequest(NamedTuple):
+    """A user's message: task with the reader's part of it, the reader's standing instructions, messages by sender."""
+
+    head: str
+    role: str
+    peers: tuple[tuple[str, str], ...]
+
+
+def _read_request(messages: Sequence[PlainMessage]) -> _HeardRequest:
     last = _find_request(messages)
-    return _SENDER.split(messages[last].text)[0] if last >= 0 else ""
+    text = messages[last].text if last >= 0 else ""
+    if found := split_request(text):
+        head, role, (_, *rest) = found.task, found.instructions, _SENDER.split(found.sent)
+    else:
+        role, (head, *rest) = "", _SENDER.split(text)
+    return _HeardRequest(head.removeprefix("Task:\n"), role, tuple(zip(rest[::2], rest[1::2], strict=True)))
 
 
 def _find_request(messages: Sequence[PlainMessage]) -> int:

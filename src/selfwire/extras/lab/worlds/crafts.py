@@ -19,6 +19,7 @@ from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
 from selfwire.core.usage import Usage
+from selfwire.nodes.agent import split_request
 
 SKILLS = ("locate", "extract", "convert", "compare", "verify", "translate", "count")
 CHECKS = (
@@ -142,8 +143,9 @@ class ScriptedModel:
 
     async def generate(self, messages: Sequence[ChatMessage], *, scope: Scope, **_: Any) -> Reply:
         """An agent's work."""
-        prompt, asked = messages[0].content, messages[-1].content
-        return Reply(content=self.work(prompt, asked, scope.task), usage=self._count(messages))
+        request = split_request(messages[-1].content)
+        assert request is not None, "agents of a team are asked so"
+        return Reply(content=self.work(request.instructions, request.sent, scope.task), usage=self._count(messages))
 
     async def generate_structured(
         self,

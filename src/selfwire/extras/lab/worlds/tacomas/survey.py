@@ -34,6 +34,7 @@ from selfwire.evolvers.tacomas.schemas import (
     SlowUpdate,
     Verdict,
 )
+from selfwire.nodes.agent import split_request
 
 ENTRY, SINK = "planner", "editor"
 SKILLS = tuple("algebra botany cartography demography etymology folklore geology heraldry imaging law".split())
@@ -130,15 +131,16 @@ class SurveyModel:
 
     async def generate(self, messages: Sequence[ChatMessage], *, scope: Scope, **options: Any) -> Reply:
         """An agent: a worker does the step of its skill, the last one sums up what it reads."""
-        prompt, shown = messages[0].content, messages[-1].content
+        request = split_request(messages[-1].content)
+        assert request is not None, "agents of a team are asked so"
         if scope.node == ENTRY:
             return Reply(content="Go.")
         if scope.node == SINK:
-            found = dict(reversed(_STEP.findall(shown)))  # of two results the first that is read stays
+            found = dict(reversed(_STEP.findall(request.sent)))  # of two results the first that is read stays
             steps = [f"{skill}: {value}" for skill, value in found.items() if skill in self.survey.results]
             return Reply(content="\n".join(sorted(steps)) or "nothing")
-        skill, random = find_skill(prompt), scope.random("luck")
-        chance = self.given.taught if f"tables of {skill}" in prompt else self.given.alone
+        skill, random = find_skill(request.instructions), scope.random("luck")
+        chance = self.given.taught if f"tables of {skill}" in request.instructions else self.given.alone
         right = random.random() < chance and skill in self.survey.results
         return Reply(content=f"{skill}: {self.survey.results[skill] if right else f'{random.integers(2**32):08x}'}")
 

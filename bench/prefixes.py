@@ -1,0 +1,221 @@
+"""Prompt tokens that a provider's prompt cache can serve, by method and kind of request.
+
+Each method answers three archive questions that quote about 2,000 tokens of passages, with a calculator and the offline
+model, in at most three rounds or stages. HiVA learns from them three times and HERA once before they answer with the
+team that comes of it. A request is read as a provider reads it: tools first, then the messages in order. Its cached
+part is the longest prefix that it shares with any earlier request of the same question, in steps of 128 tokens, if that
+has 1,024 tokens or more. Tokens are a quarter of the characters.
+
+Some providers put the schema of a reply before the messages as well; the last column counts so. Requests of no
+question, such as those that rewrite a prompt by feedback from several tasks, count in neither share.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage
+from pydantic import PrivateAttr
+
+from bench.measuring import Row
+from selfwire.core.chat import ChatMessage, Reply
+from selfwire.core.plugins import own_methods
+from selfwire.core.protocols import Schema
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.evals.benchmarks.archive import archive
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.extras.offline.wire import requested_schema
+from selfwire.graphs.method import make_method
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
+from selfwire.store.journal import NullRecorder
+from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.search import SearchTool
+
+TITLE = "prefixes: prompt tokens that a prompt cache can serve"
+LEARNING, ANSWERING = "learning", "answering"
+ITERATIONS = {"hiva": 3, "hera": 1}
+"""How often methods learn from all questions, where requests about one question go on after its answer."""
+FEW_ROUNDS: Mapping[str, Mapping[str, int]] = {
+    "tacomas": {"rounds": 3},
+    "dytopo": {"rounds": 3},
+    "evomas": {"stages": 3},
+}
+"""Config: the offline model takes as many rounds as it may, and more rounds are served from the cache ever better."""
+QUESTIONS, LENGTH = 3, 8_000
+"""Number of questions, and characters of each with its passages."""
+CHARACTERS, LEAST, STEP = 4, 1024, 128
+"""Characters of a token, tokens of the shortest prefix that is cached, and of a step."""
+PLACE: ContextVar[Scope] = ContextVar("place")
+"""Place of the request that is being sent."""
+
+
+class SentRequest(NamedTuple):
+    """A request as it was sent.
+
+    Attributes:
+        phase: "learning" or "answering".
+        task: the question that it belongs to; "" if none.
+        kind: name of the reply's schema, or "agent" where a text is asked for.
+        schema: the reply's schema as JSON.
+        text: tools and messages in order.
+    """
+
+    phase: str
+    task: str
+    kind: str
+    schema: str
+    text: str
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens without the schema."""
+        return len(self.text) // CHARACTERS
+
+
+class RequestRecorder(OfflineChat):
+    """The offline model, which keeps the requests that it is sent."""
+
+    _sent: list[SentRequest] = PrivateAttr(default_factory=list)
+
+    def _reply(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]) -> AIMessage:
+        wanted, place = requested_schema(kwargs), PLACE.get()
+        parts = [] if wanted else [json.dumps(tool) for tool in kwargs.get("tools") or ()]
+        parts += [f"{message.type}: {message.text}{_write_calls(message)}" for message in messages]
+        kind, schema = (wanted.kind, json.dumps(wanted.parameters)) if wanted else ("agent", "")
+        phase = ANSWERING if place.phase == "run" else LEARNING
+        self._sent.append(SentRequest(phase, place.task, kind, schema, "\n".join(parts)))
+        return super()._reply(messages, stop, kwargs)
+
+
+def _write_calls(message: BaseMessage) -> str:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    return json.dumps([[call["name"], call["args"]] for call in calls]) if calls else ""
+
+
+class NamingModel(MeteredModel):
+    """Models of a run that say to which question a request belongs."""
+
+    async def generate(self, messages: Sequence[ChatMessage], *, scope: Scope, **options: Any) -> Reply:
+        """Ask as `MeteredModel.generate` does."""
+        PLACE.set(scope)
+        return await super().generate(messages, scope=scope, **options)
+
+    async def generate_structured(
+        self, schema: type[Schema], messages: Sequence[ChatMessage], *, scope: Scope, **options: Any
+    ) -> tuple[Schema, Usage]:
+        """Ask as `MeteredModel.generate_structured` does."""
+        PLACE.set(scope)
+        return await super().generate_structured(schema, messages, scope=scope, **options)
+
+
+def count_cached(texts: Sequence[str]) -> list[int]:
+    """Tokens of each request that stood at the beginning of an earlier one, in order."""
+    seen, counts = set[str](), list[int]()
+    for text in texts:
+        ends = range(STEP, len(text) // CHARACTERS + 1, STEP)
+        known = [tokens for tokens in ends if text[: tokens * CHARACTERS] in seen]
+        seen |= {text[: tokens * CHARACTERS] for tokens in ends}
+        counts.append(max((tokens for tokens in known if tokens >= LEAST), default=0))
+    return counts
+
+
+async def make_tasks(number: int = QUESTIONS) -> list[Task]:
+    """Archive questions with as many of the passages found for them as make up the length."""
+    made = archive(size=60)
+    search = SearchTool(made.toolbox["search"].documents, k=100)  # type: ignore[attr-defined]
+    found = []
+    for task in made.splits(0, train=number, gate=0, test=0).train:
+        passages = await search.run({"query": task.input}, scope=Scope())
+        kept = f"{task.input}\n\nPassages:\n{passages}"[:LENGTH].rpartition("\n")[0]
+        found.append(task.replace(input=kept))
+    return found
+
+
+async def record_requests(name: str, tasks: Sequence[Task]) -> list[SentRequest]:
+    """All requests of a method that answers the tasks, and may learn from them first, in the order of sending."""
+    chat, environment = RequestRecorder(), archive(size=60).environment
+    method, tools = make_method(name, FEW_ROUNDS.get(name, {})), {"calculator": CalculatorTool()}
+    ctx = method.make_ctx(NamingModel(chat, journal=NullRecorder()), tools, HashingEmbedder())
+    team = method.seed(("calculator",), toolbox=tuple(tools))
+    by_id = {task.id: task for task in tasks}
+
+    async def grade(done: Trajectory, at: Scope) -> Trajectory:
+        if done.answer is None:
+            return done
+        return done.with_feedback(await environment.grade(by_id[done.question.id], done.answer, scope=at))
+
+    for iteration in range(ITERATIONS.get(name, 0)):
+        rollout, found = ctx.where(phase="rollout", iteration=iteration), list[Trajectory]()
+        for task in tasks:
+            explored = await method.explore(team, task.question, rollout.where(task=task.id))
+            found += [await grade(done, rollout.at) for done in explored]
+        learning = replace(ctx.where(phase="evolve", iteration=iteration), grade_run=grade)
+        team = (await method.propose(team, found, learning)).workflow
+    for task in tasks:
+        await method.answer(team, task.question, ctx.where(phase="run", task=task.id))
+    return chat._sent
+
+
+class CachedRequest(NamedTuple):
+    """A request with its tokens that can be served from a cache, also where schemas stand first."""
+
+    sent: SentRequest
+    cached: int
+    cached_by_schema: int
+
+
+def match_prefixes(sent: Sequence[SentRequest]) -> list[CachedRequest]:
+    """The requests that belong to a question, each compared with the earlier ones of its question."""
+    matched = list[CachedRequest]()
+    for place in dict.fromkeys((request.phase, request.task) for request in sent if request.task):
+        asked = [request for request in sent if (request.phase, request.task) == place]
+        plain = count_cached([request.text for request in asked])
+        by_schema = count_cached([request.schema + request.text for request in asked])
+        matched += map(CachedRequest, asked, plain, by_schema)
+    return matched
+
+
+def compute_share(requests: Sequence[CachedRequest]) -> float:
+    """Share of the prompt tokens that can be served from a cache."""
+    return sum(request.cached for request in requests) / sum(request.sent.tokens for request in requests)
+
+
+def measure() -> list[Row]:
+    """Calls, tokens and shares of every method, whole and by kind of request."""
+    tasks = asyncio.run(make_tasks())
+    return [row for name in own_methods() for row in measure_method(name, asyncio.run(record_requests(name, tasks)))]
+
+
+def measure_method(name: str, sent: Sequence[SentRequest]) -> Iterator[Row]:
+    """The rows of a method by phase: all requests of a question, then each kind, then those of no question."""
+    for phase in dict.fromkeys(request.phase for request in sent):
+        asked = [request for request in sent if request.phase == phase]
+        matched = sorted(match_prefixes(asked), key=lambda request: request.sent.kind)
+        yield from _make_rows(f"{name}, {phase}", matched)
+        for kind, requests in groupby(matched, key=lambda request: request.sent.kind):
+            yield from _make_rows(f"{name}, {phase}: {kind}", [*requests])
+        if others := [request for request in asked if not request.task]:
+            yield Row(what=f"{name}, {phase}: of no question", column="calls", value=len(others))
+            yield Row(what=f"{name}, {phase}: of no question", column="tokens", value=_count_tokens(others))
+
+
+def _count_tokens(requests: Iterable[SentRequest]) -> int:
+    return sum(request.tokens for request in requests)
+
+
+def _make_rows(what: str, requests: Sequence[CachedRequest]) -> Iterator[Row]:
+    tokens = _count_tokens(request.sent for request in requests)
+    whole = tokens + sum(len(request.sent.schema) // CHARACTERS for request in requests)
+    yield Row(what=what, column="calls", value=len(requests))
+    yield Row(what=what, column="tokens", value=tokens)
+    yield Row(what=what, column="cached, %", value=100 * compute_share(requests))
+    by_schema = sum(request.cached_by_schema for request in requests)
+    yield Row(what=what, column="cached where schemas stand first, %", value=100 * by_schema / whole)

@@ -330,7 +330,7 @@ def make_named_seed(dytopo: "Dytopo", tools: Sequence[str], domain: str | None) 
 
 FIXED_HORIZON = {"halting": False, "rounds": 5}
 """How long the paper's baselines run, whatever they have found (App. D.1, Table 8)."""
-FEW_WORDS = {"words": 60, "manager": False, "rounds": 8}
+FEW_WORDS = {"words": 40, "manager": False, "rounds": 8}
 """Workers that can read little and talk equally long, whatever the topology."""
 SETTINGS = 4
 """Settings that are tried beside the present one."""
@@ -365,13 +365,13 @@ class Dytopo(Method[DytopoConfig]):
                 )
                 for count in (1, 3, 5, 7, 9)
             },
-            "few-words": Variant(title="matching, 60 words", config=FEW_WORDS),
+            "few-words": Variant(title="matching, 40 words", config=FEW_WORDS),
             "few-words-tau-01": Variant(
-                title="matching, tau = 0.1, 60 words", config={**FEW_WORDS, "threshold": 0.1}, against="few-words"
+                title="matching, tau = 0.1, 40 words", config={**FEW_WORDS, "threshold": 0.1}, against="few-words"
             ),
             **{
                 f"few-words-{mode}": Variant(
-                    title=f"{title}, 60 words", config={**FEW_WORDS, "topology": mode}, against="few-words"
+                    title=f"{title}, 40 words", config={**FEW_WORDS, "topology": mode}, against="few-words"
                 )
                 for mode, title in (
                     ("random", "random topology"),

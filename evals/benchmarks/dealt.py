@@ -55,7 +55,7 @@ def generate_dealt_archive(size: int, seed: int = 0) -> DealtArchive:
     """
     if not 1 <= size <= MOST:
         raise ConfigError(f"there are from 1 to {MOST:,} dealt tasks, not {size:,}; ask for another number")
-    rng = random.Random(f"dealt {seed}")
+    rng = random.Random(f"dealt archive {seed}")
     names, tasks = Names(rng), list[Task]()
     dealt = {holder: list[Document]() for holder in HOLDERS}
     while len(tasks) < size:
@@ -97,14 +97,18 @@ def make_dealt_team() -> Team:
         )
         for holder in HOLDERS
     ]
-    writer = Agent(id=WRITER, role="takes the question apart and gives the answer", prompt=prompts.text("writer").strip())
+    writer = Agent(
+        id=WRITER, role="takes the question apart and gives the answer", prompt=prompts.text("writer").strip()
+    )
     return make_team([*holders, writer], Domain(name="dealt", answerers=(WRITER,)), manager=manager)
 
 
 def dealt(size: int = 600, seed: int = 0) -> Benchmark:
     """The benchmark over one generated archive; splits have another seed."""
     made = generate_dealt_archive(size, seed)
-    toolbox = {name_search(holder): SearchTool(part, name=name_search(holder)) for holder, part in made.documents.items()}
+    toolbox = {
+        name_search(holder): SearchTool(part, name=name_search(holder)) for holder, part in made.documents.items()
+    }
     return Benchmark(
         name="dealt",
         description="Generated questions over documents that are dealt out to eight holders.",

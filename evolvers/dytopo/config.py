@@ -14,7 +14,8 @@ class DytopoConfig(FrozenModel):
 
     Args:
         topology: semantic is the method; random has the edge count and in-degree cap of the graph that would have
-            been induced; ring lets each agent hear the one before it; broadcast connects all agents; none delivers nothing.
+            been induced; ring lets each agent hear the one before it; broadcast connects all agents; none delivers
+            nothing.
         threshold: tau_edge, in [-1, 1]; an edge needs a relevance above it. Paper: 0.3 for code, 0.4 for
             mathematics. Ours: 0.3 for both, as MiniLM gives 0.312 between solution and verifier.
         providers: K_in, most providers of an agent. Paper and ours: 3.

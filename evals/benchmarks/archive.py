@@ -416,25 +416,6 @@ def archive(size: int = 600, seed: int = 0) -> Benchmark:
     )
 
 
-UNREAD = "Only the title of this document is in the index; open the page to read it."
-
-
-def closed_archive(size: int = 600, seed: int = 0) -> Benchmark:
-    """The archive with every second neighbourhood's documents closed to the search, which shows their titles only.
-
-    The toolbox has `browse`, which opens them, and no agent of an initial team holds it.
-    """
-    made, open_ = generate_archive(size, seed), archive(size, seed)
-    closed = {title for number, task in enumerate(made.tasks) if number // 2 % 2 for title in task.entities}
-    shown = tuple(page.replace(text=UNREAD) if page.title in closed else page for page in made.documents)
-    return replace(
-        open_,
-        name="closed",
-        description="The archive's questions, half of them about documents that a search finds and does not show.",
-        toolbox={"search": SearchTool(shown), "browse": BrowseTool(made.documents)},
-    )
-
-
 def _describe_error(question: str, given: str) -> str:
     """Describe the fault of an answer, by question and answer alone."""
     if normalise(given) in ("unknown", "not known", "i do not know", "n a", "none"):

@@ -26,21 +26,17 @@ def replied(
     return schema.model_validate(found)
 
 
-async def run_team(prompts: Sequence[str], task: str, tool: Tool, model: OfflineChat, *more: Tool) -> str:
-    """The output of the last of several agents with these tools, each of which reads the one before."""
-    tools = {held.spec.name: held for held in (tool, *more)}
-    offered = [
-        {"name": name, "description": held.spec.description, "parameters": dict(held.spec.parameters)}
-        for name, held in tools.items()
-    ]
-    bound, output = model.bind_tools([{"type": "function", "function": spec} for spec in offered]), ""
+async def run_team(prompts: Sequence[str], task: str, tool: Tool, model: OfflineChat) -> str:
+    """The output of the last of several agents with a tool, each of which reads the one before."""
+    offered = {"name": tool.spec.name, "description": tool.spec.description, "parameters": dict(tool.spec.parameters)}
+    bound, output = model.bind_tools([{"type": "function", "function": offered}]), ""
     for prompt in prompts:
         asked = f"Task:\n{task}" + (f"\n\nFrom before:\n{output}" if output else "")
         messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(asked)]
         while (reply := await bound.ainvoke(messages)).tool_calls:
             messages.append(reply)
             for call in reply.tool_calls:
-                result = await tools[call["name"]].run(call["args"], scope=Scope())
+                result = await tool.run(call["args"], scope=Scope())
                 messages.append(ToolMessage(result, tool_call_id=call["id"]))
         output = str(reply.text)
     return output

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from selfwire.core.scope import Scope
-from selfwire.evals.benchmarks.archive import UNREAD, archive, closed_archive
+from selfwire.evals.benchmarks.archive import archive
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.offline.skills import CriticView
 from selfwire.extras.offline.vocabulary import FAMILIES
-from selfwire.tools.search import SearchTool
 from tests.extras.offline.replies import run_team
 
 GENERALIST = "You are a helpful assistant. Answer the task."
@@ -66,29 +65,3 @@ def test_missing_steps_are_told_from_what_the_trace_does_not_show() -> None:
     assert MISSING(CriticView(task, f"{parts}- Passage: x | y")) == ("read", "compare")
     assert MISSING(CriticView(task, parts + facts)) == ("compare",)
     assert MISSING(CriticView(task, f"{parts}{facts}- Conclusion: Brol Works")) == ()
-
-
-async def test_closed_pages_are_read_by_who_can_open_them_and_by_nobody_else() -> None:
-    bench = closed_archive(40)
-    search, model = bench.toolbox["search"], OfflineChat(error_rate=0)
-    assert isinstance(search, SearchTool)
-    pages = {page.title: page.text for page in search.documents}
-    tasks = bench.splits(0, train=0, gate=0, test=40).test
-
-    async def solve(*more: str) -> dict[bool, set[float]]:
-        found: dict[bool, set[float]] = {True: set(), False: set()}
-        for task in tasks:
-            tools = [bench.toolbox[name] for name in more]
-            text = await run_team(TEAM, task.input, search, model, *tools)
-            closed = pages[task.entities[0]] == UNREAD
-            found[closed].add((await bench.environment.grade(task, text, scope=Scope())).score)
-        return found
-
-    assert sum(pages[task.entities[0]] == UNREAD for task in tasks) == 20
-    assert await solve() == {True: {0}, False: {1}}
-    assert await solve("browse") == {True: {1}, False: {1}}
-
-
-def test_no_first_team_can_open_a_page_and_the_toolbox_can() -> None:
-    bench = closed_archive(40)
-    assert (bench.tools, sorted(bench.toolbox)) == (("search",), ["browse", "search"])

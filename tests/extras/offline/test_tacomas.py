@@ -87,14 +87,6 @@ def test_a_newborn_takes_the_step_that_is_missing() -> None:
         ("planner", "specialist"),
         ("specialist", "reflector"),
     ]
-    sections["tools"] += "\nbrowse: Open the page of a title."
-    for trace, tools in (
-        (seen, ["search"]),
-        (f"{seen}\n- Passage: y | Open the page to read it.", ["search", "browse"]),
-    ):
-        born = replied(schemas.SlowUpdate, agents=AGENTS.format(searcher="0.7"), **{**sections, "trace": trace})
-        assert born.birth_death_pairs[0].v_new is not None
-        assert born.birth_death_pairs[0].v_new.tools == tools
     replaced = replied(schemas.SlowUpdate, agents=AGENTS.format(searcher="0, 0.1"), **sections)
     assert replaced.birth_death_pairs[0].v_dead == "searcher"
 

@@ -13,8 +13,6 @@ from selfwire.extras.offline import archive_language as language
 from selfwire.extras.offline.skills import CriticView, Family, SkillInput, SkillOutput
 
 SEARCH = r"search|retriev|corpus|passages"
-OPEN_PAGE = r"\bopen the page\b"
-"""What a passage says that has to be opened, and a tool that opens it."""
 PASSAGES_KEPT = 8
 _NUMBER = re.compile(r"^(?:\[\d+\]|\d+\.) *")
 
@@ -35,19 +33,10 @@ def look_up(work: SkillInput) -> SkillOutput | None:
 
 
 def read(work: SkillInput) -> SkillOutput | None:
-    """Open passages that say so, where a tool does it; else write a fact per open question with a passage."""
-    opener, opened = work.tool(OPEN_PAGE), list[str]()
-    if opener is not None:
-        opened = [note for found in work.results if found.name == opener.name for note in _passages(found.text)]
+    """Write a fact per open question with a passage."""
     passages = [
-        line.removeprefix("Passage: ").partition(" | ")[::2]
-        for line in (*work.lines, *opened)
-        if line.startswith("Passage: ")
+        line.removeprefix("Passage: ").partition(" | ")[::2] for line in work.lines if line.startswith("Passage: ")
     ]
-    if opener is not None and not opened and (closed := _find_closed(work, dict(passages))):
-        return SkillOutput(
-            calls=tuple((opener.name, {next(iter(opener.parameters["properties"])): title}) for title in closed)
-        )
     facts = []
     for question in _open(work):
         asked = language.parse_question(question)
@@ -244,13 +233,6 @@ def _open(work: SkillInput) -> list[str]:
 def _subject_found(question: str, work: SkillInput) -> bool:
     asked = language.parse_question(question)
     return asked is not None and any(line.startswith(f"Passage: {asked.subject} |") for line in work.lines)
-
-
-def _find_closed(work: SkillInput, passages: Mapping[str, str]) -> tuple[str, ...]:
-    """Titles that open questions ask about and whose passage has to be opened."""
-    asked = [language.parse_question(question) for question in _open(work)]
-    titles = dict.fromkeys(found.subject for found in asked if found is not None)
-    return tuple(title for title in titles if re.search(OPEN_PAGE, passages.get(title, ""), re.IGNORECASE))
 
 
 def _passages(text: str) -> list[str]:

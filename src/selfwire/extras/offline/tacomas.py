@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from selfwire.extras.offline.archive import OPEN_PAGE
 from selfwire.extras.offline.critic_input import CriticInput
 from selfwire.extras.offline.skills import PLACES, CriticView
 from selfwire.extras.offline.vocabulary import USELESS, find_skills
@@ -174,10 +173,7 @@ def _end(graph: str, name: str) -> str:
 def _describe_agent(brief: CriticInput, wanted: Sequence[str]) -> dict[str, Any]:
     taken = wanted[: PLACES if brief.chance("two steps", 0.5) else 1]
     offered = [line.partition(":") for line in brief["tools"].split("\n") if ":" in line]
-    needs = brief.family.needs
-    if re.search(OPEN_PAGE, brief["trace"], re.IGNORECASE):
-        needs = f"{needs}|{OPEN_PAGE}"
-    needed = [name.strip() for name, _, text in offered if re.search(needs, f"{name} {text}", re.I)]
+    needed = [name.strip() for name, _, text in offered if re.search(brief.family.needs, f"{name} {text}", re.I)]
     goal = " ".join(brief.phrase(skill) for skill in taken)
     return {"role": "specialist", "goal": goal, "tools": needed or [name.strip() for name, _, _ in offered]}
 

@@ -20,7 +20,7 @@ from bench.measuring import Row
 from bench.tables import keep_lines, print_table
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveEdge, Rewiring
-from selfwire.core.protocols import Model, Router, RouterInput
+from selfwire.core.protocols import Environment, Model, Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.team import Team
@@ -96,7 +96,11 @@ def route_to_any_two(task: Task) -> Router:
 
 
 async def measure_team(
-    team: Team, tasks: Sequence[Task], model: Model, find_router: RouterByTask = lambda task: route_to_all
+    team: Team,
+    tasks: Sequence[Task],
+    model: Model,
+    find_router: RouterByTask = lambda task: route_to_all,
+    environment: Environment = ENVIRONMENT,
 ) -> float:
     """The mean score of a team."""
     act, scores = make_agent_runner(model, {}), list[float]()
@@ -104,7 +108,7 @@ async def measure_team(
         scope = Scope(phase="eval", task=task.id)
         run = TeamContext.of(team, task.question, scope, act, router=find_router(task))
         done = await run_team(team.topology, run)
-        scores.append((await ENVIRONMENT.grade(task, done.answer or "", scope=scope)).score)
+        scores.append((await environment.grade(task, done.answer or "", scope=scope)).score)
     return mean(scores)
 
 

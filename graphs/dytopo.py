@@ -158,7 +158,14 @@ async def induce_topology(state: DytopoState, ctx: DytopoCtx) -> Update:
 
 async def deliver(state: DytopoState, ctx: DytopoCtx) -> Update:
     """The barrier: private messages along the graph, memories for the next round (phase 4)."""
-    done = update_memories(state.memories, state.said, state.graph, limit=ctx.options.memory)
+    done = update_memories(
+        state.memories,
+        state.said,
+        state.graph,
+        limit=ctx.options.memory,
+        words=ctx.options.words,
+        rng=ctx.at.at(node="topology").random("reading"),
+    )
     finished = DytopoRound(
         number=state.round,
         goal=state.goal,
@@ -323,6 +330,8 @@ def make_named_seed(dytopo: "Dytopo", tools: Sequence[str], domain: str | None) 
 
 FIXED_HORIZON = {"halting": False, "rounds": 5}
 """How long the paper's baselines run, whatever they have found (App. D.1, Table 8)."""
+FEW_WORDS = {"words": 40, "manager": False, "rounds": 8}
+"""Workers that can read little and talk equally long, whatever the topology."""
 SETTINGS = 4
 """Settings that are tried beside the present one."""
 
@@ -356,6 +365,26 @@ class Dytopo(Method[DytopoConfig]):
                 )
                 for count in (1, 3, 5, 7, 9)
             },
+            "few-words": Variant(title="matching, 40 words", config=FEW_WORDS),
+            "few-words-tau-01": Variant(
+                title="matching, tau = 0.1, 40 words", config={**FEW_WORDS, "threshold": 0.1}, against="few-words"
+            ),
+            **{
+                f"few-words-{mode}": Variant(
+                    title=f"{title}, 40 words", config={**FEW_WORDS, "topology": mode}, against="few-words"
+                )
+                for mode, title in (
+                    ("random", "random topology"),
+                    ("ring", "ring"),
+                    ("broadcast", "broadcast"),
+                    ("none", "no messages"),
+                )
+            },
+            "all-words-broadcast": Variant(
+                title="broadcast, all is read",
+                config={**FEW_WORDS, "words": None, "topology": "broadcast"},
+                against="few-words",
+            ),
         }
     )
     evolves = False

@@ -1,7 +1,7 @@
 """A benchmark: its splits, graders, tools and trivial rule."""
 
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from selfwire.core.own_tool import OwnTool
 from selfwire.core.protocols import Environment, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
+from selfwire.core.team import Team
 from selfwire.core.values import FrozenMap
 from selfwire.evals.graders import add_measure
 
@@ -44,6 +45,7 @@ class Benchmark:
         load: (seed, train, gate, test) → the splits, of exactly those sizes.
         environment: scores answers; sees references, as `load` does and nothing else.
         tools: names of the tools that agents of an initial team hold.
+        initial_teams: by method, the team that it starts from here in place of its own.
         own_tools: tools that belong to the initial team of a method; baselines have none.
         figures: names of the environment's details whose means are printed beside scores, such as em.
         notes: what the user should know of how tasks were read.
@@ -57,6 +59,7 @@ class Benchmark:
     baseline: TrivialRule
     toolbox: Toolbox = field(default_factory=FrozenMap)
     tools: tuple[str, ...] = ()
+    initial_teams: Mapping[str, Team] = field(default_factory=FrozenMap)
     own_tools: tuple[OwnTool, ...] = ()
     figures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

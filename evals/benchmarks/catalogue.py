@@ -17,6 +17,8 @@ NAMES = (
     "plancraft",
     "tariffs",
     "shelfmarks",
+    "one-room",
+    "dealt",
     "humaneval",
     "mbpp",
     "apps",
@@ -34,7 +36,7 @@ NAMES = (
 
 IN_PYTHON = "tasks:"
 """Prefix of the name of tasks that were given in Python; a fingerprint follows."""
-GENERATED = ("archive", "tariffs", "shelfmarks")
+GENERATED = ("archive", "tariffs", "shelfmarks", "one-room", "dealt")
 """Generated benchmarks, which have as many tasks as a run wants."""
 
 
@@ -115,10 +117,11 @@ def _refuse_own_options(name: str, grader: str, rubric: str | None, tools: str |
 
 def _generated() -> Mapping[str, Callable[..., Benchmark]]:
     from selfwire.evals.benchmarks.archive import archive
-    from selfwire.evals.benchmarks.shelfmarks import shelfmarks
+    from selfwire.evals.benchmarks.dealt import dealt
+    from selfwire.evals.benchmarks.shelfmarks import one_room, shelfmarks
     from selfwire.evals.benchmarks.tariffs import tariffs
 
-    return {"archive": archive, "tariffs": tariffs, "shelfmarks": shelfmarks}
+    return {"archive": archive, "tariffs": tariffs, "shelfmarks": shelfmarks, "one-room": one_room, "dealt": dealt}
 
 
 def _load_published(name: str) -> Benchmark | None:

@@ -4,6 +4,10 @@ An item comes to one of six rooms, and its mark has two parts by the rules of th
 in no prompt: only the feedback on a wrong mark states them. Who follows a rule for every item is right in one room out
 of six at most, whether one agent follows two rules or a chain of agents several; a team that hands each item to the
 right two of four agents is right in all of them.
+
+`one_room` has the items of one room, which the seed chooses, and scores an answer of the right form 0.1, with a part by
+the rules of the room 0.55, and with both 1: a prompt with both rules is right on every item, and one rule shows in the
+score. No group of runs scores 0, so that a method which adds agents where all fails has no reason to.
 """
 
 import random
@@ -72,11 +76,11 @@ _FAMILY = ("Tron", "Vask", "Lind", "Moreau", "Okafor", "Petri", "Quist", "Rossi"
 
 
 @lru_cache(maxsize=8)
-def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
-    """Generate tasks on different items, the rooms in turn; ConfigError if the size is not from 1 to `MOST`."""
+def generate_tasks(size: int, seed: int, only: str = "") -> tuple[Task, ...]:
+    """Generate tasks on different items, of one room or of all in turn; ConfigError if the size is not 1 to `MOST`."""
     if not 1 <= size <= MOST:
         raise ConfigError(f"there are from 1 to {MOST:,} shelf marks, not {size:,}; ask for another number")
-    rng, rooms = random.Random(f"shelfmarks {seed}"), list(ROOMS)
+    rng, rooms = random.Random(f"shelfmarks {seed}"), [only] if only else list(ROOMS)
     items = dict[ShelfItem, None]()
     while len(items) < size:
         items.setdefault(_draw_item(rng))
@@ -112,11 +116,27 @@ def grade(task: Task, answer: str) -> Feedback:
         return reject(NO_ANSWER_LINE)
     if "".join(given.upper().split()) == right:
         return RIGHT
+    return reject(_state_rules(task))
+
+
+def grade_parts(task: Task, answer: str) -> Feedback:
+    """0.1 for a mark of any kind, and 0.9 for the share of parts that are right, of as many as are given or wanted."""
+    found, given = grade(task, answer), find_final_answer(answer)
+    if found.solved or given is None:
+        return found
+    right, parts = get_text_reference(task, "one-room").split("/"), "".join(given.upper().split()).split("/")
+    return found.replace(score=0.1 + 0.9 * len(set(right) & set(parts)) / max(len(right), len(parts)))
+
+
+def _state_rules(task: Task) -> str:
     first, second = (RULES[rule].text for rule in ROOMS[task.kind])
-    return reject(f"The mark is wrong. A mark of the {task.kind} holds {first} and {second}, and nothing else.")
+    return f"The mark is wrong. A mark of the {task.kind} holds {first} and {second}, and nothing else."
 
 
 ENVIRONMENT = RuleEnvironment("shelfmarks", grade, "normal_form")
+ONE_ROOM = RuleEnvironment(
+    "one-room", grade_parts, "0.1 for a mark of any kind, 0.9 for the share of its parts that are right"
+)
 
 
 def shelfmarks(size: int = 600, *, seed: int = 0) -> Benchmark:
@@ -126,5 +146,17 @@ def shelfmarks(size: int = 600, *, seed: int = 0) -> Benchmark:
         description="Marks of items for six rooms with rules of their own, which only feedback states.",
         load=make_disjoint_loader(lambda: generate_tasks(size, seed)),
         environment=ENVIRONMENT,
+        baseline=TrivialRule("no mark", lambda question: "Answer: none"),
+    )
+
+
+def one_room(size: int = 600, *, seed: int = 0) -> Benchmark:
+    """The benchmark of a seed, which also chooses the room; agents hold no tools."""
+    room = list(ROOMS)[seed % len(ROOMS)]
+    return Benchmark(
+        name="one-room",
+        description=f"Marks of items for the {room}, with two rules that only feedback states.",
+        load=make_disjoint_loader(lambda: generate_tasks(size, seed, room)),
+        environment=ONE_ROOM,
         baseline=TrivialRule("no mark", lambda question: "Answer: none"),
     )

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from selfwire.core.values import FrozenModel
 
-TopologyMode = Literal["semantic", "random", "broadcast", "none"]
+TopologyMode = Literal["semantic", "random", "ring", "broadcast", "none"]
 
 
 class DytopoConfig(FrozenModel):
@@ -14,7 +14,8 @@ class DytopoConfig(FrozenModel):
 
     Args:
         topology: semantic is the method; random has the edge count and in-degree cap of the graph that would have
-            been induced; broadcast connects all agents; none delivers nothing.
+            been induced; ring lets each agent hear the one before it; broadcast connects all agents; none delivers
+            nothing.
         threshold: tau_edge, in [-1, 1]; an edge needs a relevance above it. Paper: 0.3 for code, 0.4 for
             mathematics. Ours: 0.3 for both, as MiniLM gives 0.312 between solution and verifier.
         providers: K_in, most providers of an agent. Paper and ours: 3.
@@ -23,6 +24,8 @@ class DytopoConfig(FrozenModel):
         manager: off runs without the manager: the task stays the goal and nothing halts.
         temperature: of every call in [0, 2]. Paper and ours: 0.3.
         memory: most characters of an agent's memory; the oldest entries go first. Paper: none. Ours: 12000.
+        words: most words of messages that an agent reads after a round, the most relevant first, or in any order where
+            edges have no relevance; the last message is cut. Paper and ours: no limit.
         calls: most tool calls that an agent may ask for in a round. Paper: no tools. Ours: 8.
         domain: of the initial team. Ours: general, which takes any question.
         search: settings of tau and K_in that `evolve` tries beside the current one: those one step away, or all 27
@@ -37,6 +40,7 @@ class DytopoConfig(FrozenModel):
     manager: bool = True
     temperature: float = Field(default=0.3, ge=0, le=2)
     memory: int = Field(default=12_000, ge=200, le=1_000_000)
+    words: int | None = Field(default=None, ge=1)
     calls: int = Field(default=8, ge=0, le=64)
     domain: Literal["general", "code", "math"] = "general"
     search: Literal["near", "grid"] = "near"

@@ -1,8 +1,10 @@
 """The barrier: every worker's memory after a round (Sec. 3.2.2, Alg. 1 phase 4)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from selfwire.core.trajectory import Message
@@ -51,6 +53,8 @@ def update_memories(
     graph: RoundGraph,
     *,
     limit: int,
+    words: int | None = None,
+    rng: np.random.Generator | None = None,
 ) -> DeliveryResult:
     """Equation 3 for all workers: H_i + own public message + routed private ones by decreasing relevance.
 
@@ -59,6 +63,8 @@ def update_memories(
 
     Args:
         limit: characters of a memory.
+        words: most words of messages that a worker reads, as in `DytopoConfig`.
+        rng: the order in which messages without relevance are read where words are limited.
     """
     spoken = {turn.worker: turn for turn in turns if turn.error is None and turn.asked}
     messages = tuple(
@@ -66,6 +72,10 @@ def update_memories(
         for edge in graph.edges
         if edge.source in spoken and edge.target in spoken and (text := spoken[edge.source].private.strip())
     )
+    if words is not None:
+        if rng is not None and all(edge.score is None for edge in graph.edges):
+            messages = tuple(sorted((messages[at] for at in rng.permutation(len(messages))), key=lambda m: m.target))
+        messages = limit_words(messages, words)
     after: dict[Id, Memory] = dict(memories)
     dropped: list[DroppedEntry] = []
     for worker, turn in spoken.items():
@@ -76,6 +86,17 @@ def update_memories(
         after[worker], gone = cap_memory((*before, *_entries(turn, routed)), limit)
         dropped += [DroppedEntry(worker=worker, entry=entry) for entry in gone]
     return DeliveryResult(memories=after, messages=messages, dropped=tuple(dropped))
+
+
+def limit_words(messages: Sequence[Message], words: int) -> tuple[Message, ...]:
+    """The part of the messages that fits into `words` words per target, in the given order."""
+    left, kept = dict.fromkeys((message.target for message in messages), words), list[Message]()
+    for message in messages:
+        ends = [word.end() for word in re.finditer(r"\S+", message.text)][: left[message.target]]
+        left[message.target] -= len(ends)
+        if ends:
+            kept.append(message.replace(text=message.text[: ends[-1]]))
+    return tuple(kept)
 
 
 def describe_needs(turns: Sequence[WorkerTurn], graph: RoundGraph, *, matched: bool = True) -> dict[Id, str]:

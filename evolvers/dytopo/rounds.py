@@ -92,6 +92,8 @@ async def induce_round_graph(
     able = [at for at, turn in enumerate(turns) if turn.error is None]
     if config.topology == "none":
         return make_round_graph(agents, [])
+    if config.topology == "ring":
+        return make_round_graph(agents, [(able[at - 1], worker) for at, worker in enumerate(able) if len(able) > 1])
     if config.topology == "broadcast":
         return make_round_graph(agents, [(source, target) for target in able for source in able if source != target])
     named = {turn.worker: turn.descriptors for turn in turns if turn.error is None}

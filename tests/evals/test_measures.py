@@ -23,7 +23,8 @@ WRONG = "def f(): return 417\n#### 417000001\n\\boxed{417000001}\nCalls:\nAnswer
 REWARDS: Mapping[str, str] = {
     **dict.fromkeys(("hotpotqa", "2wikimultihopqa", "deepresearcher"), "word overlap (F1)"),
     **dict.fromkeys(("humaneval", "mbpp", "apps"), "all hidden unit tests"),
-    "archive": "exact match of the line 'Answer:'",
+    **dict.fromkeys(("archive", "dealt"), "exact match of the line 'Answer:'"),
+    "one-room": "the share of its parts that are right",
     "plancraft": "the simulator must reach the goal",
     "math500": "mathematically equal",
     "gsm8k": "the number behind '####'",

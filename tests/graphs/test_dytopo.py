@@ -338,6 +338,14 @@ async def test_broadcast_reaches_everybody_that_can_hear() -> None:
     assert edges(report, 0) == [("Verifier", "Solver"), ("Solver", "Verifier")]
 
 
+async def test_in_a_ring_each_worker_hears_the_one_before_it() -> None:
+    report = await ran(SpokenModel(), DytopoConfig(topology="ring"))
+    ring = [("Verifier", "ProblemParser"), ("ProblemParser", "Solver"), ("Solver", "Verifier")]
+    assert all(edges(report, number) == ring for number in range(len(report.rounds)))
+    report = await ran(SpokenModel({**MATH, "ProblemParser": ["down"]}), DytopoConfig(topology="ring"))
+    assert edges(report, 0) == [("Verifier", "Solver"), ("Solver", "Verifier")]
+
+
 async def test_a_single_turn_has_one_round_and_no_messages() -> None:
     script: Script = {**MATH, "Solver": MATH["Solver"][1:]}
     report = await ran(SpokenModel(script), DytopoConfig(rounds=1, topology="none", manager=False))
@@ -350,6 +358,7 @@ async def test_a_single_turn_has_one_round_and_no_messages() -> None:
         DytopoConfig(threshold=1.0),
         DytopoConfig(topology="broadcast"),
         DytopoConfig(topology="none"),
+        DytopoConfig(words=1),
         DytopoConfig(halting=False),
         DytopoConfig(manager=False),
         DytopoConfig(rounds=2),

@@ -5,12 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from bench.shelfmarks import main, make_branching, measure_team, measure_teams
+from bench.shelfmarks import main, make_branching, make_single, measure_team, measure_teams
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import RouterInput
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Routing
-from selfwire.evals.benchmarks.shelfmarks import ROOMS, RULES, ShelfItem, generate_tasks, grade, make_mark, shelfmarks
+from selfwire.evals.benchmarks.shelfmarks import (
+    ROOMS,
+    RULES,
+    ShelfItem,
+    generate_tasks,
+    grade,
+    grade_parts,
+    make_mark,
+    one_room,
+    shelfmarks,
+)
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
 from selfwire.evolvers.hiva.memory import HivaMemory
@@ -119,3 +129,26 @@ def test_the_branching_team_can_be_written_with_or_without_the_rooms(tmp_path: P
         assert len(team.topology.successors["open"]) == len(RULES)
         rooms = [[room for room in ROOMS if room in agent.prompt] for agent in team.agents]
         assert sorted(map(len, rooms)) == ([0, 0, 3, 3, 3, 3] if more else [0] * 6)
+
+
+def test_one_room_gives_a_part_of_the_score_for_a_rule_and_the_seed_chooses_the_room() -> None:
+    tasks = one_room(60, seed=8).splits(0, train=10, gate=10, test=10).test
+    assert {task.kind for task in tasks} == {list(ROOMS)[2]}
+    for task in tasks:
+        first, second = str(task.reference).split("/")
+        given = ("", "Answer: unknown", f"Answer: {first}", f"Answer: {first}/x", f"Answer: {first}/{second}")
+        assert [grade_parts(task, text).score for text in given] == pytest.approx([0, 0.1, 0.55, 0.55, 1])
+        assert grade_parts(task, f"Answer: {first}/{second}/x").score == pytest.approx(0.7)
+        assert grade_parts(task, f"Answer: {first}").text == grade(task, f"Answer: {first}").text
+
+
+async def test_in_one_room_a_prompt_with_both_rules_is_right_and_a_wrong_rule_does_not_help() -> None:
+    bench = one_room(60, seed=8)
+    tasks = bench.splits(0, train=0, gate=0, test=3).test
+    first, second = ROOMS[tasks[0].kind]
+    wrong = next(rule for rule in RULES if rule not in (first, second))
+    scores = [
+        await measure_team(make_single(rules), tasks, MODEL, environment=bench.environment)
+        for rules in ((), (wrong,), (first, wrong), (first, second))
+    ]
+    assert scores == pytest.approx([0.1, 0.1, 0.55, 1])

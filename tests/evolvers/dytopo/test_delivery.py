@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from selfwire.evolvers.dytopo.delivery import (
     MemoryEntry,
     cap_memory,
     describe_needs,
+    limit_words,
     update_memories,
 )
 from selfwire.evolvers.dytopo.induction import Descriptors, RoundGraph, ScoredEdge
@@ -135,3 +137,26 @@ def test_a_capped_memory_loses_no_entry_and_keeps_the_newest(words: list[str], l
     assert (*gone, *kept) == memory
     assert kept[-1:] == memory[-1:]
     assert len(kept) == min(len(memory), 1) or sum(len(entry.text) for entry in kept) <= limit
+
+
+def test_d8_who_can_read_few_words_reads_the_most_relevant_ones_and_a_part_of_the_last() -> None:
+    speakers = [said("a", "from a\nmore of a"), said("b", "from b"), said("c"), said("d")]
+    done = update_memories({}, speakers, graph("b>c", "a>c", "a>d"), limit=10_000, words=4)
+    assert texts(done, "c") == ["c speaks", "from b", "from a"]
+    assert texts(done, "d") == ["d speaks", "from a\nmore of"]
+    assert limit_words(done.messages, 2) == tuple(mail.replace(text=mail.text[:6]) for mail in done.messages[::2])
+
+
+def test_d8_without_relevance_messages_are_read_in_any_order_that_the_scope_draws() -> None:
+    speakers = [said(worker, f"from {worker}") for worker in "abcdefgh"]
+    edges = tuple(ScoredEdge(source=a, target=b) for b in "abcdefgh" for a in "abcdefgh" if a != b)
+
+    def hear(seed: int) -> list[tuple[str, str]]:
+        rng = np.random.default_rng(seed)
+        done = update_memories({}, speakers, RoundGraph(edges=edges), limit=10_000, words=2, rng=rng)
+        return [(mail.source, mail.target) for mail in done.messages]
+
+    heard = {seed: hear(seed) for seed in range(4)}
+    assert all([target for _, target in pairs] == list("abcdefgh") for pairs in heard.values())
+    assert hear(0) == heard[0]
+    assert len({source for pairs in heard.values() for source, _ in pairs}) > 5

@@ -139,6 +139,11 @@ def missing(evidence: CriticView) -> tuple[str, ...]:
     return tuple(found)
 
 
+def unanswered(work: SkillInput) -> tuple[str, ...]:
+    """Simple questions without a fact."""
+    return tuple(question for question in _open(work) if language.parse_question(question) is not None)
+
+
 def concepts(task: str) -> tuple[str, ...]:
     """The form of the question, then the skills that this form needs."""
     question = language.find_question(task)
@@ -175,6 +180,7 @@ FAMILY = Family(
     },
     answer=answer,
     missing=missing,
+    unanswered=unanswered,
     concepts=concepts,
     needs=SEARCH,
     parallel=parallel,

@@ -1,7 +1,8 @@
 """Members of a team that works in rounds: each reply holds work, what it needs and what it can give.
 
 A worker's skills come from its instructions; one reply is one step of each. Its needs are the steps of which its notes
-show no sign, with what is still open; its offers are its skills, with what they found. A manager reads the public
+show no sign, with what is still open; its offers are its skills, with what they found. Who is told to ask for single
+facts, and to offer those that others ask for, names them by the questions that they answer. A manager reads the public
 messages only.
 """
 
@@ -37,6 +38,9 @@ GIVES = {
 NOTHING_NEW = "Nothing new from me in this round."
 NAMED = 16
 """Words of the thing that a need or an offer names."""
+
+BY_FACT = re.compile(r"\bask for one missing fact\b[^.]*\boffer the fact that others ask for\b", re.IGNORECASE)
+"""Asks a worker to name facts in its needs and offers."""
 
 _ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|Your answer so far|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
 _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
@@ -105,15 +109,25 @@ def _need(brief: CriticInput, work: SkillInput, skills: Sequence[str]) -> str:
     missing = list(brief.family.missing(CriticView(task=work.task, trace="\n".join(work.lines))))
     if missing and brief.errs("need", share=0.5):
         missing[0] = brief.any_skill("need")
+    elif BY_FACT.search(brief["role"]) and (named := brief.family.unanswered(work)):
+        return f"{_word(brief, 'needs', 'read')} {named[0]}"
     wanted = [name for name in missing if name not in skills][:1]
     return " ".join(f"{_word(brief, 'needs', name)} {_name_thing(work.task)}" for name in wanted)
 
 
 def _offer(brief: CriticInput, work: SkillInput, skills: Sequence[str]) -> str:
     latest = next((line for line in reversed(work.lines) if line != NOTHING_NEW and line in "\n".join(work.notes)), "")
+    if BY_FACT.search(brief["role"]):
+        facts = [line for line in work.lines if line.startswith("Fact: ")]
+        latest = next((fact for fact in facts if _find_asked(fact) in brief["needs"]), latest)
     if not latest:
         return ""
     return f"{_word(brief, 'offers', skills[0])} {_name_thing(latest)}"
+
+
+def _find_asked(fact: str) -> str:
+    """The question that a fact answers."""
+    return fact.removeprefix("Fact: ").partition(" = ")[0]
 
 
 def _word(brief: CriticInput, what: str, skill: str) -> str:

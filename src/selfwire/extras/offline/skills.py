@@ -141,6 +141,7 @@ class Family:
         answer: writes the final text from all notes; it takes no place.
         missing: names of the skills whose absence the evidence shows, the most plausible first; critics
             use nothing else. It looks at symptoms only and never solves the task.
+        unanswered: questions that the work asks by name and that its notes do not answer yet.
         concepts: concepts of a task, the main one first, then what it needs.
         needs: regular expression for names and descriptions of tools that such tasks need.
         parallel: how far the parts of a task can be worked on in parallel, in [0, 1].
@@ -152,6 +153,7 @@ class Family:
     answer: Callable[[SkillInput], str]
     missing: Callable[[CriticView], tuple[str, ...]]
     concepts: Callable[[str], tuple[str, ...]]
+    unanswered: Callable[[SkillInput], Sequence[str]] = lambda work: ()
     needs: str = r"(?!)"
     parallel: Callable[[str], float] = lambda task: 0.5
 

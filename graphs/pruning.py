@@ -20,6 +20,7 @@ from selfwire.core.topology import find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.frozen import find_frozen_change
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.method import Ctx, EvolveResult, Method
 
@@ -30,6 +31,22 @@ OWN_CALLS = "(the method)"
 
 Kind = Literal["agent", "edge", "tool"]
 KINDS: tuple[Kind, ...] = ("agent", "edge", "tool")
+
+
+class PruningConfig(FrozenModel):
+    """How parts are taken out of a team.
+
+    Args:
+        iterations: most times that parts are taken out.
+        batch: train tasks on which every part is left out once.
+        margin: loss of score that does not count.
+        gate_size: gate tasks that it has for itself after rewritings; with none it has all.
+    """
+
+    iterations: int = Field(default=6, ge=1)
+    batch: int = Field(default=20, ge=1)
+    margin: float = Field(default=0.05, ge=0, lt=1)
+    gate_size: int = Field(default=240, ge=1)
 
 
 class TeamPart(NamedTuple):
@@ -97,8 +114,12 @@ class PruningRecord(FrozenModel):
         return team.with_memory(**{KEY: self.model_dump(mode="json")})
 
 
-def list_parts(team: Team) -> dict[str, TeamPart]:
-    """The parts that can be taken out, by name: agents, then edges, then tools."""
+def list_parts(team: Team, frozen: Sequence[str] = ()) -> dict[str, TeamPart]:
+    """The parts that can be taken out, by name: agents, then edges, then tools.
+
+    Args:
+        frozen: parts that stay (`evolvers.frozen`).
+    """
     topology = team.topology
     fixed = {topology.agents[topology.entry], topology.agents[topology.sink]}
     found = [
@@ -106,7 +127,7 @@ def list_parts(team: Team) -> dict[str, TeamPart]:
         *(TeamPart("edge", str(edge), _rewire(RemoveEdge(edge.source, edge.target))) for edge in topology.edges),
         *(TeamPart("tool", f"{a.id}: {tool}", _rewire(Revoke(a.id, tool))) for a in team.agents for tool in a.tools),
     ]
-    return {part.name: part for part in found if _is_legal(team, part)}
+    return {part.name: part for part in found if _is_legal(team, part, frozen)}
 
 
 def remove_agent(team: Team, agent: str) -> Rewiring:
@@ -128,11 +149,14 @@ def _rewire(*edits: Edit) -> Rewiring:
     return Rewiring(*edits, why="it is worth nothing on the train tasks", operation="PRUNE")
 
 
-def _is_legal(team: Team, part: TeamPart) -> bool:
+def _is_legal(team: Team, part: TeamPart, frozen: Sequence[str]) -> bool:
     try:
-        topology = team.apply(part.removal).topology
+        smaller = team.apply(part.removal)
     except EditError:
         return False
+    if find_frozen_change(team, smaller, frozen):
+        return False
+    topology = smaller.topology
     reached = find_reachable(topology.successors, [topology.entry])
     return topology.sink in reached and not find_dead_nodes(topology)
 
@@ -175,13 +199,13 @@ class Pruning(Method[Any]):
         Every part is left out once on each task of the batch, in the first iteration and after parts have gone. A group
         that is worth something together is halved until it is not.
         """
-        record, there = PruningRecord.of(team), list_parts(team)
+        record, there = PruningRecord.of(team), list_parts(team, ctx.frozen)
         if rejected := [name for name in record.pending if name in there]:
             kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
         elif record.pending or record.run != ctx.at.run:
             record = await self._measure(team, runs, ctx)
-        group = choose_group(record, team)
+        group = choose_group(record, team, ctx.frozen)
         while len(group) > 1 and ((await self._leave_out(group, team, runs, ctx)).value or 0.0) > 0:
             group = group[: len(group) // 2]
         record = record.replace(pending=tuple(part.name for part in group))
@@ -196,7 +220,7 @@ class Pruning(Method[Any]):
     async def _measure(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> PruningRecord:
         """Measure every part of the team, and what each agent costs; parts that were rejected before stay."""
         kept = PruningRecord.of(team).kept if PruningRecord.of(team).run == ctx.at.run else ()
-        parts = [part for name, part in list_parts(team).items() if name not in kept]
+        parts = [part for name, part in list_parts(team, ctx.frozen).items() if name not in kept]
         worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in parts)
         return PruningRecord(run=ctx.at.run, parts=tuple(worth), costs=sum_costs(runs), runs=len(runs), kept=kept)
 
@@ -218,19 +242,19 @@ class Pruning(Method[Any]):
         return compute_worth(group[0], whole, average_scores(found))
 
 
-def choose_group(record: PruningRecord, team: Team) -> tuple[TeamPart, ...]:
+def choose_group(record: PruningRecord, team: Team, frozen: Sequence[str] = ()) -> tuple[TeamPart, ...]:
     """Choose the parts to take out next: of the first kind that has harmless ones, those of the least value.
 
     Each is one of the team without the parts before it, so that all of them together can be taken out.
     """
     harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
     for kind in KINDS:
-        group, parts = list[TeamPart](), list_parts(team)
+        group, parts = list[TeamPart](), list_parts(team, frozen)
         for worth in sorted(harmless, key=lambda worth: (worth.value, worth.name)):
             if worth.kind == kind and (part := parts.get(worth.name)):
                 group.append(part)
                 team = team.apply(part.removal)
-                parts = list_parts(team)
+                parts = list_parts(team, frozen)
             if group and len(group) == record.size:
                 break
         if group:

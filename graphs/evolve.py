@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, cast
 
 import numpy as np
@@ -181,6 +182,7 @@ class EvolutionState(TypedDict, total=False):
         weight: share of a decision's error that belongs to the outcomes of these.
         pruned_from: the iteration from which on parts are taken out; absent before.
         unpruned: body of the incumbent at that time.
+        pruned_calls: calls per gate task of that team and of the one without what has gone; absent if nothing has.
         train: mean train score of the incumbent in this iteration, None if every task ended as an error.
         errors: train runs of this iteration that ended as errors.
         fault: the first of these errors, "" if there is none.
@@ -206,6 +208,7 @@ class EvolutionState(TypedDict, total=False):
     weight: float
     pruned_from: int
     unpruned: str
+    pruned_calls: list[float]
     train: float | None
     errors: int
     fault: str
@@ -595,6 +598,9 @@ class EvolutionLoop:
             if drafts:
                 kept = kept.with_lineage(incumbent, map(Rewiring.model_validate, applied))
             update = await self._conclude(verdict, kept, after)
+            if "pruned_from" in state:
+                first, last = (fmean(done.usage.calls for done in side) for side in (before, after))
+                update["pruned_calls"] = [state.get("pruned_calls", [first])[0], last]
             return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
         kept = self._choose_method(state).keep_memory(incumbent, candidate)
         removal = self.method.propose_pruning(kept) if verdict.try_pruning else None

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Revoke, Rewiring
 from selfwire.core.errors import EditError
+from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Trajectory
@@ -227,19 +228,27 @@ class Pruning(Method[Any]):
     async def _leave_out(
         self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]
     ) -> PartWorth:
-        """Compare graded runs of the team with runs without some parts, which draw the same random numbers."""
+        """Compare graded runs of the team with runs without some parts."""
+        whole = average_scores(runs)
+        questions = [run.question for run in runs if run.question.id in whole]
+        return compute_worth(group[0], whole, average_scores(await self.run_without(group, team, questions, ctx)))
+
+    async def run_without(
+        self, group: Sequence[TeamPart], team: Team, questions: Sequence[Question], ctx: Ctx[Any]
+    ) -> list[Trajectory]:
+        """Run and grade a team without some parts.
+
+        The runs draw the random numbers of the whole team's runs, and stand at the same place in the journal: calls
+        that are the same as theirs, as of the agents before a part, are replayed and cost nothing.
+        """
         smaller = super().keep_memory(team.apply_legal(part.removal for part in group)[0], team)
-        without, whole = " and ".join(part.name for part in group), average_scores(runs)
-        questions = {run.question.id: run.question for run in runs if run.question.id in whole}
 
-        async def run_without(task: str) -> Trajectory:
-            here = ctx.where(phase="rollout", task=task, run=f"{ctx.at.run}/without {without}")
-            done = await self.answer(smaller, questions[task], here)
+        async def run(question: Question) -> Trajectory:
+            here = ctx.where(phase="rollout", task=question.id)
             assert ctx.grade_run is not None, "the outer loop grades"
-            return await ctx.grade_run(done, here.at)
+            return await ctx.grade_run(await self.answer(smaller, question, here), here.at)
 
-        found = await gather_all(run_without(task) for task in questions)
-        return compute_worth(group[0], whole, average_scores(found))
+        return await gather_all(map(run, questions))
 
 
 def choose_group(record: PruningRecord, team: Team, frozen: Sequence[str] = ()) -> tuple[TeamPart, ...]:

@@ -52,6 +52,7 @@ from selfwire.runs.comparison import describe_trivial_baseline
 from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evolution import (
     OpenEvolution,
+    describe_run_pruning,
     fit_evolution,
     read_result,
     refuse_method_that_learns_nothing,
@@ -337,7 +338,9 @@ def _run_and_report(
             _show_question(question, run, final)
             return question
         if run.config.pruning:
-            out.print(f"pruning ended: {_explain_end(run, final)}")
+            pruning = run_sync(describe_run_pruning(run, final))
+            add_result(pruning=pruning)
+            out.print(f"{pruning}; it ended as {_explain_end(run, final)}")
         if run.splits.test and (run.request.baselines or run.config.pruning or is_graph(run.request.method)):
             result = run_sync(read_result(run, final, baselines=run.request.baselines))
             _add_result(result)
@@ -364,7 +367,7 @@ def _explain_end(run: OpenEvolution, final: EvolutionState) -> str:
         return "nothing else is worth nothing by itself"
     assert run.config.pruning is not None
     if final["iteration"] - final["pruned_from"] >= run.config.pruning.iterations:
-        return f"it was tried {format_count(run.config.pruning.iterations, 'time')}, the most that it may be"
+        return f"parts were tried {format_count(run.config.pruning.iterations, 'time')}, the most that they may be"
     tasks = len(run.config.deal_gate_tasks(run.splits.gate)[1])
     return f"after the rejections {tasks} gate tasks are too few to prove anything more; give --gate-size"
 

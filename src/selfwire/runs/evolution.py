@@ -94,7 +94,7 @@ from selfwire.runs.record import (
     track_status,
     with_changes,
 )
-from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolution
+from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolution, describe_pruning
 from selfwire.runs.spec import EvolveSpec, GivenSizes, Sizes, fit_sizes, list_sizes, make_sizes
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
@@ -632,7 +632,16 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
         versions=tuple(version for version in history.versions if version.run == run.run),
         systems=tuple(systems),
         critic=critic,
+        pruning=await describe_run_pruning(run, final),
     )
+
+
+async def describe_run_pruning(run: OpenEvolution, final: EvolutionState) -> str:
+    """Describe what the pruning of a run has taken out; "" if it had none, or has not come so far."""
+    if "pruned_from" not in final:
+        return ""
+    before, after = await run.load_team(final["unpruned"]), await run.load_team(final["incumbent"])
+    return describe_pruning(before, after, final.get("pruned_calls", []))
 
 
 def _choose_columns(systems: Sequence[SystemSummary]) -> tuple[Column[SystemSummary], ...]:

@@ -31,6 +31,7 @@ from bench import (
     team,
     view,
     workers,
+    worth,
     wrapper,
 )
 from bench.measuring import Row
@@ -94,6 +95,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     if by_name:
         yield peers.TITLE, peers.measure
         yield gates.TITLE, gates.measure
+        yield worth.TITLE, worth.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

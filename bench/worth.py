@@ -2,14 +2,20 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import count
+from math import sqrt
+from multiprocessing import get_context
+from statistics import fmean
 from typing import Any, NamedTuple
 
+from bench.measuring import Row
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import format_count
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.random_edits import edit_at_random
@@ -24,8 +30,9 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 
 TITLE = "worth: the ledger beside leave-one-out"
-FAMILIES, VARIANTS, TASKS = 8, 5, 40
+FAMILIES, VARIANTS, TASKS = 8, 5, 60
 """Grown teams, teams of each, and tasks of the exact worth."""
+CALLS, RANKS = "calls, % of exact", "Spearman with exact"
 GROWTH, BATCH, EDITS = 6, 10, 3
 """Iterations of HiVA, train tasks of each, and random edits between a team and the next of its family."""
 
@@ -45,6 +52,86 @@ class MeasuredTeam(NamedTuple):
     without: Mapping[str, tuple[float, ...]]
     sent: Mapping[str, tuple[int, ...]]
     full: Mapping[str, tuple[int, ...]]
+
+
+class Estimate(NamedTuple):
+    """Worth by agent, and what it took.
+
+    Attributes:
+        tasks: that every agent was left out on.
+        calls: that were sent.
+    """
+
+    worth: Mapping[str, float]
+    tasks: int
+    calls: int
+
+
+def measure(families: Sequence[int] = range(FAMILIES)) -> list[Row]:
+    """Rank correlation with the exact worth, and calls, by way of estimating it."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
+        return summarise([team for family in workers.map(measure_family, families) for team in family])
+
+
+def summarise(teams: Sequence[MeasuredTeam]) -> list[Row]:
+    """The rows of measured teams, all agents together.
+
+    The exact worth of an agent is its mean over all T tasks; an estimate at a tenth of the calls of these runs has the
+    first tasks of them. How well the exact worth knows itself is the correlation of its halves, stepped up to all T
+    tasks (Spearman and Brown); its root is what the true worth would reach.
+    """
+    tasks = len(teams[0].whole)
+    exact = [estimate_worth(team, tasks, full=True) for team in teams]
+    whole = sum(estimate.calls for estimate in exact)
+    what = f"{format_count(len(teams), 'team')}, {format_count(sum(len(team.without) for team in teams), 'agent')}"
+    rows = [Row(what=f"exact, {tasks} tasks, {what}", column=CALLS, value=100.0)]
+    for share, full in ((0.1, True), (0.1, False), (0.2, False), (1.0, False)):
+        found = [estimate_worth(team, count_affordable(team, share, full=full), full=full) for team in teams]
+        used = fmean(estimate.tasks for estimate in found)
+        name = f"{used:.1f} tasks, {'every run in full' if full else 'equal calls replayed'}"
+        rows.append(Row(what=name, column=CALLS, value=100 * sum(e.calls for e in found) / whole))
+        rows.append(Row(what=name, column=RANKS, value=correlate(found, exact)))
+        if share < 1:
+            rest = [estimate_worth(t, tasks, first=e.tasks) for t, e in zip(teams, found, strict=True)]
+            rows.append(Row(what=name, column="with exact on the other tasks", value=correlate(found, rest)))
+    halves = correlate(*([estimate_worth(team, tasks, first=first, step=2) for team in teams] for first in (0, 1)))
+    stepped = 2 * halves / (1 + halves)
+    for name, value in {
+        "exact, a half with the other": halves,
+        "exact with itself, stepped up": stepped,
+        "true worth, at most": sqrt(max(0.0, stepped)),
+    }.items():
+        rows.append(Row(what=name, column=RANKS, value=value))
+    return rows
+
+
+def estimate_worth(team: MeasuredTeam, tasks: int, *, first: int = 0, step: int = 1, full: bool = False) -> Estimate:
+    """Estimate the worth of a team's agents on some of the tasks, with its calls.
+
+    Args:
+        tasks: end of the tasks, from `first` on.
+        full: whether every run is paid for in full.
+    """
+    used = range(first, tasks, step)
+    paid = team.full if full else team.sent
+    worth = {name: fmean(team.whole[t] - scores[t] for t in used) for name, scores in team.without.items()}
+    calls = sum(team.calls[t] + sum(column[t] for column in paid.values()) for t in used)
+    return Estimate(worth, len(used), calls)
+
+
+def count_affordable(team: MeasuredTeam, share: float, *, full: bool) -> int:
+    """Count the first tasks that take at most a share of the calls of all runs in full, at least one."""
+    budget = share * estimate_worth(team, len(team.whole), full=True).calls
+    fits = [tasks for tasks in range(1, len(team.whole) + 1) if estimate_worth(team, tasks, full=full).calls <= budget]
+    return max(fits, default=1)
+
+
+def correlate(some: Sequence[Estimate], others: Sequence[Estimate]) -> float:
+    """Spearman's rank correlation over all agents of all teams."""
+    from scipy.stats import spearmanr
+
+    pairs = [(a.worth[name], b.worth[name]) for a, b in zip(some, others, strict=True) for name in a.worth]
+    return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
 
 class Place(NamedTuple):

@@ -255,12 +255,15 @@ async def test_a_pruning_that_was_stopped_goes_on_as_if_it_had_not_been(phase: s
                 raise BudgetError("stop")
             return await super().answer(team, question, ctx)
 
-    loop = replace(make_loop(DIAMOND, lambda parts: 9, held_out=300, iterations=1, gate="mean"), method=Stopping())
+    loop = replace(
+        make_loop(DIAMOND, lambda parts: 9, held_out=140, iterations=1, gate="mean", pruning={"gate_size": 120}),
+        method=Stopping(),
+    )
     saver = InMemorySaver()
     with pytest.raises(BudgetError):
         await run_evolution(loop, saver, lambda event: None)
     final = await run_evolution(loop, saver, lambda event: None)
-    whole = make_loop(DIAMOND, Stopping.needs, held_out=300, iterations=1, gate="mean")
+    whole = make_loop(DIAMOND, Stopping.needs, held_out=140, iterations=1, gate="mean", pruning={"gate_size": 120})
     other = await run_evolution(whole, InMemorySaver(), lambda event: None)
     assert not stops
     assert (final["iteration"], final["pruned_calls"]) == (other["iteration"], other["pruned_calls"])
@@ -268,8 +271,8 @@ async def test_a_pruning_that_was_stopped_goes_on_as_if_it_had_not_been(phase: s
 
 
 def test_evolve_prunes_what_it_hands_over(tmp_path: Path) -> None:
-    tasks = [Task(id=f"t{number}", input=f"? {number}", reference="right") for number in range(180)]
-    splits = {"trainset": tasks[:20], "valset": tasks[20:170], "testset": tasks[170:]}
+    tasks = [Task(id=f"t{number}", input=f"? {number}", reference="right") for number in range(140)]
+    splits = {"trainset": tasks[:20], "valset": tasks[20:130], "testset": tasks[130:]}
 
     class Passengers(Scripted):
         name = "passengers"
@@ -286,7 +289,7 @@ def test_evolve_prunes_what_it_hands_over(tmp_path: Path) -> None:
     assert "pruning: 5 -> 2 agents" in str(found)
     with pytest.raises(ConfigError, match=r"a loss of 0\.05 cannot be ruled out"):
         selfwire.evolve(Passengers(), **{**splits, "valset": tasks[20:80]}, **options, name="thin")
-    with pytest.raises(ConfigError, match="none is left for the rewritings, as the pruning has 150 for itself"):
+    with pytest.raises(ConfigError, match="none is left for the rewritings, as the pruning has 110 for itself"):
         selfwire.evolve(Passengers(), **splits, **{**options, "gate": "mean"}, name="thin")
 
 

@@ -312,6 +312,23 @@ async def test_runs_without_a_part_replay_the_calls_before_it() -> None:
     ]  # of 5, 4, 4 and 4; the sink hears the same
 
 
+@pytest.mark.parametrize("seed", range(4))
+async def test_costs_of_agents_add_up_to_what_the_journal_has_paid(seed: int) -> None:
+    team, _ = edit_at_random(make_team({"a": "bc", "b": "d", "c": "d"}), 4, ("Count.", "Plan."), scope=Scope(seed=seed))
+    journal = Journal.memory("r")
+    loop = make_loop(team, lambda parts: 9, journal=journal)
+    method = make_pruned(type("Asking", (Scripted,), {"answer": Method.answer})())
+    questions = [Question(id=f"q{number}", input=f"Who built bridge {number}?") for number in range(2)]
+    for _ in range(2):  # the second time all is replayed
+        runs = await method.run_without([], team, questions, replace(loop.ctx, grade_run=_leave_ungraded))
+        bill, costs = journal.spend(), sum_costs(runs)
+        assert bill.calls > 2 * len(team.topology.levels())
+        assert sum(cost.calls for cost in costs.values()) == bill.calls
+        assert sum(cost.input_tokens for cost in costs.values()) == bill.input_tokens
+        assert sum(cost.output_tokens for cost in costs.values()) == bill.output_tokens
+        assert {*costs} == {agent.id for agent in team.agents} | {OWN_CALLS}
+
+
 async def _leave_ungraded(done: Trajectory, at: Scope) -> Trajectory:
     return done
 
@@ -427,3 +444,15 @@ def test_a_saved_team_is_pruned_and_its_parts_are_shown(tmp_path: Path) -> None:
     assert all(word in shown.output for word in ("aggregator", "all together", "±"))
     outcomes = call(tmp_path, "history", "desk").output
     assert "PRUNE" in outcomes
+
+
+def test_evolve_prune_says_what_it_took_out_and_needs_gate_tasks(tmp_path: Path) -> None:
+    few = call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--prune", "--gate-size", "60", code=2)
+    assert "none is left for the rewritings" in few.output
+    done = call(
+        tmp_path, "evolve", "hiva", "--benchmark", "archive", "--prune", "--gate", "off", "--anyway",
+        "--iterations", "1", "--batch", "3", "--train", "4", "--gate-size", "4", "--test", "2", "--no-baselines",
+        "--name", "desk",
+    )  # fmt: skip
+    assert "pruning took nothing out; it ended as " in done.output
+    assert "iteration 2/7" in done.output

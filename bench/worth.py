@@ -21,7 +21,7 @@ from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.hiva import Hiva
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.pruning import TeamPart, list_parts, make_pruned
+from selfwire.graphs.pruning import LOOK, TeamPart, compute_part_worth, list_parts, make_pruned
 from selfwire.graphs.rollouts import RolloutContext, grade_trajectory
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
@@ -32,6 +32,12 @@ TITLE = "worth: the ledger beside leave-one-out"
 FAMILIES, VARIANTS, TASKS = 8, 5, 60
 """Grown teams, teams of each, and tasks of the exact worth."""
 CALLS, RANKS = "calls, % of exact", "Spearman with exact"
+WAYS = {
+    "in full": "every run paid in full",
+    "replayed": "equal calls replayed",
+    "ledger": "replayed, needed agents left out no more",
+}
+"""Ways of leaving agents out; the last one is that of `selfwire prune`."""
 GROWTH, BATCH, EDITS = 6, 10, (2, 4, 6)
 """Iterations of HiVA, train tasks of each, and random edits between the grown team and the others of its family."""
 
@@ -80,14 +86,13 @@ def summarise(teams: Sequence[MeasuredTeam]) -> list[Row]:
     tasks (Spearman and Brown); its root is what the true worth would reach.
     """
     tasks = len(teams[0].whole)
-    exact = [estimate_worth(team, tasks, full=True) for team in teams]
+    exact = [estimate_worth(team, tasks) for team in teams]
     whole = sum(estimate.calls for estimate in exact)
     what = f"{format_count(len(teams), 'team')}, {format_count(sum(len(team.without) for team in teams), 'agent')}"
     rows = [Row(what=f"exact, {tasks} tasks, {what}", column=CALLS, value=100.0)]
-    for share, full in ((0.1, True), (0.1, False), (0.2, False), (1.0, False)):
-        found = [estimate_worth(team, count_affordable(team, share, full=full), full=full) for team in teams]
-        used = fmean(estimate.tasks for estimate in found)
-        name = f"{used:.1f} tasks, {'every run in full' if full else 'equal calls replayed'}"
+    for share, way in ((0.1, "in full"), (0.1, "replayed"), (0.1, "ledger"), (1.0, "ledger")):
+        found = [estimate_worth(team, count_affordable(team, share, way), way) for team in teams]
+        name = f"{WAYS[way]}, {'at most ' if way == 'ledger' else ''}{fmean(e.tasks for e in found):.1f} tasks"
         rows.append(Row(what=name, column=CALLS, value=100 * sum(e.calls for e in found) / whole))
         rows.append(Row(what=name, column=RANKS, value=correlate(found, exact)))
         if share < 1:
@@ -104,24 +109,31 @@ def summarise(teams: Sequence[MeasuredTeam]) -> list[Row]:
     return rows
 
 
-def estimate_worth(team: MeasuredTeam, tasks: int, *, first: int = 0, step: int = 1, full: bool = False) -> Estimate:
+def estimate_worth(team: MeasuredTeam, tasks: int, way: str = "in full", *, first: int = 0, step: int = 1) -> Estimate:
     """Estimate the worth of a team's agents on some of the tasks, with its calls.
 
     Args:
         tasks: end of the tasks, from `first` on.
-        full: whether every run is paid for in full.
+        way: one of `WAYS`.
     """
-    used = range(first, tasks, step)
-    paid = team.full if full else team.sent
-    worth = {name: fmean(team.whole[t] - scores[t] for t in used) for name, scores in team.without.items()}
-    calls = sum(team.calls[t] + sum(column[t] for column in paid.values()) for t in used)
+    used, worth = range(first, tasks, step), dict[str, float]()
+    calls = sum(team.calls[task] for task in used)
+    paid = team.full if way == "in full" else team.sent
+    for name, scores in team.without.items():
+        gains = list[float]()
+        for task in used:
+            gains.append(team.whole[task] - scores[task])
+            calls += paid[name][task]
+            if way == "ledger" and len(gains) % LOOK == 0 and compute_part_worth("agent", name, gains).needed:
+                break
+        worth[name] = fmean(gains)
     return Estimate(worth, len(used), calls)
 
 
-def count_affordable(team: MeasuredTeam, share: float, *, full: bool) -> int:
+def count_affordable(team: MeasuredTeam, share: float, way: str) -> int:
     """Count the first tasks that take at most a share of the calls of all runs in full, at least one."""
-    budget = share * estimate_worth(team, len(team.whole), full=True).calls
-    fits = [tasks for tasks in range(1, len(team.whole) + 1) if estimate_worth(team, tasks, full=full).calls <= budget]
+    budget = share * estimate_worth(team, len(team.whole)).calls
+    fits = [tasks for tasks in range(1, len(team.whole) + 1) if estimate_worth(team, tasks, way).calls <= budget]
     return max(fits, default=1)
 
 

@@ -27,6 +27,8 @@ from selfwire.graphs.method import Ctx, EvolveResult, Method
 
 KEY = "pruning"
 """Name of the record in a team's memory."""
+LOOK = 5
+"""Tasks after which it is looked at whether a part is needed, and so need not be left out again."""
 OWN_CALLS = "(the method)"
 """Row of the calls that no agent made."""
 
@@ -82,6 +84,11 @@ class PartWorth(FrozenModel):
     def harmless(self) -> bool:
         """Whether the value is not above nothing by more than its standard error."""
         return self.value is not None and self.value <= (self.deviation or 0.0)
+
+    @property
+    def needed(self) -> bool:
+        """Whether the value is above nothing by more than two standard errors."""
+        return self.value is not None and self.deviation is not None and self.value > 2 * self.deviation
 
 
 class PruningRecord(FrozenModel):
@@ -165,12 +172,17 @@ def _is_legal(team: Team, part: TeamPart, frozen: Sequence[str]) -> bool:
 def compute_worth(part: TeamPart, whole: Mapping[str, float], without: Mapping[str, float]) -> PartWorth:
     """Compute a part's worth from scores by task, with it and without it; tasks that one of them lacks do not count."""
     gains = [whole[task] - score for task, score in without.items() if task in whole]
+    return compute_part_worth(part.kind, part.name, gains)
+
+
+def compute_part_worth(kind: Kind, name: str, gains: Sequence[float]) -> PartWorth:
+    """Compute a part's worth from N scores with it less those without it, task by task."""
     mean = math.fsum(gains) / len(gains) if gains else None
     deviation = None
     if mean is not None and len(gains) > 1:
         # a deviation of 1 is counted beside those seen, as a few equal tasks do not show that all are equal
         deviation = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) + 1) / len(gains)
-    return PartWorth(kind=part.kind, name=part.name, value=mean, deviation=deviation, tasks=len(gains))
+    return PartWorth(kind=kind, name=name, value=mean, deviation=deviation, tasks=len(gains))
 
 
 def sum_costs(runs: Iterable[Trajectory]) -> dict[str, Usage]:
@@ -197,8 +209,8 @@ class Pruning(Method[Any]):
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         """Take out a group of parts that are worth nothing; the evolution is finished when there is none left.
 
-        Every part is left out once on each task of the batch, in the first iteration and after parts have gone. A group
-        that is worth something together is halved until it is not.
+        Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
+        after parts have gone. A group that is worth something together is halved until it is not.
         """
         record, there = PruningRecord.of(team), list_parts(team, ctx.frozen)
         if rejected := [name for name in record.pending if name in there]:
@@ -228,10 +240,14 @@ class Pruning(Method[Any]):
     async def _leave_out(
         self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]
     ) -> PartWorth:
-        """Compare graded runs of the team with runs without some parts."""
-        whole = average_scores(runs)
+        """Compare graded runs of the team with runs without some parts, until these are seen to be needed."""
+        whole, found = average_scores(runs), dict[str, float]()
         questions = [run.question for run in runs if run.question.id in whole]
-        return compute_worth(group[0], whole, average_scores(await self.run_without(group, team, questions, ctx)))
+        worth = compute_worth(group[0], whole, found)
+        while questions and not worth.needed:
+            found |= average_scores(await self.run_without(group, team, questions[:LOOK], ctx))
+            questions, worth = questions[LOOK:], compute_worth(group[0], whole, found)
+        return worth
 
     async def run_without(
         self, group: Sequence[TeamPart], team: Team, questions: Sequence[Question], ctx: Ctx[Any]

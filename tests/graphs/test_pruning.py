@@ -144,8 +144,9 @@ async def test_what_nobody_needs_goes_and_what_is_needed_stays() -> None:
     assert list(team.agents_by_id) == ["a", "c", "e"]
     assert [str(edge) for edge in team.topology.edges] == ["a->c", "c->e"]
     assert team.agents_by_id["c"].tools == ("python",)
-    worth = {part.name: part.value for part in PruningRecord.of(team).parts}
-    assert worth == {"c": 0.5, "c: python": 0.5}  # measured anew once the others had gone
+    worth = {part.name: part for part in PruningRecord.of(team).parts}
+    assert {*worth} == {"c", "c: python"}  # measured anew once the others had gone
+    assert all(part.needed and part.tasks < 20 for part in worth.values())  # seen before all 20 tasks
 
 
 async def test_of_parts_that_stand_in_for_each_other_one_stays() -> None:

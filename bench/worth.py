@@ -145,8 +145,8 @@ def correlate(some: Sequence[Estimate], others: Sequence[Estimate]) -> float:
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
 
-class Place(NamedTuple):
-    """Where teams run: the method, its context, the journal and the tasks."""
+class WorthRunner(NamedTuple):
+    """Runs teams: the method, its context, the journal and the tasks."""
 
     method: Any
     ctx: Ctx[Any]
@@ -154,8 +154,8 @@ class Place(NamedTuple):
     tasks: Sequence[Task]
 
     @classmethod
-    def make(cls, seed: int, tasks: Sequence[Task], bench: Any) -> "Place":
-        """Make a place with a fresh journal."""
+    def make(cls, seed: int, tasks: Sequence[Task], bench: Any) -> "WorthRunner":
+        """Make one with a fresh journal."""
         journal, ledger, method = Journal.memory(), Ledger(), make_pruned(Hiva(nodes=8))
         model = MeteredModel(OfflineChat(), journal=journal, ledger=ledger)
         context = RolloutContext(bench.environment, journal, ledger, 8, 60, 0.5)
@@ -188,26 +188,26 @@ async def _measure_family(seed: int) -> list[MeasuredTeam]:
     hiva, found = Hiva(nodes=8), list[MeasuredTeam]()
     team = hiva.seed(sorted(bench.toolbox))
     for iteration in range(GROWTH):
-        place = Place.make(seed, splits.train[iteration * BATCH : (iteration + 1) * BATCH], bench)
-        runs = await place.run(team, iteration=iteration)
-        team = (await hiva.propose(team, runs, place.ctx.where(iteration=iteration, phase="evolve"))).workflow
+        runner = WorthRunner.make(seed, splits.train[iteration * BATCH : (iteration + 1) * BATCH], bench)
+        runs = await runner.run(team, iteration=iteration)
+        team = (await hiva.propose(team, runs, runner.ctx.where(iteration=iteration, phase="evolve"))).workflow
     texts = tuple(text for kind in paraphrases().values() for text in kind)
     for variant in range(20 * VARIANTS):  # some teams are too large or too small
         edits = EDITS[variant % len(EDITS)] if variant else 0
         changed, _ = edit_at_random(team, edits, texts, scope=Scope(seed=seed, iteration=variant))
         if 4 <= len(changed.agents) <= 8 and len(found) < VARIANTS:
-            found.append(await measure_team(changed, Place.make(seed, splits.gate, bench)))
+            found.append(await measure_team(changed, WorthRunner.make(seed, splits.gate, bench)))
     return found
 
 
-async def measure_team(team: Team, place: Place) -> MeasuredTeam:
+async def measure_team(team: Team, runner: WorthRunner) -> MeasuredTeam:
     """Run a team with and without each agent on all tasks."""
-    whole, calls = _score(await place.run(team)), await place.count_calls()
+    whole, calls = _score(await runner.run(team)), await runner.count_calls()
     without, sent, full, before = {}, {}, {}, calls
     for name, part in list_parts(team).items():
         if part.kind == "agent":
-            runs = await place.run(team, [part])
-            now = await place.count_calls()
+            runs = await runner.run(team, [part])
+            now = await runner.count_calls()
             without[name], full[name] = _score(runs), tuple(run.usage.calls for run in runs)
             sent[name], before = tuple(b - a for a, b in zip(before, now, strict=True)), now
     return MeasuredTeam(whole, calls, without, sent, full)

@@ -15,13 +15,14 @@ from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import format_count
+from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.hiva import Hiva
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.pruning import LOOK, TeamPart, compute_part_worth, list_parts, make_pruned
+from selfwire.graphs.pruning import LOOK, Pruning, TeamPart, compute_part_worth, list_parts, make_pruned
 from selfwire.graphs.rollouts import RolloutContext, grade_trajectory
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
@@ -148,13 +149,13 @@ def correlate(some: Sequence[Estimate], others: Sequence[Estimate]) -> float:
 class WorthRunner(NamedTuple):
     """Runs teams: the method, its context, the journal and the tasks."""
 
-    method: Any
+    method: Pruning
     ctx: Ctx[Any]
     journal: Journal
     tasks: Sequence[Task]
 
     @classmethod
-    def make(cls, seed: int, tasks: Sequence[Task], bench: Any) -> "WorthRunner":
+    def make(cls, seed: int, tasks: Sequence[Task], bench: Benchmark) -> "WorthRunner":
         """Make one with a fresh journal."""
         journal, ledger, method = Journal.memory(), Ledger(), make_pruned(Hiva(nodes=8))
         model = MeteredModel(OfflineChat(), journal=journal, ledger=ledger)
@@ -203,7 +204,9 @@ async def _measure_family(seed: int) -> list[MeasuredTeam]:
 async def measure_team(team: Team, runner: WorthRunner) -> MeasuredTeam:
     """Run a team with and without each agent on all tasks."""
     whole, calls = _score(await runner.run(team)), await runner.count_calls()
-    without, sent, full, before = {}, {}, {}, calls
+    without = dict[str, tuple[float, ...]]()
+    sent, full = dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]]()
+    before = calls
     for name, part in list_parts(team).items():
         if part.kind == "agent":
             runs = await runner.run(team, [part])

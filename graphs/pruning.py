@@ -287,7 +287,7 @@ def choose_group(record: PruningRecord, team: Team, frozen: Sequence[str] = ()) 
     return ()
 
 
-def make_pruned(method: Method[Any]) -> Method[Any]:
+def make_pruned(method: Method[Any]) -> Pruning:
     """Make a method that prunes the teams of another; they run, learn parameters and are gated as before."""
-    made: Method[Any] = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(method.config)
+    made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(method.config)
     return made

@@ -273,7 +273,7 @@ async def test_a_pruning_that_was_stopped_goes_on_as_if_it_had_not_been(phase: s
 
 def test_evolve_prunes_what_it_hands_over(tmp_path: Path) -> None:
     tasks = [Task(id=f"t{number}", input=f"? {number}", reference="right") for number in range(140)]
-    splits = {"trainset": tasks[:20], "valset": tasks[20:130], "testset": tasks[130:]}
+    splits: dict[str, Any] = {"trainset": tasks[:20], "valset": tasks[20:130], "testset": tasks[130:]}
 
     class Passengers(Scripted):
         name = "passengers"

@@ -522,12 +522,9 @@ class EvolutionLoop:
 
     def draw_train(self, state: EvolutionState) -> tuple[Task, ...]:
         """Draw the train tasks of an iteration: in seeded order, reshuffled at every pass; for a pruning anew."""
+        iteration, size = state["iteration"], self.config.batch
         if self.config.pruning and "pruned_from" in state:
-            return self.train_batch(state["iteration"] - state["pruned_from"], self.config.pruning.batch)
-        return self.train_batch(state["iteration"], self.config.batch)
-
-    def train_batch(self, iteration: int, size: int) -> tuple[Task, ...]:
-        """Draw the batch of an iteration: the train split in seeded order, reshuffled at every pass."""
+            iteration, size = iteration - state["pruned_from"], self.config.pruning.batch
         return _draw_batch(self.splits.train, size, iteration, self._scope("draw train", 0))
 
     def gate_batch(self, iteration: int) -> tuple[Task, ...]:

@@ -482,7 +482,7 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     if settings.anyway:
         return
     if pruning and not pruning.can_prove(kept):
-        _refuse_few(kept, pruning, 0, "a larger margin" if settings.iterations else "a larger --margin")
+        _refuse_few(kept, pruning, 0, "or leave --prune out" if settings.iterations else "or a larger --margin")
     if rule is None or not settings.iterations or rule.can_prove(tasks):
         return
     if rule.proves_no_loss:

@@ -24,6 +24,7 @@ from bench import (
     storage,
     team,
     workers,
+    worth,
     wrapper,
 )
 from bench.measuring import Row
@@ -82,6 +83,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
         yield peers.TITLE, peers.measure
         yield gates.TITLE, gates.measure
         yield prefixes.TITLE, prefixes.measure
+        yield worth.TITLE, worth.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

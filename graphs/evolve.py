@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, cast
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, cast
 
 import numpy as np
 from langchain_core.runnables import RunnableConfig
@@ -35,6 +36,7 @@ from selfwire.evolvers.gate import (
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method
+from selfwire.graphs.pruning import PruningConfig, make_pruned
 from selfwire.graphs.rollouts import (
     RolloutContext,
     RolloutRunner,
@@ -53,6 +55,7 @@ from selfwire.tools.own import record_tool_calls
 if TYPE_CHECKING:
     from selfwire.graphs.approval import ApprovalQuestion
 
+T = TypeVar("T")
 OBJECTIVE = "score - 0.002*calls"
 """Objective of an evolution, unless the user gives another."""
 
@@ -67,13 +70,14 @@ class EvolutionConfig(FrozenModel):
             as the papers do.
         gate_tasks: gate tasks per comparison, fresh ones first; of better and no-worse per look, up to all gate tasks.
         margin: least difference of a candidate that is accepted; of no-worse the loss that does not count. None for
-            0.02 of no-worse (0.05 where parts are taken out) and 0 of the others.
-        error: chance that a run accepts a change without effect, of better and no-worse.
+            0.02 of no-worse and 0 of the others.
+        error: chance that a run accepts a change without effect, of better and no-worse; a pruning has half of it, or
+            all of it where the rewritings need no proof.
         objective: of better and no-worse, the score less the price of a task's calls, tokens, dollars or seconds; or
             "cheapest", fewest calls at a loss of at most the margin of no-worse (`core.usage.Objective`).
         anyway: whether to run although there are too few gate tasks for any proof, so that nothing will be accepted.
-        prunes: whether parts are taken out in place of the method's rewritings (`graphs.pruning`); a smaller team may
-            make as many calls as before.
+        pruning: how parts are taken out of the team after the iterations (`graphs.pruning`); None to leave them. A
+            smaller team may make as many calls as before.
         patience: most candidates in a row that are accepted with an equal score and more calls, of mean.
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
@@ -92,7 +96,7 @@ class EvolutionConfig(FrozenModel):
     error: float = Field(default=0.05, gt=0, lt=1)
     objective: str = OBJECTIVE
     anyway: bool = False
-    prunes: bool = False
+    pruning: PruningConfig | None = None
     patience: int = Field(default=3, ge=0)
     concurrency: int = Field(default=8, ge=1)
     seed: int = Field(default=0, ge=0)
@@ -110,28 +114,49 @@ class EvolutionConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _refuse_idle_objective(self) -> Self:
-        if self.objective != OBJECTIVE and self.gate in ("mean", "off"):
+        if self.objective != OBJECTIVE and self.gate in ("mean", "off") and not self.pruning:
             raise ValueError(f"the objective {self.objective!r} would do nothing: the gate {self.gate} proves nothing")
         return self
 
     @property
     def rule(self) -> EvidenceRule | None:
-        """The proof that a change needs, with the error of a run's first decision; None if it needs none."""
+        """The proof that a rewriting needs, with the error of a run's first decision; None if it needs none."""
         if self.gate not in ("better", "no-worse"):
             return None
         objective = Objective.parse(self.objective)
         gate: Literal["better", "no-worse"] = "no-worse" if objective.cheapest else self.gate
-        usual = 0.0 if gate == "better" else 0.05 if self.prunes else 0.02
-        margin = usual if self.margin is None else self.margin
-        error = self.error / (2 if self.prunes else max(1, self.iterations))
-        return EvidenceRule(gate=gate, margin=margin, objective=objective, error=error, simpler=self.prunes)
+        margin = (0.0 if gate == "better" else 0.02) if self.margin is None else self.margin
+        error = self.error / (2 if self.pruning else 1) / max(1, self.iterations)
+        return EvidenceRule(gate=gate, margin=margin, objective=objective, error=error)
 
     @property
-    def weights(self) -> Mapping[str, float]:
-        """The part of a decision's error that later ones have, by its outcome."""
-        if not self.prunes:
-            return WEIGHTS
-        return {"accepted": 1.0, "rejected": 2 ** (1 / max(1, self.iterations)) - 1}
+    def pruning_rule(self) -> EvidenceRule | None:
+        """The proof that taking parts out needs, with the error of the first time; None if nothing is taken out."""
+        if self.pruning is None:
+            return None
+        error = self.error / (2 if self.iterations and self.rule else 1)
+        objective, margin = Objective.parse(self.objective), self.pruning.margin
+        return EvidenceRule(gate="no-worse", margin=margin, objective=objective, error=error / 2, simpler=True)
+
+    @property
+    def pruning_weights(self) -> Mapping[str, float]:
+        """The part of the error of taking parts out that later times have, by the outcome of this one."""
+        return {"accepted": 1.0, "rejected": 2 ** (1 / max(1, self.pruning.iterations if self.pruning else 0)) - 1}
+
+    @property
+    def all_iterations(self) -> int:
+        """Most iterations, with those that take parts out."""
+        return self.iterations + (self.pruning.iterations if self.pruning else 0)
+
+    def deal_gate_tasks(self, tasks: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+        """Deal gate tasks out to the rewritings and to the pruning, which has the last ones for itself.
+
+        No earlier decision has seen these, so that the pruning's error need not be dealt out to their outcomes.
+        """
+        if self.pruning is None:
+            return tasks, ()
+        first = max(0, len(tasks) - self.pruning.gate_size) if self.iterations else 0
+        return tasks[:first], tasks[first:]
 
 
 UNDO = "UNDO"
@@ -155,6 +180,9 @@ class EvolutionState(TypedDict, total=False):
         drafted: `evolved` of the iterations that the draft has come from.
         decided: comparisons so far.
         weight: share of a decision's error that belongs to the outcomes of these.
+        pruned_from: the iteration from which on parts are taken out; absent before.
+        unpruned: body of the incumbent at that time.
+        pruned_calls: calls per gate task of that team and of the one without what has gone; absent if nothing has.
         train: mean train score of the incumbent in this iteration, None if every task ended as an error.
         errors: train runs of this iteration that ended as errors.
         fault: the first of these errors, "" if there is none.
@@ -178,6 +206,9 @@ class EvolutionState(TypedDict, total=False):
     drafted: list[str]
     decided: int
     weight: float
+    pruned_from: int
+    unpruned: str
+    pruned_calls: list[float]
     train: float | None
     errors: int
     fault: str
@@ -229,13 +260,31 @@ class EvolutionLoop:
         """Save the seed team as version 0."""
         team = self.seed_team
         await self._save(team, step=0, facts={"why": "seed", "accepted": False})
-        return {"iteration": 0, "equals": 0, "incumbent": await self._put(team)}
+        begun = EvolutionState(iteration=0, equals=0, incumbent=await self._put(team))
+        return {**begun, **self._begin_pruning(begun)}
+
+    def _begin_pruning(self, state: EvolutionState) -> EvolutionState:
+        """Begin to take parts out of the incumbent where no rewriting is left; a draft is given up."""
+        over = state["iteration"] >= self.config.iterations or state.get("finished")
+        if not (self.config.pruning and over) or "pruned_from" in state:
+            return {}
+        fresh = EvolutionState(finished=False, draft="", drafted=[], decided=0, weight=1.0)
+        return {**fresh, "pruned_from": state["iteration"], "unpruned": state["incumbent"]}
+
+    @cached_property
+    def pruned_method(self) -> Method[Any]:
+        """The method, which proposes to take parts out."""
+        return make_pruned(self.method)
+
+    def _choose_method(self, state: EvolutionState) -> Method[Any]:
+        return self.pruned_method if "pruned_from" in state else self.method
 
     async def rollout(self, state: EvolutionState) -> EvolutionState:
         """Run the incumbent, or the draft, on the next train batch."""
         team = await self.load_team(state.get("draft") or state["incumbent"])
-        tasks = self.train_batch(state["iteration"])
-        found = await self._run(team, tasks, self._scope("rollout", state["iteration"]), explores=True)
+        tasks, scope = self.draw_train(state), self._scope("rollout", state["iteration"])
+        # of a team whose parts are left out there is one answer each, as of the team without them
+        found = await self._run(team, tasks, scope, explores="pruned_from" not in state)
         kept = await self.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
         errors = _sum_errors(found)
         return {
@@ -252,7 +301,7 @@ class EvolutionLoop:
         bodies = [await self.journal.get_body(found) for found in state["trajectories"]]
         trajectories = [Trajectory.model_validate(body) for body in bodies]
         self._report("evolve", state["iteration"])
-        tasks = {task.id: task for task in self.train_batch(state["iteration"])}
+        tasks = {task.id: task for task in self.draw_train(state)}
 
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
             return await grade_trajectory(self.rollout_context, tasks[done.question.id], done, at)
@@ -260,8 +309,9 @@ class EvolutionLoop:
         team = record_tool_calls(team, trajectories)
         at = self._scope("evolve", state["iteration"])
         ctx = replace(self.ctx, at=at, grade_run=grade, frozen=self.config.freeze, guide=self.guide)
-        evolved = self._refuse_frozen(team, await self.method.propose(team, trajectories, ctx))
-        evolved = self._refuse_copies(team, evolved)
+        method = self._choose_method(state)
+        evolved = self._refuse_frozen(method, team, await method.propose(team, trajectories, ctx))
+        evolved = self._refuse_copies(method, team, evolved)
         invalid = await count_invalid_replies(self.journal)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
         record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
@@ -293,7 +343,7 @@ class EvolutionLoop:
         """Texts of the train tasks, which must not be copied."""
         return TaskTexts.of(self.splits.train)
 
-    def _refuse_frozen(self, team: Team, evolved: EvolveResult) -> EvolveResult:
+    def _refuse_frozen(self, method: Method[Any], team: Team, evolved: EvolveResult) -> EvolveResult:
         """Refuse the edits that change what is frozen; what the team has learned is then as after a rejection."""
         if not self.config.freeze:
             return evolved
@@ -302,14 +352,14 @@ class EvolutionLoop:
         kept, refused = drop_frozen(team, evolved.applied, self.config.freeze, self.seed_team)
         if kept == evolved.applied and not self._changes_frozen(evolved.workflow):
             return evolved
-        return self._keep(kept, refused, team, evolved)
+        return self._keep(method, kept, refused, team, evolved)
 
     def _changes_frozen(self, team: Team) -> bool:
         from selfwire.evolvers.frozen import find_frozen_change
 
         return bool(find_frozen_change(self.seed_team, team, self.config.freeze))
 
-    def _refuse_copies(self, team: Team, evolved: EvolveResult) -> EvolveResult:
+    def _refuse_copies(self, method: Method[Any], team: Team, evolved: EvolveResult) -> EvolveResult:
         """Refuse the rewirings that copy from a train task; what the team has learned is then as after a rejection."""
         copies = find_copies(evolved.applied, team, self.train_texts)
         if not copies:
@@ -319,13 +369,18 @@ class EvolutionLoop:
             RefusedRewiring(rewiring=evolved.applied[place], reason=f"it copies from a train task: {passage!r}")
             for place, passage in copies.items()
         ]
-        return self._keep(kept, copied, team, evolved)
+        return self._keep(method, kept, copied, team, evolved)
 
     def _keep(
-        self, kept: Sequence[Rewiring], refused: Sequence[RefusedRewiring], team: Team, evolved: EvolveResult
+        self,
+        method: Method[Any],
+        kept: Sequence[Rewiring],
+        refused: Sequence[RefusedRewiring],
+        team: Team,
+        evolved: EvolveResult,
     ) -> EvolveResult:
         """Apply only some rewirings to the team; it has learned what it learns from a rejection."""
-        rest = EvolveResult.of(team, kept, memory=self.method.keep_memory(team, evolved.workflow).memory)
+        rest = EvolveResult.of(team, kept, memory=method.keep_memory(team, evolved.workflow).memory)
         refused = (*evolved.refused, *rest.refused, *refused)
         return evolved.replace(workflow=rest.workflow, applied=rest.applied, refused=refused)
 
@@ -338,9 +393,9 @@ class EvolutionLoop:
         if get_structure(candidate) == get_structure(draft) and not evolved["needs_gate"]:
             verdict = _keep_unchanged(evolved, state["equals"])
             if draft is not incumbent:
-                update = await self._conclude(verdict, self.method.keep_memory(incumbent, candidate))
+                update = await self._conclude(verdict, self._choose_method(state).keep_memory(incumbent, candidate))
                 return {**update, "draft": await self._put(candidate)}
-        elif self.config.gate == "off" or not self.method.sees_labels:
+        elif "pruned_from" not in state and (self.config.gate == "off" or not self.method.sees_labels):
             verdict = _accept_without_gate("the gate is off", state["equals"])
             if self.method.fits(candidate):
                 tasks = self.gate_batch(state["iteration"])
@@ -348,7 +403,8 @@ class EvolutionLoop:
                 return await self._conclude(verdict, await self.method.fit(candidate, after, self.ctx), after)
         else:
             update = await self._compare(incumbent, candidate, state)
-            weight = state.get("weight", 1.0) * self.config.weights[name_outcome(update["verdict"])]
+            weights = self.config.pruning_weights if "pruned_from" in state else WEIGHTS
+            weight = state.get("weight", 1.0) * weights[name_outcome(update["verdict"])]
             return {"draft": "", "drafted": [], **update, "decided": state.get("decided", 0) + 1, "weight": weight}
         return await self._conclude(verdict, candidate)
 
@@ -379,7 +435,7 @@ class EvolutionLoop:
         )
         if answer.answer == "reject":
             scored = compute_mean_score(await self._load_gated(state, "incumbent"))
-            kept = self.method.keep_memory(before, after)
+            kept = self._choose_method(state).keep_memory(before, after)
             kept = kept if kept == before else kept.with_lineage(before, [])
             return {**update, "incumbent": await self._put(kept), "score": scored}
         if answer.answer == "always":
@@ -444,7 +500,8 @@ class EvolutionLoop:
         verdict = {"outcome": name_outcome(state["verdict"]), "why": state["verdict"]["why"]}
         errors = {"errors": state.get("errors", 0), "fault": state.get("fault", "")}  # older checkpoints lack them
         self._report("save", state["iteration"], score=state["train"], **errors, **verdict)
-        return {"iteration": state["iteration"] + 1}
+        done = EvolutionState(iteration=state["iteration"] + 1)
+        return {**done, **self._begin_pruning({**state, **done})}
 
     async def test(self, state: EvolutionState) -> EvolutionState:
         """Run the seed team and the evolved one on the test split, which is used only here.
@@ -463,13 +520,17 @@ class EvolutionLoop:
             }
         return {"test": report}
 
-    def train_batch(self, iteration: int) -> tuple[Task, ...]:
-        """Draw the batch of an iteration: the train split in seeded order, reshuffled at every pass."""
-        return _draw_batch(self.splits.train, self.config.batch, iteration, self._scope("draw train", 0))
+    def draw_train(self, state: EvolutionState) -> tuple[Task, ...]:
+        """Draw the train tasks of an iteration: in seeded order, reshuffled at every pass; for a pruning anew."""
+        iteration, size = state["iteration"], self.config.batch
+        if self.config.pruning and "pruned_from" in state:
+            iteration, size = iteration - state["pruned_from"], self.config.pruning.batch
+        return _draw_batch(self.splits.train, size, iteration, self._scope("draw train", 0))
 
     def gate_batch(self, iteration: int) -> tuple[Task, ...]:
         """Draw the gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""
-        return _draw_batch(self.splits.gate, self.config.gate_tasks, iteration, self._scope("draw gate", 0))
+        tasks, _ = self.config.deal_gate_tasks(self.splits.gate)
+        return _draw_batch(tasks, self.config.gate_tasks, iteration, self._scope("draw gate", 0))
 
     def draw_proof(self, state: EvolutionState) -> tuple[tuple[Task, ...], EvidenceRule]:
         """Draw the gate tasks of a proof, none if they could prove nothing, and its rule.
@@ -477,10 +538,12 @@ class EvolutionLoop:
         The tasks begin a look further on with each decision, so that fresh ones come first. Where they begin depends on
         no score, or a union bound would have to count it.
         """
-        rule, decided = self.config.rule, state.get("decided", 0)
+        prunes, decided = "pruned_from" in state, state.get("decided", 0)
+        rule = self.config.pruning_rule if prunes else self.config.rule
         assert rule is not None, "the gate mean proves nothing"
         rule = rule.replace(error=rule.error * state.get("weight", 1.0))
-        tasks = _draw_batch(self.splits.gate, len(self.splits.gate), 0, self._scope("draw gate", 0))
+        split = self.config.deal_gate_tasks(self.splits.gate)[prunes]
+        tasks = _draw_batch(split, len(split), 0, self._scope("draw gate", 0))
         first = decided * self.config.gate_tasks % max(len(tasks), 1)
         if not rule.can_prove(len(tasks)) and not self.config.anyway:
             return (), rule
@@ -488,9 +551,10 @@ class EvolutionLoop:
 
     def is_finished(self, state: EvolutionState) -> bool:
         """Whether no iteration is left, or the method or the gate can do nothing in another one."""
-        if state["iteration"] >= self.config.iterations or state.get("finished"):
-            return True
-        return self.config.prunes and not self.draw_proof(state)[0]
+        if self.config.pruning is None or "pruned_from" not in state:
+            return state["iteration"] >= self.config.iterations or bool(state.get("finished"))
+        over = state["iteration"] - state["pruned_from"] >= self.config.pruning.iterations
+        return over or bool(state.get("finished")) or not self.draw_proof(state)[0]
 
     async def _prove(
         self, incumbent: Team, candidate: Team, state: EvolutionState
@@ -515,7 +579,7 @@ class EvolutionLoop:
 
     async def _compare(self, incumbent: Team, candidate: Team, state: EvolutionState) -> EvolutionState:
         tasks = self.gate_batch(state["iteration"])
-        if self.config.rule is not None:
+        if self.config.rule is not None or "pruned_from" in state:
             before, after, verdict = await self._prove(incumbent, candidate, state)
         else:
             before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
@@ -531,8 +595,11 @@ class EvolutionLoop:
             if drafts:
                 kept = kept.with_lineage(incumbent, map(Rewiring.model_validate, applied))
             update = await self._conclude(verdict, kept, after)
+            if "pruned_from" in state:
+                first, last = (fmean(done.usage.calls for done in side) for side in (before, after))
+                update["pruned_calls"] = [state.get("pruned_calls", [first])[0], last]
             return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
-        kept = self.method.keep_memory(incumbent, candidate)
+        kept = self._choose_method(state).keep_memory(incumbent, candidate)
         removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
         if removal is not None and not (self.config.freeze and self._changes_frozen(kept.apply(removal))):
             smaller = kept.apply(removal)
@@ -771,7 +838,7 @@ async def run_evolution(
     graph = build(loop).compile(checkpointer=saver)
     config: RunnableConfig = {
         "configurable": {"thread_id": loop.run},
-        "recursion_limit": 6 * loop.config.iterations + 10,
+        "recursion_limit": 6 * loop.config.all_iterations + 10,
     }
     before = await graph.aget_state(config)
     if before.created_at is not None and not before.tasks and count_failed_tests(before.values):

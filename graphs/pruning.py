@@ -15,21 +15,41 @@ from pydantic import Field
 
 from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Revoke, Rewiring
 from selfwire.core.errors import EditError
+from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.frozen import find_frozen_change
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.method import Ctx, EvolveResult, Method
 
 KEY = "pruning"
 """Name of the record in a team's memory."""
+LOOK = 5
+"""Tasks after which it is looked at whether a part is needed, and so need not be left out again."""
 OWN_CALLS = "(the method)"
 """Row of the calls that no agent made."""
 
 Kind = Literal["agent", "edge", "tool"]
 KINDS: tuple[Kind, ...] = ("agent", "edge", "tool")
+
+
+class PruningConfig(FrozenModel):
+    """How parts are taken out of a team.
+
+    Args:
+        iterations: most times that parts are taken out.
+        batch: train tasks on which every part is left out once.
+        margin: loss of score that does not count.
+        gate_size: gate tasks that it has for itself after rewritings; with none it has all.
+    """
+
+    iterations: int = Field(default=6, ge=1)
+    batch: int = Field(default=20, ge=1)
+    margin: float = Field(default=0.05, ge=0, lt=1)
+    gate_size: int = Field(default=240, ge=1)
 
 
 class TeamPart(NamedTuple):
@@ -65,6 +85,11 @@ class PartWorth(FrozenModel):
         """Whether the value is not above nothing by more than its standard error."""
         return self.value is not None and self.value <= (self.deviation or 0.0)
 
+    @property
+    def needed(self) -> bool:
+        """Whether the value is above nothing by more than two standard errors."""
+        return self.value is not None and self.deviation is not None and self.value > 2 * self.deviation
+
 
 class PruningRecord(FrozenModel):
     """The state of a pruning, kept in the team's memory.
@@ -97,8 +122,12 @@ class PruningRecord(FrozenModel):
         return team.with_memory(**{KEY: self.model_dump(mode="json")})
 
 
-def list_parts(team: Team) -> dict[str, TeamPart]:
-    """The parts that can be taken out, by name: agents, then edges, then tools."""
+def list_parts(team: Team, frozen: Sequence[str] = ()) -> dict[str, TeamPart]:
+    """The parts that can be taken out, by name: agents, then edges, then tools.
+
+    Args:
+        frozen: parts that stay (`evolvers.frozen`).
+    """
     topology = team.topology
     fixed = {topology.agents[topology.entry], topology.agents[topology.sink]}
     found = [
@@ -106,7 +135,7 @@ def list_parts(team: Team) -> dict[str, TeamPart]:
         *(TeamPart("edge", str(edge), _rewire(RemoveEdge(edge.source, edge.target))) for edge in topology.edges),
         *(TeamPart("tool", f"{a.id}: {tool}", _rewire(Revoke(a.id, tool))) for a in team.agents for tool in a.tools),
     ]
-    return {part.name: part for part in found if _is_legal(team, part)}
+    return {part.name: part for part in found if _is_legal(team, part, frozen)}
 
 
 def remove_agent(team: Team, agent: str) -> Rewiring:
@@ -128,11 +157,14 @@ def _rewire(*edits: Edit) -> Rewiring:
     return Rewiring(*edits, why="it is worth nothing on the train tasks", operation="PRUNE")
 
 
-def _is_legal(team: Team, part: TeamPart) -> bool:
+def _is_legal(team: Team, part: TeamPart, frozen: Sequence[str]) -> bool:
     try:
-        topology = team.apply(part.removal).topology
+        smaller = team.apply(part.removal)
     except EditError:
         return False
+    if find_frozen_change(team, smaller, frozen):
+        return False
+    topology = smaller.topology
     reached = find_reachable(topology.successors, [topology.entry])
     return topology.sink in reached and not find_dead_nodes(topology)
 
@@ -140,12 +172,17 @@ def _is_legal(team: Team, part: TeamPart) -> bool:
 def compute_worth(part: TeamPart, whole: Mapping[str, float], without: Mapping[str, float]) -> PartWorth:
     """Compute a part's worth from scores by task, with it and without it; tasks that one of them lacks do not count."""
     gains = [whole[task] - score for task, score in without.items() if task in whole]
+    return compute_part_worth(part.kind, part.name, gains)
+
+
+def compute_part_worth(kind: Kind, name: str, gains: Sequence[float]) -> PartWorth:
+    """Compute a part's worth from N scores with it less those without it, task by task."""
     mean = math.fsum(gains) / len(gains) if gains else None
     deviation = None
     if mean is not None and len(gains) > 1:
         # a deviation of 1 is counted beside those seen, as a few equal tasks do not show that all are equal
         deviation = math.sqrt(math.fsum((gain - mean) ** 2 for gain in gains) + 1) / len(gains)
-    return PartWorth(kind=part.kind, name=part.name, value=mean, deviation=deviation, tasks=len(gains))
+    return PartWorth(kind=kind, name=name, value=mean, deviation=deviation, tasks=len(gains))
 
 
 def sum_costs(runs: Iterable[Trajectory]) -> dict[str, Usage]:
@@ -172,16 +209,16 @@ class Pruning(Method[Any]):
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         """Take out a group of parts that are worth nothing; the evolution is finished when there is none left.
 
-        Every part is left out once on each task of the batch, in the first iteration and after parts have gone. A group
-        that is worth something together is halved until it is not.
+        Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
+        after parts have gone. A group that is worth something together is halved until it is not.
         """
-        record, there = PruningRecord.of(team), list_parts(team)
+        record, there = PruningRecord.of(team), list_parts(team, ctx.frozen)
         if rejected := [name for name in record.pending if name in there]:
             kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
         elif record.pending or record.run != ctx.at.run:
             record = await self._measure(team, runs, ctx)
-        group = choose_group(record, team)
+        group = choose_group(record, team, ctx.frozen)
         while len(group) > 1 and ((await self._leave_out(group, team, runs, ctx)).value or 0.0) > 0:
             group = group[: len(group) // 2]
         record = record.replace(pending=tuple(part.name for part in group))
@@ -196,41 +233,53 @@ class Pruning(Method[Any]):
     async def _measure(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> PruningRecord:
         """Measure every part of the team, and what each agent costs; parts that were rejected before stay."""
         kept = PruningRecord.of(team).kept if PruningRecord.of(team).run == ctx.at.run else ()
-        parts = [part for name, part in list_parts(team).items() if name not in kept]
+        parts = [part for name, part in list_parts(team, ctx.frozen).items() if name not in kept]
         worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in parts)
         return PruningRecord(run=ctx.at.run, parts=tuple(worth), costs=sum_costs(runs), runs=len(runs), kept=kept)
 
     async def _leave_out(
         self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]
     ) -> PartWorth:
-        """Compare graded runs of the team with runs without some parts, which draw the same random numbers."""
+        """Compare graded runs of the team with runs without some parts, until these are seen to be needed."""
+        whole, found = average_scores(runs), dict[str, float]()
+        questions = [run.question for run in runs if run.question.id in whole]
+        worth = compute_worth(group[0], whole, found)
+        while questions and not worth.needed:
+            found |= average_scores(await self.run_without(group, team, questions[:LOOK], ctx))
+            questions, worth = questions[LOOK:], compute_worth(group[0], whole, found)
+        return worth
+
+    async def run_without(
+        self, group: Sequence[TeamPart], team: Team, questions: Sequence[Question], ctx: Ctx[Any]
+    ) -> list[Trajectory]:
+        """Run and grade a team without some parts.
+
+        The runs draw the random numbers of the whole team's runs, and stand at the same place in the journal: calls
+        that are the same as theirs, as of the agents before a part, are replayed and cost nothing.
+        """
         smaller = super().keep_memory(team.apply_legal(part.removal for part in group)[0], team)
-        without, whole = " and ".join(part.name for part in group), average_scores(runs)
-        questions = {run.question.id: run.question for run in runs if run.question.id in whole}
 
-        async def run_without(task: str) -> Trajectory:
-            here = ctx.where(phase="rollout", task=task, run=f"{ctx.at.run}/without {without}")
-            done = await self.answer(smaller, questions[task], here)
+        async def run(question: Question) -> Trajectory:
+            here = ctx.where(phase="rollout", task=question.id)
             assert ctx.grade_run is not None, "the outer loop grades"
-            return await ctx.grade_run(done, here.at)
+            return await ctx.grade_run(await self.answer(smaller, question, here), here.at)
 
-        found = await gather_all(run_without(task) for task in questions)
-        return compute_worth(group[0], whole, average_scores(found))
+        return await gather_all(map(run, questions))
 
 
-def choose_group(record: PruningRecord, team: Team) -> tuple[TeamPart, ...]:
+def choose_group(record: PruningRecord, team: Team, frozen: Sequence[str] = ()) -> tuple[TeamPart, ...]:
     """Choose the parts to take out next: of the first kind that has harmless ones, those of the least value.
 
     Each is one of the team without the parts before it, so that all of them together can be taken out.
     """
     harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
     for kind in KINDS:
-        group, parts = list[TeamPart](), list_parts(team)
+        group, parts = list[TeamPart](), list_parts(team, frozen)
         for worth in sorted(harmless, key=lambda worth: (worth.value, worth.name)):
             if worth.kind == kind and (part := parts.get(worth.name)):
                 group.append(part)
                 team = team.apply(part.removal)
-                parts = list_parts(team)
+                parts = list_parts(team, frozen)
             if group and len(group) == record.size:
                 break
         if group:
@@ -238,7 +287,7 @@ def choose_group(record: PruningRecord, team: Team) -> tuple[TeamPart, ...]:
     return ()
 
 
-def make_pruned(method: Method[Any]) -> Method[Any]:
+def make_pruned(method: Method[Any]) -> Pruning:
     """Make a method that prunes the teams of another; they run, learn parameters and are gated as before."""
-    made: Method[Any] = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(method.config)
+    made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(method.config)
     return made

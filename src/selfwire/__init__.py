@@ -167,6 +167,7 @@ async def aevolve(
     gate: Literal["better", "no-worse", "mean", "off"] = "better",
     objective: str = "score - 0.002*calls",
     anyway: bool = False,
+    prune: bool = False,
     freeze: Sequence[str] = (),
     guide: str = "",
     name: str | None = None,
@@ -203,6 +204,8 @@ async def aevolve(
         objective: of better and no-worse: the score less the price of a task's calls, tokens, dollars or seconds; or
             "cheapest", which keeps what saves calls and is shown to lose at most 0.02.
         anyway: run although there are too few held-out tasks for any proof, so that nothing will be kept.
+        prune: at the end take out agents, edges and tools that the team does no worse without, as `prune` does; it has
+            the last 240 of `valset` for itself.
         freeze: parts of the team that stay as they are: "edges", "prompts", "tools", or "agent:NAME".
         guide: a wish that every critic and rewriter is told, such as "keep the tone formal".
         name: that the team is saved under; by default METHOD-TASKS.
@@ -218,6 +221,7 @@ async def aevolve(
         BudgetError, OutageError, ModelError: it stopped; the same `run_name` goes on.
         JournalError: the run of this name was started with other tasks, options or code.
     """
+    from selfwire.graphs.pruning import PruningConfig
     from selfwire.runs.evolution import evolve_team
     from selfwire.runs.open import CallOptions, TaskSets
 
@@ -227,6 +231,7 @@ async def aevolve(
         "name": name,
         "iterations": iterations,
         "batch": batch,
+        "pruning": PruningConfig() if prune else None,
         "gate": gate,
         "objective": objective,
         "anyway": anyway,
@@ -248,6 +253,7 @@ async def aprune(
     iterations: int = 6,
     batch: int = 20,
     margin: float = 0.05,
+    freeze: Sequence[str] = (),
     name: str | None = None,
     run_name: str | None = None,
     seed: int = 0,
@@ -272,13 +278,14 @@ async def aprune(
         batch: train tasks on which every part is left out once.
         margin: loss of score that does not count.
         limit: most tasks of each split where `trainset` is dealt out.
-        name, run_name, seed, concurrency, on_event, rubric: as for `evolve`.
+        freeze, name, run_name, seed, concurrency, on_event, rubric: as for `evolve`.
         model, meta, judge, tools, method, budget, home: as for `run`.
 
     Raises:
         ConfigError: there are too few held-out tasks to rule a loss of the margin out; or as `evolve`.
         LibraryError, BudgetError, OutageError, ModelError, JournalError: as `evolve`.
     """
+    from selfwire.graphs.pruning import PruningConfig
     from selfwire.runs.evolution import evolve_team
     from selfwire.runs.open import CallOptions, TaskSets
 
@@ -286,11 +293,9 @@ async def aprune(
     options = CallOptions(model, meta, judge, tools, method, budget, home)
     config = {
         "name": name,
-        "iterations": iterations,
-        "batch": batch,
-        "gate": "no-worse",
-        "margin": margin,
-        "prunes": True,
+        "iterations": 0,
+        "pruning": PruningConfig(iterations=iterations, batch=batch, margin=margin),
+        "freeze": tuple(freeze),
         "seed": seed,
         "concurrency": concurrency,
     }

@@ -463,7 +463,7 @@ async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() 
 async def test_batches_are_full_and_every_task_comes_as_often_as_the_others(tasks: int, size: int) -> None:
     made = context(Scripted(), batch=size)
     made = replace(made, splits=Splits(train=made.splits.gate[:tasks]))
-    batches = [[task.id for task in made.train_batch(iteration)] for iteration in range(12)]
+    batches = [[task.id for task in made.draw_train({"iteration": iteration})] for iteration in range(12)]
     assert all(len(set(batch)) == len(batch) == min(size, tasks) for batch in batches)
     times = Counter(task for batch in batches for task in batch)
     assert len(times) == tasks

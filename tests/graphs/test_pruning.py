@@ -2,30 +2,35 @@
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+import selfwire
 from selfwire.core.agent import Agent
-from selfwire.core.errors import EditError
+from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.errors import BudgetError, ConfigError, EditError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evolvers.gate import EvidenceRule, decide_by_evidence
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, run_evolution
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method
+from selfwire.graphs.method import EvolveResult, Method
 from selfwire.graphs.pruning import (
     OWN_CALLS,
+    PruningConfig,
     PruningRecord,
     compute_worth,
     list_parts,
@@ -36,6 +41,7 @@ from selfwire.graphs.pruning import (
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
+from selfwire.runs.results import describe_pruning
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
 from tests.commands import call
@@ -68,6 +74,13 @@ class Scripted(Method[Any]):
     def __init__(self, config: Any = None) -> None:
         self.config = FrozenModel()
 
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
+        return DIAMOND
+
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+        rewrite = Rewiring(RewritePrompt("a", f"Work on {ctx.at.iteration}."), why="a try", operation="REWRITE_PROMPT")
+        return EvolveResult.of(team, [rewrite])
+
     async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         parts = {*team.agents_by_id, *(f"{agent.id}: {tool}" for agent in team.agents for tool in agent.tools)}
         parts |= {str(edge) for edge in team.topology.edges}
@@ -84,29 +97,38 @@ class Grader:
         return Feedback(score=float(answer == "right"), solved=answer == "right", text=answer)
 
 
-async def prune(
-    team: Team, needs: Callable[[Collection[str]], int], *, train: int = 20, gate: int = 240, **config: Any
+def make_loop(
+    team: Team,
+    needs: Callable[[Collection[str]], int],
+    *,
+    train: int = 20,
+    held_out: int = 240,
+    journal: Journal | None = None,
+    pruning: Mapping[str, Any] = FrozenMap(),
+    **config: Any,
 ) -> EvolutionLoop:
-    method = make_pruned(type("Needing", (Scripted,), {"needs": staticmethod(needs)})())
+    method = type("Needing", (Scripted,), {"needs": staticmethod(needs)})()
     splits = {
         name: tuple(Task(id=f"{name[0]}{number}", input=f"{name} {number}", reference="?") for number in range(size))
-        for name, size in (("train", train), ("gate", gate), ("test", 0))
+        for name, size in (("train", train), ("gate", held_out), ("test", 0))
     }
-    ledger = Ledger()
-    loop = EvolutionLoop(
+    journal = journal or Journal.memory("r")
+    return EvolutionLoop(
         run="r",
-        config=EvolutionConfig(
-            **{"name": "w", "iterations": 6, "batch": 20, "gate": "no-worse", "prunes": True, **config}
-        ),
+        config=EvolutionConfig(**{"name": "w", "iterations": 0, "pruning": PruningConfig(**pruning), **config}),
         method=method,
-        ctx=method.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder()),
+        ctx=method.make_ctx(MeteredModel(OfflineChat(), journal=journal), {}, HashingEmbedder()),
         environment=Grader(),
         splits=Splits(**splits),
         seed_team=team,
         library=open_library(":memory:"),
-        journal=Journal.memory("r"),
-        ledger=ledger,
+        journal=journal,
+        ledger=Ledger(),
     )
+
+
+async def prune(team: Team, needs: Callable[[Collection[str]], int], **given: Any) -> EvolutionLoop:
+    loop = make_loop(team, needs, **given)
     await run_evolution(loop, InMemorySaver(), lambda event: None)
     return loop
 
@@ -122,8 +144,9 @@ async def test_what_nobody_needs_goes_and_what_is_needed_stays() -> None:
     assert list(team.agents_by_id) == ["a", "c", "e"]
     assert [str(edge) for edge in team.topology.edges] == ["a->c", "c->e"]
     assert team.agents_by_id["c"].tools == ("python",)
-    worth = {part.name: part.value for part in PruningRecord.of(team).parts}
-    assert worth == {"c": 0.5, "c: python": 0.5}  # measured anew once the others had gone
+    worth = {part.name: part for part in PruningRecord.of(team).parts}
+    assert {*worth} == {"c", "c: python"}  # measured anew once the others had gone
+    assert all(part.needed and part.tasks < 20 for part in worth.values())  # seen before all 20 tasks
 
 
 async def test_of_parts_that_stand_in_for_each_other_one_stays() -> None:
@@ -152,7 +175,7 @@ async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays()
 
 
 async def test_too_few_gate_tasks_take_nothing_out() -> None:
-    loop = await prune(DIAMOND, lambda parts: 9, gate=20)
+    loop = await prune(DIAMOND, lambda parts: 9, held_out=20)
     team, why = await load(loop)
     assert team.topology == DIAMOND.topology
     assert why == []
@@ -160,10 +183,155 @@ async def test_too_few_gate_tasks_take_nothing_out() -> None:
 
 async def test_a_loss_above_the_margin_is_found_by_the_gate() -> None:
     # d is worth nothing on the first 9 tasks, and every tenth is lost without it
-    loop = await prune(DIAMOND, lambda parts: 10 if "d" in parts else 9, train=9, batch=9)
+    loop = await prune(DIAMOND, lambda parts: 10 if "d" in parts else 9, train=9, pruning={"batch": 9})
     team, why = await load(loop)
     assert "d" in team.agents_by_id
     assert "a loss of at most 0.05, calls paid for, is not proved: mean difference -0.0" in why[0]
+
+
+async def test_an_evolution_ends_with_a_pruning_on_gate_tasks_of_its_own_and_saves_it_as_a_version() -> None:
+    seen: dict[str, set[str]] = {"rewriting": set(), "pruning": set()}
+
+    class Watched(Scripted):
+        needs = staticmethod(lambda parts: 9)
+
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            if ctx.at.phase == "gate":
+                seen["rewriting" if ctx.at.iteration < 2 else "pruning"].add(question.id)
+            return await super().answer(team, question, ctx)
+
+    loop = replace(make_loop(DIAMOND, lambda parts: 9, held_out=300, iterations=2, gate="mean"), method=Watched())
+    final = await run_evolution(loop, InMemorySaver(), lambda event: None)
+    versions = (await loop.library.history("w")).versions
+    operations = [[done["operation"] for done in version.facts.get("applied", ())] for version in versions]
+    assert operations[1:3] == [["REWRITE_PROMPT"]] * 2
+    assert {*operations[3]} == {"PRUNE"}
+    assert final["pruned_from"] == 2
+    team, unpruned = await loop.library.load("w"), await loop.load_team(final["unpruned"])
+    assert [*team.agents_by_id] == ["a", "e"]
+    assert team.agents_by_id["a"].prompt == "Work on 1."
+    assert describe_pruning(unpruned, team, final["pruned_calls"]) == (
+        "pruning: 5 -> 2 agents, 5 -> 1 edge, 6.0 -> 3.0 calls per gate task"
+    )
+    assert len(seen["rewriting"]) == 40
+    assert not seen["rewriting"] & seen["pruning"]
+
+
+def test_a_pruning_has_half_of_the_error_of_a_run_that_proves_its_rewritings() -> None:
+    def deal(**fields: Any) -> tuple[float, float]:
+        config = EvolutionConfig(name="w", **fields)
+        rewriting, pruning = config.rule, config.pruning_rule
+        return config.iterations * rewriting.error if rewriting else 0, 2 * pruning.error if pruning else 0
+
+    assert deal(iterations=5) == pytest.approx((0.05, 0))
+    assert deal(iterations=5, pruning=PruningConfig()) == pytest.approx((0.025, 0.025))
+    assert deal(iterations=5, gate="mean", pruning=PruningConfig()) == pytest.approx((0, 0.05))
+    assert deal(iterations=0, pruning=PruningConfig()) == pytest.approx((0, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("frozen", "left"),
+    [("agent:b", {"b"}), ("edges", {"b", "c", "d"}), ("prompts", set()), ("tools", set())],
+)
+async def test_frozen_parts_stay(frozen: str, left: set[str]) -> None:
+    loop = await prune(DIAMOND, lambda parts: 9, freeze=(frozen,))
+    team, _ = await load(loop)
+    assert {"b", "c", "d"} & {*team.agents_by_id} == left
+    if frozen == "agent:b":
+        assert team.agents_by_id["b"] == DIAMOND.agents_by_id["b"]
+    if frozen == "edges":
+        assert team.topology == DIAMOND.topology
+        assert not any(agent.tools for agent in team.agents)
+
+
+@pytest.mark.parametrize("phase", ["rollout", "gate"])
+async def test_a_pruning_that_was_stopped_goes_on_as_if_it_had_not_been(phase: str) -> None:
+    stops = {phase: True}
+
+    class Stopping(Scripted):
+        needs = staticmethod(lambda parts: 9 if "c" in parts else 4)
+
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            if ctx.at.iteration == 1 and len(team.agents) < 5 and stops.pop(ctx.at.phase, False):
+                raise BudgetError("stop")
+            return await super().answer(team, question, ctx)
+
+    loop = replace(
+        make_loop(DIAMOND, lambda parts: 9, held_out=140, iterations=1, gate="mean", pruning={"gate_size": 120}),
+        method=Stopping(),
+    )
+    saver = InMemorySaver()
+    with pytest.raises(BudgetError):
+        await run_evolution(loop, saver, lambda event: None)
+    final = await run_evolution(loop, saver, lambda event: None)
+    whole = make_loop(DIAMOND, Stopping.needs, held_out=140, iterations=1, gate="mean", pruning={"gate_size": 120})
+    other = await run_evolution(whole, InMemorySaver(), lambda event: None)
+    assert not stops
+    assert (final["iteration"], final["pruned_calls"]) == (other["iteration"], other["pruned_calls"])
+    assert (await loop.library.load("w")).fingerprint == (await whole.library.load("w")).fingerprint
+
+
+def test_evolve_prunes_what_it_hands_over(tmp_path: Path) -> None:
+    tasks = [Task(id=f"t{number}", input=f"? {number}", reference="right") for number in range(140)]
+    splits: dict[str, Any] = {"trainset": tasks[:20], "valset": tasks[20:130], "testset": tasks[130:]}
+
+    class Passengers(Scripted):
+        name = "passengers"
+        needs = staticmethod(lambda parts: 9)
+
+        def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
+            return DIAMOND.replace(method="passengers", agents=tuple(a.replace(tools=()) for a in DIAMOND.agents))
+
+    options: dict[str, Any] = {"grader": "exact", "gate": "off", "iterations": 1, "prune": True, "home": tmp_path}
+    found = selfwire.evolve(Passengers(), **splits, **options, name="thin")
+    assert [*found.team.agents_by_id] == ["a", "e"]
+    assert found.after is not None
+    assert found.after.calls_per_task == 3
+    assert "pruning: 5 -> 2 agents" in str(found)
+    with pytest.raises(ConfigError, match=r"a loss of 0\.05 cannot be ruled out"):
+        selfwire.evolve(Passengers(), **{**splits, "valset": tasks[20:80]}, **options, name="thin")
+    with pytest.raises(ConfigError, match="none is left for the rewritings, as the pruning has 110 for itself"):
+        selfwire.evolve(Passengers(), **splits, **{**options, "gate": "mean"}, name="thin")
+
+
+async def test_runs_without_a_part_replay_the_calls_before_it() -> None:
+    journal = Journal.memory("r")
+    loop = make_loop(DIAMOND, lambda parts: 9, journal=journal)
+    method = make_pruned(type("Asking", (Scripted,), {"answer": Method.answer})())
+    ctx = replace(loop.ctx, grade_run=_leave_ungraded)
+    questions = [Question(id="q", input="Who built the Orrin Bridge?")]
+    plain = make_team({"a": "bc", "b": "d", "c": "d", "d": "e"})
+    parts, spent = list_parts(plain), [0]
+    for group in ([], [parts["c"]], [parts["b"]], [parts["d"]]):
+        await method.run_without(group, plain, questions, ctx)
+        spent.append(journal.spend().calls)
+    assert [after - before for before, after in pairwise(spent)] == [
+        5,
+        1,
+        1,
+        1,
+    ]  # of 5, 4, 4 and 4; the sink hears the same
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_costs_of_agents_add_up_to_what_the_journal_has_paid(seed: int) -> None:
+    team, _ = edit_at_random(make_team({"a": "bc", "b": "d", "c": "d"}), 4, ("Count.", "Plan."), scope=Scope(seed=seed))
+    journal = Journal.memory("r")
+    loop = make_loop(team, lambda parts: 9, journal=journal)
+    method = make_pruned(type("Asking", (Scripted,), {"answer": Method.answer})())
+    questions = [Question(id=f"q{number}", input=f"Who built bridge {number}?") for number in range(2)]
+    for _ in range(2):  # the second time all is replayed
+        runs = await method.run_without([], team, questions, replace(loop.ctx, grade_run=_leave_ungraded))
+        bill, costs = journal.spend(), sum_costs(runs)
+        assert bill.calls > 2 * len(team.topology.levels())
+        assert sum(cost.calls for cost in costs.values()) == bill.calls
+        assert sum(cost.input_tokens for cost in costs.values()) == bill.input_tokens
+        assert sum(cost.output_tokens for cost in costs.values()) == bill.output_tokens
+        assert {*costs} == {agent.id for agent in team.agents} | {OWN_CALLS}
+
+
+async def _leave_ungraded(done: Trajectory, at: Scope) -> Trajectory:
+    return done
 
 
 def test_entry_and_sink_stay_and_who_handed_on_hands_on_to_the_next() -> None:
@@ -228,18 +396,19 @@ def test_an_error_on_either_side_is_no_zero() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [0.05, 0.1])
 def test_a_run_takes_out_what_is_worth_more_than_the_margin_in_a_twentieth_of_all_runs(loss: float) -> None:
-    config = EvolutionConfig(name="w", iterations=6, gate="no-worse", prunes=True)
-    assert config.rule is not None
-    assert config.rule.margin == 0.05
+    config = EvolutionConfig(name="w", iterations=0, pruning=PruningConfig())
+    rule = config.pruning_rule
+    assert rule is not None
+    assert rule.margin == 0.05
     runs, false = 300, 0
     for seed in range(runs):
         draw, weight = random.Random(seed), 1.0
-        for _ in range(config.iterations):
-            accepted = _decide(draw, loss, config.rule.replace(error=config.rule.error * weight))
+        for _ in range(config.all_iterations):
+            accepted = _decide(draw, loss, rule.replace(error=rule.error * weight))
             if accepted:
                 false += 1
                 break
-            weight *= config.weights["rejected"]
+            weight *= config.pruning_weights["rejected"]
     assert false <= 0.05 * runs
 
 
@@ -270,9 +439,21 @@ def test_a_saved_team_is_pruned_and_its_parts_are_shown(tmp_path: Path) -> None:
         tmp_path, "prune", "desk", "--benchmark", "archive", "--gate-size", "60", "--margin", "0.2", "--batch", "8",
         "--test", "10", "--iterations", "2",
     )  # fmt: skip
-    assert "pruning ended: " in done.output
+    assert "it ended as " in done.output
     assert "evolved - seed, paired over 10 tasks" in done.output
     shown = call(tmp_path, "show", "desk", "--worth")
     assert all(word in shown.output for word in ("aggregator", "all together", "±"))
     outcomes = call(tmp_path, "history", "desk").output
     assert "PRUNE" in outcomes
+
+
+def test_evolve_prune_says_what_it_took_out_and_needs_gate_tasks(tmp_path: Path) -> None:
+    few = call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--prune", "--gate-size", "60", code=2)
+    assert "none is left for the rewritings" in few.output
+    done = call(
+        tmp_path, "evolve", "hiva", "--benchmark", "archive", "--prune", "--gate", "off", "--anyway",
+        "--iterations", "1", "--batch", "3", "--train", "4", "--gate-size", "4", "--test", "2", "--no-baselines",
+        "--name", "desk",
+    )  # fmt: skip
+    assert "pruning took nothing out; it ended as " in done.output
+    assert "iteration 2/7" in done.output

@@ -1,4 +1,4 @@
-"""The command that evolves a team: evolve."""
+"""The commands that evolve a team and take parts out of it: evolve and prune."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.team import Team
 from selfwire.core.text import MASK
 from selfwire.core.trajectory import sum_decisions
-from selfwire.core.values import mask_controls
+from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import format_difference
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.extras.cluster.evolution_workers import choose_place
@@ -45,12 +45,14 @@ from selfwire.graphs.evolve import (
     get_structure,
 )
 from selfwire.graphs.method import find_method
+from selfwire.graphs.pruning import PruningConfig
 from selfwire.models.providers import ADDRESS, is_offline
 from selfwire.models.sync import run_sync
 from selfwire.runs.comparison import describe_trivial_baseline
 from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evolution import (
     OpenEvolution,
+    describe_run_pruning,
     fit_evolution,
     read_result,
     refuse_method_that_learns_nothing,
@@ -112,6 +114,14 @@ def evolve(
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Run although there are too few gate tasks for any proof.")
     ] = False,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune",
+            help="At the end take out agents, edges and tools that the team does no worse without, as the command "
+            "prune does; the last 240 gate tasks are kept for that.",
+        ),
+    ] = False,
     train: options.TrainSize = None,
     gate_size: options.GateSize = None,
     test: options.TestSize = None,
@@ -122,13 +132,7 @@ def evolve(
     approve: Annotated[
         str | None, typer.Option(help="edits: ask on the terminal before a change that the gate accepts is kept.")
     ] = None,
-    freeze: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--freeze",
-            help="Leave a part of the team as it is: edges, prompts, tools, or agent:NAME; may be given again.",
-        ),
-    ] = None,
+    freeze: options.Freeze = None,
     guide: Annotated[
         str, typer.Option(help='A wish that every critic and rewriter is told, such as "keep the tone formal".')
     ] = "",
@@ -158,8 +162,8 @@ def evolve(
         return
     refuse_without_resume(ctx)
     if gate in ("off", "mean"):
-        refuse_unused(ctx, ["error", "objective", "anyway"], f"--gate {gate} proves nothing")
-    if gate == "off" and not (method and find_method(method).fits_held_out):
+        refuse_unused(ctx, [] if prune else ["error", "objective", "anyway"], f"--gate {gate} proves nothing")
+    if gate == "off" and not prune and not (method and find_method(method).fits_held_out):
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = parse_request(ctx.params, models, grading, limits)
     if dry_run:
@@ -185,6 +189,7 @@ def prune(
     test: options.TestSize = None,
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
+    freeze: options.Freeze = None,
     grading: options.GradingOptions,
     config: options.ConfigFields = None,
     limits: BudgetOptions,
@@ -209,13 +214,11 @@ def prune(
         sizes=usual,
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
-            iterations=iterations,
-            batch=batch,
-            gate="no-worse",
+            iterations=0,
+            pruning=PruningConfig(iterations=iterations, batch=batch, margin=margin),
             gate_tasks=gate_tasks,
-            margin=margin,
             error=error,
-            prunes=True,
+            freeze=freeze or (),
             concurrency=concurrency,
             seed=seed,
             calls_per_task=calls_per_task,
@@ -255,17 +258,20 @@ def parse_request(
         "iterations", "batch", "gate", "gate_tasks", "margin", "error", "objective", "anyway",
         "seed", "concurrency", "calls_per_task", "guide",
     )  # fmt: skip
-    config = parse_config_fields(given["config"] or [], given["router"])
+    config, usual = parse_config_fields(given["config"] or [], given["router"]), Sizes()
+    pruning = PruningConfig() if given["prune"] else None
     request = EvolveSpec(
         method=method,
         benchmark=load_from_anywhere(benchmark),
         models=models.names,
+        sizes=usual.replace(gate=usual.gate + (pruning.gate_size if pruning else 0)),
         evolution=EvolutionConfig.model_validate(
             {
                 "name": given["name"] or f"{shorten_method(method)}-{shorten_name(benchmark)}",
                 **{name: given[name] for name in names},
                 "freeze": given["freeze"] or (),
                 "approve": given["approve"],
+                "pruning": pruning,
             }
         ),
         config=switch_off(method, given["without"] or [], config),
@@ -326,14 +332,16 @@ def _run_and_report(
             _print_summary(run, home, result, finished=finished)
 
     with print_before_exit(print_end):
-        with EvolutionProgress(run.config.iterations, out, tests=bool(run.splits.test)) as progress:
+        with EvolutionProgress(run.config.all_iterations, out, tests=bool(run.splits.test)) as progress:
             final = run_sync(run.execute(progress, answer))
         if question := find_question(final):
             _show_question(question, run, final)
             return question
-        if run.config.prunes:
-            out.print(f"pruning ended: {_explain_end(run, final)}")
-        if run.splits.test and (run.request.baselines or run.config.prunes or is_graph(run.request.method)):
+        if run.config.pruning:
+            pruning = run_sync(describe_run_pruning(run, final))
+            add_result(pruning=pruning)
+            out.print(f"{pruning}; it ended as {_explain_end(run, final)}")
+        if run.splits.test and (run.request.baselines or run.config.pruning or is_graph(run.request.method)):
             result = run_sync(read_result(run, final, baselines=run.request.baselines))
             _add_result(result)
             show_result(result, run)
@@ -357,11 +365,11 @@ def _show_question(question: "ApprovalQuestion", run: OpenEvolution, final: Evol
 def _explain_end(run: OpenEvolution, final: EvolutionState) -> str:
     if final.get("finished"):
         return "nothing else is worth nothing by itself"
-    if final["iteration"] >= run.config.iterations:
-        return "parts were taken out as often as --iterations allows"
-    return (
-        f"after the rejections {len(run.splits.gate)} gate tasks are too few to prove anything more; give --gate-size"
-    )
+    assert run.config.pruning is not None
+    if final["iteration"] - final["pruned_from"] >= run.config.pruning.iterations:
+        return f"parts were tried {format_count(run.config.pruning.iterations, 'time')}, the most that they may be"
+    tasks = len(run.config.deal_gate_tasks(run.splits.gate)[1])
+    return f"after the rejections {tasks} gate tasks are too few to prove anything more; give --gate-size"
 
 
 def _add_result(result: Evolution) -> None:
@@ -437,7 +445,7 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         best = f"agents, tools and topology are as they were; what was learned beside them is in {name!r}, in {where}"
     elif not finished:
         best = f"the run has stopped before its end; the team so far is {name!r} in {where}"
-    elif run.config.prunes:
+    elif run.config.pruning and not run.config.iterations:
         best = f"the smaller team is {name!r} in {where}; `selfwire show {name} --worth{there}` has what is worth what"
     elif result and result.gain and result.gain.value <= 0:
         best = f"the evolved team, which has gained nothing on the test tasks, is {name!r} in {where}"

@@ -96,6 +96,12 @@ GateSize = Annotated[
     int | None, typer.Option(help="Tasks that decide which changes are accepted.", show_default=FITTED)
 ]
 TestSize = Annotated[int | None, typer.Option(help="Tasks for the final test; not used before.", show_default=FITTED)]
+Freeze = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--freeze", help="Leave a part of the team as it is: edges, prompts, tools, or agent:NAME; may be given again."
+    ),
+]
 Tasks = Annotated[
     int | None,
     typer.Option(

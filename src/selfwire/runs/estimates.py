@@ -165,17 +165,19 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     batch, iterations = min(settings.batch, sizes.train), settings.iterations
     begins, during, after = (
         estimate_calls(request.method, request.config, team, batch, added_agents)
-        # about an agent per iteration, where teams grow
-        for added_agents in (0.0, *((0.0, 0.0) if settings.prunes else (iterations / 2, float(iterations))))
+        for added_agents in (0.0, iterations / 2, float(iterations))  # about an agent per iteration, where teams grow
     )
-    compared = settings.gate_tasks if settings.rule is None else sizes.gate  # a proof may take all
-    gate = 2 * min(compared, sizes.gate) if settings.gate != "off" else 0
-    runs = iterations * (batch * during.samples + during.gate_share * gate)
-    if settings.prunes:  # every part is left out once, about twice
-        runs, during = runs + 2 * len(list_parts(team)) * batch, during._replace(learning={})
+    gate_tasks, pruning_tasks = map(len, settings.deal_gate_tasks(range(sizes.gate)))
+    compared = settings.gate_tasks if settings.rule is None else gate_tasks  # a proof may take all
+    gate = 2 * min(compared, gate_tasks) if settings.gate != "off" else 0
+    runs, pruned = iterations * (batch * during.samples + during.gate_share * gate), 0.0
+    if settings.pruning:  # every part is left out once, about twice
+        parts, times = len(list_parts(team, settings.freeze)) + iterations, settings.pruning.iterations
+        pruned = (times + 2 * parts) * min(settings.pruning.batch, sizes.train) + 2 * times * pruning_tasks
     tests = sizes.test if request.tested else 0
     return sum_calls(
         scale_calls(during.question, runs),
+        scale_calls(after.question, pruned),
         scale_calls(during.learning, iterations),
         scale_calls(begins.question, tests),
         scale_calls(after.question, tests),

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -37,7 +37,7 @@ from selfwire.evals.table import (
     build_table,
     summarise_trajectories,
 )
-from selfwire.evolvers.gate import find_least_gain
+from selfwire.evolvers.gate import EvidenceRule, find_least_gain
 from selfwire.extras.cluster.shards import merge_leftover_shards
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolve import (
@@ -52,7 +52,6 @@ from selfwire.graphs.evolve import (
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method, find_method, installed_methods, make_method
 from selfwire.graphs.own_graph import OwnGraph
-from selfwire.graphs.pruning import make_pruned
 from selfwire.graphs.rollouts import (
     RolloutRunner,
     collect_rollouts,
@@ -96,7 +95,7 @@ from selfwire.runs.record import (
     track_status,
     with_changes,
 )
-from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolution
+from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolution, describe_pruning
 from selfwire.runs.spec import EvolveSpec, GivenSizes, Sizes, fit_sizes, list_sizes, make_sizes
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
@@ -251,8 +250,6 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
             ctx = method.make_ctx(model, toolbox, self.models.embedder)
             if request.random_edits is not None:
                 method = with_random_edits(method, request.random_edits)
-            if request.evolution.prunes:
-                method = make_pruned(method)
             run_sync(self.place.load_seed(self.seed, journal, library))
             folder = get_runs_folder(self.home) / journal.run
             saver = sqlite_saver(folder / CHECKPOINTS)
@@ -426,7 +423,7 @@ def validate_request(
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    if request.evolution.prunes and is_graph(request.method):
+    if request.evolution.pruning and is_graph(request.method):
         raise ConfigError(f"{request.method} is a graph of your own, whose parts are its own; take them out there")
     models = load_models(request.models, home, given.models)
     bench, tasks = load_tasks(request, given)
@@ -460,7 +457,8 @@ def refuse_unpriced_objective(request: EvolveSpec, models: Iterable[str], prices
         ConfigError: a price is not known, or the team is a graph with models of its own.
     """
     settings = request.evolution
-    if settings.rule is None or not settings.rule.objective.dollars:
+    rule = settings.rule or settings.pruning_rule
+    if rule is None or not rule.objective.dollars:
         return
     fault, instead = f"the objective {settings.objective!r} cannot be computed", "count tokens or calls in its place"
     if is_graph(request.method):
@@ -473,40 +471,61 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     """Refuse an evolution whose gate could accept nothing, whatever the team wins.
 
     Raises:
-        ConfigError: so many gate tasks prove nothing.
+        ConfigError: so many gate tasks prove nothing, or a pruning leaves none for the rewritings.
     """
-    rule, tasks, settings = request.evolution.rule, request.sizes.gate, request.evolution
-    if rule is None or not settings.iterations or settings.anyway or rule.can_prove(tasks):
+    settings, rule, pruning = request.evolution, request.evolution.rule, request.evolution.pruning_rule
+    tasks, kept = map(len, settings.deal_gate_tasks(range(request.sizes.gate)))
+    if settings.iterations and settings.gate != "off" and pruning and not tasks:
+        raise ConfigError(
+            f"of {format_count(kept, 'gate task')} none is left for the rewritings, as the pruning has {kept} for "
+            f"itself; give {kept + Sizes().gate} or more (--gate-size, valset), or leave --prune out"
+        )
+    if settings.anyway:
+        return
+    if pruning and not pruning.can_prove(kept):
+        _refuse_few(kept, pruning, 0, "or leave --prune out" if settings.iterations else "or a larger --margin")
+    if rule is None or not settings.iterations or rule.can_prove(tasks):
         return
     if rule.proves_no_loss:
-        raise ConfigError(
-            f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out, even if no answer "
-            f"changes; give {next(filter(rule.can_prove, count(tasks + 1)))} or more (--gate-size, valset), a larger "
-            "--margin, or fewer --iterations"
-        )
+        _refuse_few(tasks, rule, kept, "a larger --margin, or fewer --iterations")
     needed = next(filter(rule.can_prove, count(tasks + 1)))
+    beside = f", the {kept} of the pruning among them," if kept else ""
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at --error "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof needs at least {needed}, "
-        f"all of them won; give {5 * needed} or more (--gate-size, valset), fewer --iterations, --gate mean, which "
-        "takes chance for a gain, or of evolve --anyway, to accept nothing"
+        f"all of them won; give {5 * needed + kept} or more{beside} (--gate-size, valset), fewer --iterations, --gate "
+        "mean, which takes chance for a gain, or of evolve --anyway, to accept nothing"
+    )
+
+
+def _refuse_few(tasks: int, rule: EvidenceRule, beside: int, instead: str) -> NoReturn:
+    """Refuse gate tasks that cannot rule out a loss; there are so many beside them."""
+    needed = next(filter(rule.can_prove, count(tasks + 1))) + beside
+    raise ConfigError(
+        f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out, even if no answer "
+        f"changes; give {needed} or more (--gate-size, valset), {instead}"
     )
 
 
 def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
-    """Describe the least gain that the gate of an evolution can tell from chance; nothing where it needs no proof."""
-    rule, tasks = request.evolution.rule, request.sizes.gate
-    if rule is None or not request.evolution.iterations:
-        return ()
+    """Describe the least gain that the gate can tell from chance, and the loss that a pruning rules out."""
+    settings = request.evolution
+    tasks, kept = map(len, settings.deal_gate_tasks(range(request.sizes.gate)))
+    found = [_describe_proof(settings, settings.rule, tasks)] if settings.rule and settings.iterations else []
+    if rule := settings.pruning_rule:
+        of = f"with {format_count(kept, 'gate task')}"
+        found.append(f"what goes is shown, {of}, to lose at most {rule.margin:g} of the score")
+    return tuple(found)
+
+
+def _describe_proof(settings: EvolutionConfig, rule: EvidenceRule, tasks: int) -> str:
     least, of = find_least_gain(tasks, rule.error), f"with {format_count(tasks, 'gate task')}"
     if rule.objective.cheapest:
-        return (f"what saves calls is kept where it is shown, {of}, to lose at most {rule.margin:g} of the score",)
-    if request.evolution.prunes:
-        return (f"what goes is shown, {of}, to lose at most {rule.margin:g} of the score",)
+        return f"what saves calls is kept where it is shown, {of}, to lose at most {rule.margin:g} of the score"
     if least is None:
-        return (f"{of} no gain can be told from chance, so nothing will be accepted",)
-    over = f"an error of {request.evolution.error:g} over {format_count(request.evolution.iterations, 'iteration')}"
-    return (f"{of}, gains below {least:.2f} cannot be told from chance, even if nothing is lost ({over})",)
+        return f"{of} no gain can be told from chance, so nothing will be accepted"
+    over = f"an error of {rule.error * settings.iterations:g} over {format_count(settings.iterations, 'iteration')}"
+    return f"{of}, gains below {least:.2f} cannot be told from chance, even if nothing is lost ({over})"
 
 
 def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, Splits]:
@@ -516,8 +535,10 @@ def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, 
         ConfigError: there are not enough, or the gate has none.
     """
     sizes = request.sizes
-    if request.evolution.gate != "off" and not sizes.gate and request.evolution.iterations:
-        raise ConfigError("the gate needs gate tasks; give --gate-size above 0, or --gate off")
+    settings = request.evolution
+    if (settings.pruning or (settings.gate != "off" and settings.iterations)) and not sizes.gate:
+        instead = "leave --prune out" if settings.pruning else "--gate off"
+        raise ConfigError(f"the gate needs gate tasks; give --gate-size above 0, or {instead}")
     wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
     benchmark = given.benchmark or load_benchmark(
         request.benchmark,
@@ -613,7 +634,16 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
         versions=tuple(version for version in history.versions if version.run == run.run),
         systems=tuple(systems),
         critic=critic,
+        pruning=await describe_run_pruning(run, final),
     )
+
+
+async def describe_run_pruning(run: OpenEvolution, final: EvolutionState) -> str:
+    """Describe what the pruning of a run has taken out; "" if it had none, or has not come so far."""
+    if "pruned_from" not in final:
+        return ""
+    before, after = await run.load_team(final["unpruned"]), await run.load_team(final["incumbent"])
+    return describe_pruning(before, after, final.get("pruned_calls", []))
 
 
 def _choose_columns(systems: Sequence[SystemSummary]) -> tuple[Column[SystemSummary], ...]:
@@ -695,18 +725,19 @@ async def evolve_team(
 
     def prepare() -> AbstractContextManager[OpenEvolution]:
         found = setting.find_team(team)
-        if not config.get("prunes"):
+        if config["iterations"] or not config["pruning"]:
             refuse_method_that_learns_nothing(found.method)
         data = tasks.find(setting.tools)
         names, models = setting.find_models(found.model)
         given = Given(data.benchmark, models, {found.name: found.team} if found.team and found.is_object else {})
         name = config.get("name") or f"{shorten_method(found.method)}-{shorten_name(data.fields['benchmark'])}"
-        usual = tasks.limit or Sizes().train
+        usual, pruning = tasks.limit or Sizes().train, config["pruning"]
+        more = pruning.gate_size if pruning and config["iterations"] else 0
         request = EvolveSpec(
             method=found.method,
             config=found.config,
             models=names,
-            sizes=Sizes(train=usual, gate=usual, test=usual),
+            sizes=Sizes(train=usual, gate=usual + more, test=usual),
             evolution=EvolutionConfig.model_validate({**config, "name": name}),
             budget=setting.limits,
             seed_team=None if found.team is None else found.name,

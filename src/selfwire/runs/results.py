@@ -8,6 +8,7 @@ from statistics import fmean
 
 from selfwire.core.team import Team
 from selfwire.core.usage import Usage
+from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evals.table import ResultTable, SystemSummary, TaskRow, compute_difference, format_difference
 from selfwire.store.library import Version
@@ -74,6 +75,7 @@ class Evolution(RunResult):
         versions: that this run has saved under the name, oldest first.
         systems: `seed` and `team` on the test tasks, after the baselines if these were run; empty without test tasks.
         critic: (agreed, judged): how often the team's own opinion, where it was asked for, was the environment's.
+        pruning: what a pruning has taken out, in a sentence; "" without one.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Evolution(RunResult):
     versions: tuple[Version, ...]
     systems: tuple[SystemSummary, ...] = ()
     critic: tuple[int, int] = (0, 0)
+    pruning: str = ""
 
     @property
     def before(self) -> SystemSummary | None:
@@ -135,7 +138,8 @@ class Evolution(RunResult):
         changed = "unchanged" if self.team.fingerprint == self.seed.fingerprint else f"{len(self.versions)} versions"
         score = f"score {self.score}, gain {format_difference(self.gain)}" if self.score else "not tested"
         worth = f", {self.worth}" if self.worth else ""
-        return f"Evolution of {self.name!r} ({self.team.method}): {changed}, {score}{worth}"
+        pruning = f", {self.pruning}" if self.pruning else ""
+        return f"Evolution of {self.name!r} ({self.team.method}): {changed}, {score}{worth}{pruning}"
 
 
 def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary]) -> str:
@@ -153,6 +157,19 @@ def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary
     said = "worth it" if gain.low > 0 else "not shown to be worth it"
     calls = f"at {evolved.calls_per_task:.1f} calls per task against {best.calls_per_task:.1f}"
     return f"{said}: {format_difference(gain)} over the {best.name}, {calls}"
+
+
+def describe_pruning(before: Team, after: Team, calls: Sequence[float]) -> str:
+    """Describe what a pruning has taken out.
+
+    Args:
+        calls: per gate task, before and after; empty if nothing has gone.
+    """
+    if not calls:
+        return "pruning took nothing out"
+    agents = f"{len(before.agents)} -> {format_count(len(after.agents), 'agent')}"
+    edges = f"{len(before.topology.edges)} -> {format_count(len(after.topology.edges), 'edge')}"
+    return f"pruning: {agents}, {edges}, {calls[0]:.1f} -> {calls[1]:.1f} calls per gate task"
 
 
 @dataclass(frozen=True, repr=False)

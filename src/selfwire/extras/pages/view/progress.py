@@ -112,7 +112,7 @@ def _find_phase(request: EvolveSpec, look: JournalLook) -> tuple[str, int, int]:
     config, size = request.evolution, request.sizes
     batch = min(config.batch, size.train)
     if look.phase is None:
-        return f"iteration 1 of {config.iterations}, train tasks", 0, batch
+        return f"iteration 1 of {config.all_iterations}, train tasks", 0, batch
     iteration, phase, side = look.phase
     totals: Mapping[str, int] = {
         "rollout": batch,
@@ -121,6 +121,6 @@ def _find_phase(request: EvolveSpec, look: JournalLook) -> tuple[str, int, int]:
         "baseline": size.test,
     }
     what = " ".join(filter(None, (_PHASES.get(phase, phase), f"({side})" if side else "")))
-    where = what if phase in ("test", "baseline") else f"iteration {iteration + 1} of {config.iterations}, {what}"
+    where = what if phase in ("test", "baseline") else f"iteration {iteration + 1} of {config.all_iterations}, {what}"
     total = totals.get(phase, 0)
     return where, look.graded if total else 0, total

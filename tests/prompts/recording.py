@@ -67,7 +67,8 @@ class RecordingModel(MeteredModel):
     """Notes what it is asked, and keeps no journal.
 
     Args:
-        replies: what it replies, by the title of a schema, in place of what the chat model would.
+        replies: what it replies, by the title of a schema or the beginning of an agent's system message, in place of
+            what the chat model would.
     """
 
     def __init__(self, chat: BaseChatModel, asks: Asks, replies: Mapping[str, Any]) -> None:
@@ -78,6 +79,9 @@ class RecordingModel(MeteredModel):
         self, messages: Sequence[ChatMessage], *, scope: Scope, role: str = "agent", **options: Any
     ) -> Reply:
         self.asks.add(scope, role, messages, tools=options.get("tools", ()))
+        for beginning, text in self.replies.items():
+            if messages[0].content.startswith(beginning):
+                return Reply(content=text, usage=Usage(calls=1))
         return await super().generate(messages, scope=scope, role=role, **options)
 
     async def generate_structured(

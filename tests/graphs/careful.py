@@ -62,6 +62,7 @@ class Passages(Family):
         "The work shows both lengths with their passages.",
         "The answer names one of the two bridges.",
         "The answer has a line that starts with 'Answer:'.",
+        "The named bridge is the one with the greater length in the work.",
     )
     NAMES = ("Rald", "Tove", "Orrin", "Kestrel", "Ilm", "Veld", "Marn", "Sund")
 
@@ -111,6 +112,7 @@ class Programs(Family):
         "The program is complete.",
         "The function has the name that the task gives.",
         "The answer is one fenced code block.",
+        "The program sorts or selects.",
     )
     TESTS = (([3, 1, 2], 2), ([4, 1, 3, 2], 2.5))
 
@@ -154,6 +156,7 @@ class Plans(Family):
         "Every job stands in the order once.",
         "The order has no other jobs.",
         "The answer has a line that starts with 'Order:'.",
+        "The order is one line.",
     )
     JOBS = ("paint", "plaster", "wire", "sweep", "tile", "glaze")
 

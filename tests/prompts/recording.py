@@ -59,8 +59,13 @@ class Asks:
         schema: type[BaseModel] | None = None,
     ) -> None:
         """Note one call."""
-        step = schema.model_json_schema()["title"] if schema else "agent"
+        step = get_title(schema) if schema else "agent"
         self.made.append(Ask(step, scope, role, tuple(messages), options_sent(tuple(tools), schema)))
+
+
+def get_title(schema: type[BaseModel]) -> str:
+    """The name of a schema as models read it."""
+    return str(schema.model_json_schema()["title"])
 
 
 class RecordingModel(MeteredModel):
@@ -88,8 +93,8 @@ class RecordingModel(MeteredModel):
         self, schema: type[Schema], messages: Sequence[ChatMessage], *, scope: Scope, role: str = "meta", **options: Any
     ) -> tuple[Schema, Usage]:
         self.asks.add(scope, role, messages, schema=schema)
-        if schema.__name__ in self.replies:
-            return schema.model_validate(self.replies[schema.__name__]), Usage(calls=1)
+        if (title := get_title(schema)) in self.replies:
+            return schema.model_validate(self.replies[title]), Usage(calls=1)
         return await super().generate_structured(schema, messages, scope=scope, role=role, **options)
 
 

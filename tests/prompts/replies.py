@@ -1,10 +1,11 @@
 """Good replies: one per step, with the effect that it has, which `tests/test_prompts.py` holds it to."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.prompts.runs import CREATE, CRITICAL, YEARS_FEEDBACK, Outcome, Run
+from tests.prompts.runs import CREATE, CRITICAL, LAYERS, YEARS_FEEDBACK, Outcome, Run
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ HIVA = (
                     "reason": "Dates go to the answer uncompared.",
                 },
                 "A new agent with this prompt stands between the agent and its successors.",
-                lambda out: out.team.agents_by_id["date-comparer"].prompt == COMPARER
+                lambda out: COMPARER in [agent.prompt for agent in out.team.agents]
                 and out.team.topology.order() == ("source", "date-comparer", "aggregator"),
             ),
         ),
@@ -171,8 +172,10 @@ DYTOPO = (
             ),
             GoodReply(
                 "TurnWithAnswerWithCalls",
-                {"public": "The Orrin Bridge, by the passages; please confirm the years.", "private": "", "query": YEARS, "key": "", "answer": ANSWER,
-                 "calls": []},
+                {
+                    "public": "The Orrin Bridge; please confirm.", "private": "", "query": YEARS, "key": "",
+                    "answer": ANSWER, "calls": [],
+                },
                 "`query` gets the offers that are close to it; `answer` is the team's, to the letter.",
                 lambda out: all(done.answer == ANSWER for done in out.answered)
                 and {"Researcher", "Reasoner"} <= _senders(out),
@@ -214,4 +217,140 @@ def _senders(out: Outcome) -> set[str]:
     return {message.source for step in steps for message in step.inbox}
 
 
-FEEDS: Mapping[str, Sequence[Feed]] = {"hiva": HIVA, "dytopo": DYTOPO}
+ITEMS = (
+    ("The answer names exactly one of the two bridges.", "correctness"),
+    ("The work shows both years of opening with their passages.", "correctness"),
+    ("The number of years is the difference of the two years.", "correctness"),
+    ("The answer ends with a line that starts with 'Answer:'.", "correctness"),
+    ("The year in which work began was taken for the year of opening.", "contradiction"),
+)
+SHORT = "You did not subtract the years."
+RULE = "Show the subtraction with both years."
+CHECKING = "Read the passages again and say for each year which event it belongs to."
+COMPUTED = "1881 - 1874 = 7; the Orrin Bridge was opened first."
+
+TACOMAS = (
+    Feed(
+        Run("tacomas", {"rounds": 3}),
+        (
+            GoodReply(
+                "Checklist", {"items": [{"criterion": text, "operator": operator} for text, operator in ITEMS]},
+                "The judge gets these items, numbered; nobody else sees them before one fails.",
+                lambda out: f"5. (contradiction) {ITEMS[4][0]}" in out.shown("Verdict"),
+            ),
+            GoodReply(
+                "Verdict",
+                {
+                    "results": [True, True, False, False, False], "impossible": [],
+                    "reason": "Nobody subtracted the years, and there is no line 'Answer:'.",
+                },
+                "Three of five items pass, the contradiction by `false`: fewer than the threshold asks for, so that "
+                "another round follows. What failed is the goal of the coach.",
+                lambda out: f"<goal>\n- {ITEMS[2][0]}\n- {ITEMS[3][0]}\n</goal>" in out.shown("Refinement"),
+            ),
+            GoodReply(
+                "Contributions",
+                {
+                    "scores": [
+                        {"agent": "searcher", "score": 0.9, "reason": "You found both years with their passages."},
+                        {"agent": "calculator", "score": 0.3, "reason": SHORT},
+                    ]
+                },
+                "Whoever has less than 0.7 is coached, by this reason too; messages of those with more come first.",
+                lambda out: f"[calculator]\ncontribution: 0.3. {SHORT}" in out.shown("Refinement")
+                and "[searcher]\ncontribution" not in out.shown("Refinement"),
+            ),
+            GoodReply(
+                "Refinement",
+                {
+                    "agents": [
+                        {
+                            "agent": "calculator", "errors": "The years were not subtracted.",
+                            "plan": "Subtract the earlier year from the later one.", "kind": "prompt", "update": RULE,
+                            "drop": [],
+                        }
+                    ]
+                },
+                "The agent reads it among its notes in the next rounds of this question.",
+                lambda out: f"Rule: {RULE}" in out.shown("agent"),
+            ),
+            GoodReply(
+                "SlowUpdate",
+                {
+                    "birth_death_pairs": [
+                        {"v_dead": None, "v_new": {"role": "year checker", "goal": CHECKING, "tools": []}}
+                    ],
+                    "graph_edit": [
+                        {"op": "edge_add", "source": "searcher", "target": "year checker"},
+                        {"op": "edge_add", "source": "year checker", "target": "verifier"},
+                    ],
+                    "agent_feedback": [], "global_rationale": "Nobody checks what a year stands for.",
+                    "time_control": "continue",
+                },
+                "From the next round on an agent with this job reads the searcher and writes to the verifier.",
+                lambda out: f"You are the year checker of a team that works on one task together. Your job: {CHECKING}"
+                in out.shown("agent") and "From year-checker:" in out.shown("agent"),
+            ),
+            GoodReply(
+                "You are the calculator", COMPUTED, "Those whom the graph lets read it do so in the same round.",
+                lambda out: f"From calculator:\n{COMPUTED}" in out.shown("agent"),
+            ),
+        ),
+    ),
+)  # fmt: skip
+
+PART = "Say which of the two bridges was opened first, and by how many years."
+WHERE = "The dates of both openings stand in passages 1 and 2."
+SENT_BACK = "Both dates are given with their passages; the number of years between them is missing."
+
+EVOMAS = (
+    Feed(
+        Run("evomas", {"adapter": "fixed", "plan": LAYERS[:2], "stages": 2}),
+        (
+            GoodReply(
+                "Plan",
+                {
+                    "subtasks": [{"id": "", "goal": PART, "status": "TODO"}], "active": PART, "summary": "",
+                    "hint": WHERE,
+                },
+                "The members of the next stage read the goal as their part of the task, and the hint.",
+                lambda out: f"Your part of the task now, and nothing else: {PART}" in out.shown("agent")
+                and f"Hint: {WHERE}" in out.shown("agent"),
+            ),
+            GoodReply(
+                "Assessed", {"feedback": SENT_BACK, "reward": 0, "refine": True, "confidence": 0.9},
+                "The next stage has the same part, with this and the outcome that was sent back.",
+                lambda out: f"Why the last try at this part was sent back: {SENT_BACK}" in out.shown("agent"),
+            ),
+            GoodReply(
+                "Choice", {"thought": "The second one alone quotes a passage.", "solution_letter": "B"},
+                "The second solution is the agent's output, unchanged.",
+                lambda out: _outputs(out, "ensemble") == _solutions(out, "B"),
+            ),
+            GoodReply(
+                "LastAnswer", {"basis": "The years of both openings, from the passages.", "answer": ANSWER},
+                "It is the team's answer, to the letter.",
+                lambda out: all(done.answer == ANSWER for done in out.answered),
+            ),
+            GoodReply(
+                "You are a member of a team that works on a task in parts. You answer", FOUND,
+                "The agents of the next layer read it; of the last layer it is the outcome that the reviewer judges.",
+                lambda out: f"From io:\n{FOUND}" in out.shown("agent"),
+            ),
+        ),
+    ),
+)  # fmt: skip
+
+
+def _outputs(out: Outcome, agent: str) -> set[str]:
+    return {step.output.strip() for done in out.answered for step in done.steps if step.agent == agent}
+
+
+def _solutions(out: Outcome, letter: str) -> set[str]:
+    found = re.findall(
+        rf"^{letter}\.\n(.*?)\n(?:\n[A-Z]\.|</solutions>)", out.shown("Choice"), re.DOTALL | re.MULTILINE
+    )
+    return {text.strip() for text in found}
+
+
+FEEDS: Mapping[str, Sequence[Feed]] = {"hiva": HIVA, "tacomas": TACOMAS, "dytopo": DYTOPO, "evomas": EVOMAS}

@@ -84,8 +84,9 @@ HIVA = (
                     "main_concept": "comparison question", "broader": ["multi-hop question"], "concepts": ["dates"],
                     "required_tools": [], "parallelizability": 0.9,
                 },
-                "From a parallelizability of 0.5 on, the decision on the team offers ADD_PARALLEL.",
-                lambda out: "<operations>\nADD_PARALLEL" in out.shown("TopologyDecision"),
+                "The decision on the team shows the parallelizability, and offers ADD_PARALLEL from 0.5 on.",
+                lambda out: "<parallelizability>\n0.9" in out.shown("TopologyDecision")
+                and "<operations>\nADD_PARALLEL" in out.shown("TopologyDecision"),
             ),
             GoodReply(
                 "TopologyDecision",

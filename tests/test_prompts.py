@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -17,7 +18,8 @@ from selfwire.tools.recipes import RecipeSearch
 from selfwire.tools.search import BrowseTool
 from selfwire.tools.workbench.calls import OPERATIONS
 from tests.prompts.pages import COMMAND, FOLDER, render_page
-from tests.prompts.recording import Ask
+from tests.prompts.recording import Ask, Asks
+from tests.prompts.replies import FEEDS, Feed
 from tests.prompts.runs import ARCHIVE, RUNS, ask_everything
 
 PLACEHOLDER = re.compile(r"\$\{?\w+\}?|\{\w+\}")
@@ -69,6 +71,22 @@ def test_nothing_internal_reaches_a_model(method: str) -> None:
     known = KNOWN.get(method, set())
     assert not found - known, f"only we understand this; see docs/prompts/{method}.md, and word it for a stranger"
     assert not known - found, "this is mended: take it off KNOWN"
+
+
+@pytest.mark.parametrize(
+    "feed", [feed for feeds in FEEDS.values() for feed in feeds], ids=lambda feed: feed.good[0].step
+)
+def test_a_good_reply_has_the_effect_that_the_page_says_and_a_run_without_it_has_not(feed: Feed) -> None:
+    replies = {**feed.run.replies, **{good.step: good.reply for good in feed.good}}
+    with_them, without = (run_sync(replace(feed.run, replies=given, asks=Asks()).execute()) for given in (replies, {}))
+    assert [good.step for good in feed.good if not good.holds(with_them)] == []
+    assert [good.step for good in feed.good if good.holds(without)] == []
+
+
+@pytest.mark.parametrize("method", FEEDS)
+def test_every_structured_reply_of_a_page_has_a_good_one(method: str) -> None:
+    good = {reply.title for feed in FEEDS[method] for reply in feed.good}
+    assert {ask.step for ask in asked(method)} - good <= {"agent"}
 
 
 def test_nothing_internal_is_in_prompts_and_schemas_beside_the_methods() -> None:

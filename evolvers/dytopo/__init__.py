@@ -21,7 +21,8 @@ Departures (a test is named after each):
          both of private messages (Sec. 3.4, Eq. 3).
     D2   The private channel is one text, for whoever has the need (Eq. 2). App. B.1 addresses entries to roles, which
          only an edge could deliver: of messages addressed by name two in three were lost.
-    D3   A blank or missing query or key has no edge and is never embedded: two blanks have cosine 1.
+    D3   A blank or missing query or key has no edge and is never embedded: two blanks have cosine 1. "None", "n/a" and
+         the like are blanks.
     D4   The manager's verdict alone does not end a run: an answer must exist, and the latest verdict of every
          checker, a field of its reply, must be "pass" on the current answer, given before the round of the verdict.
     D5   Workers may hold tools: a reply may name calls, and their results reach the worker's own memory at the barrier.

@@ -4,11 +4,12 @@ Rows and columns are agents in their fixed order, which breaks all ties. Entry (
 edge j -> i, from provider j to consumer i.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from selfwire.core.protocols import Embedder
 from selfwire.core.topology import compute_greedy_order
@@ -19,13 +20,22 @@ Adjacency = npt.NDArray[np.bool_]
 
 DECIMALS = 6
 """Decimals of a relevance, so that machines agree."""
+_NOTHING = re.compile(
+    r"(?:I (?:need|have) )?(?:none|nothing(?: (?:new|else|more|yet|to offer))*|n/?a|null|empty)?", re.IGNORECASE
+)
+"""How models write a blank: two of them would match perfectly."""
 
 
 class Descriptors(FrozenModel):
-    """An agent's need and offer in a round; blank where it named none."""
+    """An agent's need and offer in a round; blank where it named none, in whatever words."""
 
     query: str = ""
     key: str = ""
+
+    @field_validator("query", "key")
+    @classmethod
+    def _blank(cls, text: str) -> str:
+        return "" if _NOTHING.fullmatch(text.strip(" .-*()\"'")) else text
 
 
 class ScoredEdge(FrozenModel):

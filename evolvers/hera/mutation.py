@@ -94,6 +94,8 @@ async def propose_mutations(
         replaced = replace_agent(topology, blame.agent, alternative)
         found.append(MutatedTopology(kind="replace", topology=replaced, why=why))
     newcomer = _create_agent(reply, team, tools) if reply and len(team.agents) < pool else None
+    if newcomer is not None and topology.agents[topology.sink] == blame.agent:
+        newcomer = newcomer.replace(kind="aggregator")  # it gives the answer, here and in plans that follow this run
     if newcomer is not None:
         inside = insert_agent(topology, blame.agent, newcomer.id)
         why = f"{newcomer.id} after {blame.agent}: {newcomer.role}"

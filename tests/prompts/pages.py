@@ -1,4 +1,4 @@
-"""A page per method with what a model reads: every step's prompt whole, as an example of a small run."""
+"""A page per method with what a model reads and what it replies: every step's prompt whole, and a good reply to it."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 from selfwire.core.chat import ChatMessage
 from selfwire.core.values import to_plain_json
 from tests.prompts.recording import Ask
+from tests.prompts.replies import FEEDS, GoodReply
 
 FOLDER = Path(__file__).parents[2] / "docs" / "prompts"
 COMMAND = "python -m tests.render_prompts"
@@ -16,12 +17,24 @@ BEGINNING = 80
 
 def render_page(method: str, asks: Sequence[Ask]) -> str:
     """The page of a method."""
+    good = [reply for feed in FEEDS.get(method, ()) for reply in feed.good]
     steps = list(dict.fromkeys(ask.step for ask in asks))
     head = (
         f"# Prompts of {method}\n\nWhat a model reads, whole, one example per step. Made by `{COMMAND}`\n"
         "from small runs on two questions; all replies in them are the offline stand-in's.\n"
     )
-    return "\n".join([head, *(_render_step(step, [ask for ask in asks if ask.step == step]) for step in steps)])
+    head += "A good reply to such a prompt, and what it leads to, stands below it.\n" if good else ""
+    parts = [head]
+    for step in steps:
+        parts.append(_render_step(step, [ask for ask in asks if ask.step == step]))
+        parts += [_render_reply(reply) for reply in good if reply.title == step]
+    return "\n".join(parts)
+
+
+def _render_reply(good: GoodReply) -> str:
+    text = good.reply if isinstance(good.reply, str) else json.dumps(good.reply, indent=1, ensure_ascii=False)
+    whose = f" of the agent whose prompt begins with *{good.step}*" if good.is_text else ""
+    return f"**A good reply{whose}**\n\n````text\n{text.strip()}\n````\n\n{good.effect}\n"
 
 
 def _render_step(step: str, asks: Sequence[Ask]) -> str:

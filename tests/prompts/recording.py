@@ -61,15 +61,21 @@ class Asks:
         schema: type[BaseModel] | None = None,
     ) -> None:
         """Note one call."""
-        step = schema.model_json_schema()["title"] if schema else "agent"
+        step = get_title(schema) if schema else "agent"
         self.made.append(Ask(step, scope, role, tuple(messages), options_sent(tuple(tools), schema)))
+
+
+def get_title(schema: type[BaseModel]) -> str:
+    """The name of a schema as models read it."""
+    return str(schema.model_json_schema()["title"])
 
 
 class RecordingModel(MeteredModel):
     """Notes what it is asked, and keeps no journal.
 
     Args:
-        replies: what it replies, by the title of a schema, in place of what the chat model would.
+        replies: what it replies, by the title of a schema or the beginning of an agent's system message, in place of
+            what the chat model would.
     """
 
     def __init__(self, chat: BaseChatModel, asks: Asks, replies: Mapping[str, Any]) -> None:
@@ -80,14 +86,17 @@ class RecordingModel(MeteredModel):
         self, messages: Sequence[ChatMessage], *, scope: Scope, role: str = "agent", **options: Any
     ) -> Reply:
         self.asks.add(scope, role, messages, tools=options.get("tools", ()))
+        for beginning, text in self.replies.items():
+            if messages[0].content.startswith(beginning):
+                return Reply(content=text, usage=Usage(calls=1))
         return await super().generate(messages, scope=scope, role=role, **options)
 
     async def generate_structured(
         self, schema: type[Schema], messages: Sequence[ChatMessage], *, scope: Scope, role: str = "meta", **options: Any
     ) -> tuple[Schema, Usage]:
         self.asks.add(scope, role, messages, schema=schema)
-        if schema.__name__ in self.replies:
-            return schema.model_validate(self.replies[schema.__name__]), Usage(calls=1)
+        if (title := get_title(schema)) in self.replies:
+            return schema.model_validate(self.replies[title]), Usage(calls=1)
         return await super().generate_structured(schema, messages, scope=scope, role=role, **options)
 
 

@@ -69,18 +69,20 @@ class Run:
         model = RecordingModel(OfflineChat(error_rate=0.3), self.asks, self.replies)
         return self.method.make_ctx(model, ARCHIVE.toolbox, HashingEmbedder())
 
-    async def execute(self) -> Sequence[Ask]:
-        """Answer both questions, or learn from them."""
+    async def execute(self) -> "Outcome":
+        """Learn from both questions, and answer them."""
         team = self.method.seed(ARCHIVE.tools, toolbox=tuple(ARCHIVE.toolbox))
         if self.tool:
             grants = [Grant(agent.id, self.tool.name) for agent in team.agents if agent.tools]
             team = team.apply(Rewiring(AddTool(self.tool), *grants, why="seed"))
-        tasks = {task.id: task for task in (SEARCHED, QUOTED)}
+        tasks, seed = {task.id: task for task in (SEARCHED, QUOTED)}, team
         for number in range(self.iterations):
             team = await self._learn(team, tasks, number)
-        for task in tasks.values():
+        answered = [
             await self.method.answer(team, task.question, self.ctx.where(phase="run", task=task.id))
-        return self.asks.made
+            for task in tasks.values()
+        ]
+        return Outcome(seed, team, answered, self.asks.made)
 
     async def _learn(self, team: Team, tasks: Mapping[str, Task], number: int) -> Team:
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
@@ -99,6 +101,25 @@ class Run:
 
     def _grader(self, task: Task) -> Environment:
         return ARCHIVE.environment if task is SEARCHED else load_grader("f1")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        seed, team: before and after it has learned.
+        answered: the two questions.
+    """
+
+    seed: Team
+    team: Team
+    answered: Sequence[Trajectory]
+    asks: Sequence[Ask]
+
+    def shown(self, step: str) -> str:
+        """All that the asks of a step show."""
+        return "\n".join(message.content for ask in self.asks if ask.step == step for message in ask.messages)
 
 
 CRITICAL: Mapping[str, Mapping[str, Any]] = {
@@ -178,4 +199,4 @@ RUNS: Mapping[str, Sequence[Run]] = {
 
 async def ask_everything(method: str) -> Sequence[Ask]:
     """What the runs of a method ask, in order."""
-    return [ask for run in RUNS[method] for ask in await replace(run, asks=Asks()).execute()]
+    return [ask for run in RUNS[method] for ask in (await replace(run, asks=Asks()).execute()).asks]

@@ -116,6 +116,16 @@ async def test_d3_a_blank_need_or_offer_has_no_edge_and_is_never_embedded() -> N
     assert induce_graph("ab", scores, threshold=-1, providers=3).edges == ()
 
 
+@pytest.mark.parametrize("text", ["None", "none.", "N/A", "Nothing", "(nothing to offer)", "I need nothing.", "-"])
+def test_d3_a_blank_in_words_is_a_blank(text: str) -> None:
+    assert Descriptors(query=text, key=text) == Descriptors()
+
+
+@pytest.mark.parametrize("text", ["Nothing but the year of the opening.", "None of the sums, but their order."])
+def test_d3_a_need_that_begins_like_a_blank_is_a_need(text: str) -> None:
+    assert Descriptors(query=text).query == text
+
+
 def test_d9_rounding_makes_no_perfect_match_pass_a_threshold_of_one() -> None:
     row = np.random.default_rng(0).normal(size=(64, 384))
     scores = relevance(row, row)

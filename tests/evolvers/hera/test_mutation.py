@@ -64,9 +64,9 @@ def said(**changes: object) -> Mutation:
     return Mutation.model_validate({**fields, **changes})
 
 
-async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[MutatedTopology, ...]:
+async def tried(answer: Mutation | ReplyError, most: int = 16, blame: Blame = BLAME) -> tuple[MutatedTopology, ...]:
     found, _ = await propose_mutations(
-        [ran(topology=CHAIN)], BLAME, pool(), meta_model(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
+        [ran(topology=CHAIN)], blame, pool(), meta_model(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
         scope=Scope(task="q1"),
     )  # fmt: skip
     return found
@@ -98,6 +98,13 @@ async def test_both_options_of_the_paper_are_tried() -> None:
         id="date_finder", role="finds dates", prompt="You look for dates.", tools=("search",)
     )
     assert insert.topology == insert_agent(CHAIN, "retriever", "date_finder")
+
+
+async def test_a_newcomer_that_gives_the_answer_may_end_later_plans_too() -> None:
+    for agent, kind in (("retriever", "worker"), ("answer_generator", "aggregator")):
+        _, insert = await tried(said(), blame=Blame(agent=agent, place=0))
+        assert insert.newcomer is not None
+        assert insert.newcomer.kind == kind
 
 
 @pytest.mark.parametrize("name", ["nobody", "retriever", ""])

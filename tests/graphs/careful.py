@@ -15,6 +15,7 @@ from typing import ClassVar
 from langchain_core.messages import AIMessage
 
 from selfwire.core.task import Task
+from tests.request_parts import read_instructions, read_messages
 from tests.scripted import section
 from tests.wire.server import Answer, Body, asked_kind
 
@@ -203,6 +204,7 @@ class Asked:
 
     Attributes:
         kind: of the reply; "" for plain text.
+        instructions: of whoever is asked.
         seed: by which a model draws, where it draws at all.
         tools: names of the tools on offer.
         results: of tools that were called.
@@ -210,7 +212,7 @@ class Asked:
 
     family: Family
     kind: str
-    system: str
+    instructions: str
     user: str
     seed: int
     tools: tuple[str, ...]
@@ -223,8 +225,9 @@ class Asked:
         for message in body["messages"]:
             said.setdefault(message["role"], []).append(str(message["content"]))
         tools = tuple(str(tool["function"]["name"]) for tool in body.get("tools") or ())
-        system, user, seed = "".join(said["system"]), said["user"][-1], int(body.get("seed") or 0)
-        return cls(family, asked_kind(body), system, user, seed, tools, tuple(said.get("tool", ())))
+        user, seed = said["user"][-1], int(body.get("seed") or 0)
+        instructions = read_instructions("".join(said["system"]), user)
+        return cls(family, asked_kind(body), instructions, user, seed, tools, tuple(said.get("tool", ())))
 
     def __getitem__(self, name: str) -> str:
         """A section of the prompt."""
@@ -233,16 +236,16 @@ class Asked:
     @property
     def task(self) -> str:
         """The task's text."""
-        return self["task"] or self.user.split("\n\nFrom ")[0]
+        return self["task"]
 
     @property
     def inbox(self) -> str:
         """What colleagues say."""
-        return self.user.partition("\n\nFrom ")[2]
+        return read_messages(self.user)
 
     def knows_lesson(self, name: str = "") -> bool:
         """Whether the lesson stands in a section, or else anywhere in the request."""
-        return self.family.lesson in (self[name] if name else self.system + self.user)
+        return self.family.lesson in (self[name] if name else self.instructions + self.user)
 
     def is_wrong(self, text: str) -> bool:
         """Whether the first answer in a text is the one that falls into the trap."""
@@ -277,7 +280,7 @@ NO_CHANGE: Body = {"operation": "NO_CHANGE"}
 
 def play_dytopo(asked: Asked) -> Body | str:
     """One member answers and shows the draft to the one who checks, who hands back what is wrong with it."""
-    family, lines = asked.family, asked.system + asked.user
+    family, lines = asked.family, asked.instructions + asked.user
     needs = {"answer": "the answer to check", "fault": "what is wrong with the answer"}
     silent = {"public": "Nothing new from me.", "private": "", "query": "", "key": ""}
     if asked.kind == "Halting":
@@ -350,7 +353,7 @@ def play_tacomas(asked: Asked) -> Body | str:
             "graph_edit": [dict(zip(("op", "source", "target"), edge, strict=True)) for edge in edges if lacks],
             "time_control": "continue",
         }  # fmt: skip
-    if asked.system.startswith(("You are the planner", "You are the searcher")):
+    if asked.instructions.startswith(("You are the planner", "You are the searcher")):
         return "The task gives all that is needed."
     return asked.work()
 
@@ -457,7 +460,7 @@ def play_hera(asked: Asked, *, draws: bool = True) -> Body | str:
         runs = re.split(r"^variant ", asked["variants"], flags=re.MULTILINE)[1:]
         helped = re.findall(r"^adds: (.+)$", "\n".join(run for run in runs if "score 1" in run), re.MULTILINE)
         return {"operational_rules": [{"rule": rule} for rule in helped], "behavioral_principles": []}
-    if "You are the reflect agent" in asked.system:
+    if "You are the reflect agent" in asked.instructions:
         return lesson if asked.is_wrong(asked.inbox) else "I found no mistake."
     return asked.work()
 

@@ -74,7 +74,7 @@ class RecordingModel(MeteredModel):
     """Notes what it is asked, and keeps no journal.
 
     Args:
-        replies: what it replies, by the title of a schema or the beginning of an agent's system message, in place of
+        replies: what it replies, by the title of a schema or the beginning of an agent's instructions, in place of
             what the chat model would.
     """
 
@@ -87,7 +87,7 @@ class RecordingModel(MeteredModel):
     ) -> Reply:
         self.asks.add(scope, role, messages, tools=options.get("tools", ()))
         for beginning, text in self.replies.items():
-            if messages[0].content.startswith(beginning):
+            if self.asks.made[-1].instructions.startswith(beginning):
                 return Reply(content=text, usage=Usage(calls=1))
         return await super().generate(messages, scope=scope, role=role, **options)
 

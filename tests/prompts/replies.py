@@ -13,7 +13,7 @@ class GoodReply:
     """A reply to a step's prompt.
 
     Attributes:
-        step: the title of a schema, or the beginning of an agent's system message.
+        step: the title of a schema, or the beginning of an agent's instructions.
         effect: in words, for the page.
         holds: whether the outcome of a run with this reply shows the effect.
     """

@@ -61,7 +61,8 @@ class TacomasConfig(FrozenModel):
             (alone: `fast.refines`) and what the slow loop says to agents (alone: `slow.feedback`).
         rounds: R, most rounds per question. Paper and ours: 10.
         interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
-        threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.8.
+        threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.85, so that
+            none of the five items that a checklist has as a rule may fail.
         lessons: whether `evolve` keeps structural lessons in the team; slow updates see the kept lessons, these and
             earlier ones. Beyond the paper. Ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 1.0, so that a second judgement may differ.
@@ -73,7 +74,7 @@ class TacomasConfig(FrozenModel):
     capability: bool = True
     rounds: int = Field(default=10, ge=1, le=100)
     interval: int = Field(default=2, ge=1, le=100)
-    threshold: float = Field(default=0.8, gt=0, le=1)
+    threshold: float = Field(default=0.85, gt=0, le=1)
     lessons: bool = False
     temperature: float = Field(default=1.0, ge=0, le=2)
     fast: FastConfig = FastConfig()

@@ -41,7 +41,7 @@ HARMLESS = {
     "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "family", "freeze",
     "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json", "judge-model", "margin",
     "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model", "name", "objective", "open", "paper",
-    "port", "price", "prices", "process-reward", "reference-field", "requests-at-once", "requests-per-minute",
+    "port", "price", "prices", "process-reward", "prune", "reference-field", "requests-at-once", "requests-per-minute",
     "retries", "retriever", "router", "rubric", "seed", "seeds", "set", "show", "sparse", "split", "structured",
     "task", "tasks", "team", "test", "timeout", "tokens-per-minute", "train", "training", "updates", "variants",
     "window", "without", "workers", "world", "worth",

@@ -17,7 +17,7 @@ from tests.wire.server import Fault, WireServer
 QUESTION = "Who am I?"
 
 
-@pytest.mark.parametrize(("method", "calls"), [("tacomas", 7), ("dytopo", 5)])
+@pytest.mark.parametrize(("method", "calls"), [("tacomas", 7), ("dytopo", 4)])
 def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: Path, method: str, calls: int) -> None:
     result = call(tmp_path, "run", method, "Where am I?", "--budget-calls", str(calls), code=STOPPED)
     assert result.stdout.strip()

@@ -15,7 +15,7 @@ THREAD: Any = {"configurable": {"thread_id": "t"}}
 FEW: dict[str, Any] = {"tacomas": {"rounds": 1}, "dytopo": {"rounds": 1}, "evomas": {"stages": 1}}
 INSIDE = {
     "hiva": ("forward", "aggregator"),
-    "hera": ("rollout", "answer_generator"),
+    "hera": ("rollout", "evidence_selector"),
     "tacomas": ("round", "searcher"),
     "dytopo": ("workers", "Reasoner"),
     "evomas": ("layers", "outcome"),

@@ -50,10 +50,8 @@ class Mechanism:
 
 TEXTS, PROGRAMS, PLANS = Passages(), Programs(), Plans()
 ALL = (TEXTS, PROGRAMS, PLANS)
-ALL_ITEMS = 0.9
-"""Share of the checklist that ends a run: of five items all, while the default of 0.8 lets one fail."""
-FAST_LOOP = {"rounds": 3, "topology": False, "threshold": ALL_ITEMS}
-SLOW_LOOP = {"rounds": 2, "interval": 1, "capability": False, "threshold": ALL_ITEMS}
+FAST_LOOP = {"rounds": 3, "topology": False}
+SLOW_LOOP = {"rounds": 2, "interval": 1, "capability": False}
 ONE_AGENT = {"adapter": "fixed", "plan": [["io"]], "stages": 3}
 PROMPTS = {"topology_evolution": False}
 TEAM = {"semantic_evolution": False}

@@ -51,7 +51,7 @@ class TextChange(NamedTuple):
 
     @property
     def evidence(self) -> str:
-        """What the gate found, and for how many texts."""
+        """The gate's finding, and the number of texts that it is about."""
         with_others = f" (together with {format_count(self.beside, 'other text')})" if self.beside else ""
         return f"{self.gain or 'not known'}{with_others}"
 

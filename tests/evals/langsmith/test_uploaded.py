@@ -77,7 +77,7 @@ def test_an_experiment_is_uploaded_whole(langsmith_server: LangSmithServer, tmp_
 
 
 def test_each_round_of_a_rewired_team_names_its_workflow(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
-    rows = rows_of(tmp_path, request("tacomas", langsmith="questions"), upload_if_requested)["tacomas"]
+    rows = rows_of(tmp_path, request("tacomas", tasks=12, langsmith="questions"), upload_if_requested)["tacomas"]
     teams: dict[str, list[Row]] = {}
     for root in langsmith_server.roots("r-tacomas"):
         below = list(langsmith_server.below(root))

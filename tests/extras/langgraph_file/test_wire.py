@@ -199,7 +199,7 @@ def test_the_form_follows_the_ending_or_is_named(tmp_path: Path) -> None:
     assert json.loads(call(tmp_path, "export", "mine", "-").stdout)["method"] == "single"
     for words, why in (
         (("mine.txt",), "ends in .json, .py or .patch, not to mine.txt"),
-        (("-", "--as", "yaml"), "--as yaml: a team is exported as json, langgraph or patch"),
+        (("-", "--as", "yaml"), "--as yaml: a team is exported as json, langgraph, patch, context or pr"),
         (("x.json", "--tools", "a:b"), "--tools names tools for a LangGraph"),
     ):
         assert why in call(tmp_path, "export", "mine", *words, code=2).stderr

@@ -7,6 +7,7 @@ from statistics import fmean, stdev
 import pytest
 
 from selfwire.evals.table import read_results
+from selfwire.evolvers.tacomas.report import END_REASONS
 from tests.commands import call
 
 
@@ -33,7 +34,7 @@ def test_how_runs_went_and_ended_is_in_rows_and_table(tmp_path: Path) -> None:
     rows = [row for row in read_results(out)[1] if row.target == "tacomas"]
     ends = [row.ended for row in rows]
     assert set(ends) <= {"threshold", "rounds", "stop"}
-    assert f"{ends[0]} {ends.count(ends[0])}" in result.output
+    assert f"{ends.count(ends[0])} ({END_REASONS[ends[0]]})" in " ".join(result.output.split())
     updates = [row.measures["slow updates"] for row in rows]
     error = stdev(updates) / 4**0.5
     assert f"slow updates {fmean(updates):.3f} (s.e. {error:.3f})" in " ".join(result.output.split())

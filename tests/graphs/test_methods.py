@@ -287,7 +287,7 @@ async def test_a_failing_model_ends_as_an_error_and_teaches_nothing(name: str) -
 
 HANGING = {
     "hiva": ("You give the team's final answer", 1),
-    "hera": ("You are the answer generator", 1),
+    "hera": ("You are the conclude agent", 1),
     "tacomas": ("You give the team's final answer", 3),  # four others have answered in that round
     "dytopo": ("You lead a team", 2),  # all workers of that round have
     "evomas": (f"{PARTS} You find out with your tools", 2),  # two others have in that stage

@@ -427,8 +427,21 @@ def _decide(draw: random.Random, loss: float, rule: EvidenceRule) -> bool:
 
 
 def test_a_saved_team_is_pruned_and_its_parts_are_shown(tmp_path: Path) -> None:
-    sizes = ("--train", "20", "--gate-size", "20", "--test", "0", "--benchmark", "archive")
-    call(tmp_path, "evolve", "hiva", *sizes, "--iterations", "3", "--gate", "mean", "--name", "desk")
+    sizes = ("--train", "12", "--batch", "6", "--gate-size", "10", "--gate-tasks", "10", "--test", "0")
+    call(
+        tmp_path,
+        "evolve",
+        "hiva",
+        "--benchmark",
+        "archive",
+        *sizes,
+        "--iterations",
+        "3",
+        "--gate",
+        "mean",
+        "--name",
+        "desk",
+    )
     refused = call(tmp_path, "show", "desk", "--worth", code=2)
     assert "selfwire prune" in refused.output
     few = call(tmp_path, "prune", "desk", "--benchmark", "archive", "--gate-size", "60", code=2)

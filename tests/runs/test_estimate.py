@@ -52,7 +52,7 @@ async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_pa
 @pytest.mark.parametrize("benchmark", ["archive", "plancraft"])
 @pytest.mark.parametrize("method", method_names())
 async def test_an_offline_evaluation_keeps_within_its_dry_run(method: str, benchmark: str, tmp_path: Path) -> None:
-    request = EvaluateSpec(benchmark=benchmark, entries=(SystemSpec(name=method, target=method),), tasks=4)
+    request = EvaluateSpec(benchmark=benchmark, entries=(SystemSpec(name=method, target=method),), tasks=10)
     range_of = estimate_evaluation(request, tmp_path)
     with start_evaluation(request, tmp_path) as run:
         await run.execute()

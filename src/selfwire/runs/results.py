@@ -145,10 +145,13 @@ class Evolution(RunResult):
 def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary]) -> str:
     """Say whether an evolved team beats the best of those that may make as many calls; "" if no baseline was run.
 
+    Of equal ones the one with the fewest calls counts as the best.
+
     Args:
         others: the seed, and what was asked as often as the evolved team's calls allow.
     """
-    best = max((line for line in others if line.graded), key=lambda line: fmean(line.graded), default=None)
+    graded = (line for line in others if line.graded)
+    best = max(graded, key=lambda line: (fmean(line.graded), -line.calls_per_task), default=None)
     if evolved is None or best is None or len(others) < 2:
         return ""
     gain = compute_difference(evolved, best)

@@ -124,10 +124,10 @@ def replay(task: Task, *, wrong: int | None = None) -> str:
 @needs_sandbox
 async def test_apps_outputs_have_full_marks_and_one_wrong_output_none() -> None:
     # APPS' selection has no reference solutions: this shows that what a test wants passes it, on every test of every
-    # task, and nothing else does; not that a right program exists.
+    # fourth task, and nothing else does; not that a right program exists.
     everything, benchmark = apps.load_tasks(), apps.apps(SharedStart(find_sandbox(full=True)))
     assert Counter(task.kind for task in everything) == {"introductory": 49, "competition": 47, "interview": 32}
-    tasks = sample(everything)
+    tasks = everything[::4]
     right = await graded(benchmark.environment, tasks, replay)
     assert unsolved(right) == {}
     assert len(right) == len(tasks)

@@ -18,7 +18,6 @@ from tests.commands import call
 from tests.extras.cluster.test_workers import check_a_budget_that_stops, to_bytes
 from tests.machines import wait_until
 from tests.ray_cluster import ray_cluster
-from tests.samples import SWEEP
 from tests.store import postgres
 from tests.wire.server import WireServer, served
 
@@ -26,12 +25,12 @@ pytest.importorskip("ray", exc_type=ImportError)
 
 pytestmark = pytest.mark.slow
 SIZES = ("--benchmark", "archive", "--evolve", "none")
-COUNTS = (1, 6) if SWEEP else (2,)
+COUNTS = (3,)
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with ray_cluster(*((3, 2, 2) if SWEEP else (1, 1, 1))) as found:  # processors by name only
+    with ray_cluster(1, 1, 1) as found:  # processors by name only
         yield found
 
 

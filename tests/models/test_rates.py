@@ -31,9 +31,13 @@ async def count_tokens(_: Body) -> AIMessage:
     return AIMessage("hello", usage_metadata=usage)
 
 
-def assert_within(asked: list[Asked], limit: int) -> None:
-    """By any time the server was sent no more than the minutes until then allow; it may be told late, never early."""
-    first, slack = asked[0].at, 0.3
+def assert_within(asked: list[Asked], limit: int, slack: float = 0.3) -> None:
+    """By any time the server was sent no more than the minutes until then allow; it may be told late, never early.
+
+    Args:
+        slack: seconds by which the first request may arrive late.
+    """
+    first = asked[0].at
     for number, one in enumerate(asked, start=1):
         assert number * TOOK <= limit * ceil((one.at - first + slack) / limits.MINUTE)
 

@@ -71,7 +71,7 @@ def test_processes_together_never_spend_more_and_ask_for_no_more_at_once(address
 def test_processes_together_send_no_more_tokens_a_minute_than_the_limit(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MINUTE", 0.5)
+    monkeypatch.setattr(limits, "MINUTE", 2.0)
     run, most = share_ledger(address, Budget()), 6 * TOOK
     with WireServer(count_tokens) as wire:
         workers = [start(address, wire, name, 9, most, limits.MINUTE) for name in "ab"]
@@ -79,7 +79,7 @@ def test_processes_together_send_no_more_tokens_a_minute_than_the_limit(
             processes.wait_for(one)
     run.close()
     assert len(wire.asked) == 18
-    assert_within(wire.asked, most)
+    assert_within(wire.asked, most, slack=1.0)
 
 
 async def test_kill_9_in_mid_call_gives_back_what_was_held_when_the_lease_ends(

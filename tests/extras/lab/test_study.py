@@ -114,7 +114,7 @@ def test_without_kabb_a_team_that_branches_does_something_else(tmp_path: Path) -
     assert behaviour(without) != behaviour(whole)
 
 
-HERA = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1)
+HERA = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=4, batch=4, gate_tasks=1, seeds=1)
 
 
 @cache

@@ -171,7 +171,7 @@ class WorthRunner(NamedTuple):
     async def run(self, team: Team, group: Sequence[TeamPart] = (), **at: int) -> list[Trajectory]:
         """Run a team without some parts on all tasks."""
         questions = [task.question for task in self.tasks]
-        return await self.method.run_without(group, team, questions, self.ctx.where(**at))
+        return await self.method.run_without(group, team, questions, self.ctx.where(self.ctx.at.at(**at)))
 
     async def count_calls(self) -> tuple[int, ...]:
         """Count the calls that were sent, task by task."""

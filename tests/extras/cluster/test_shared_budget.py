@@ -80,6 +80,7 @@ def test_processes_together_send_no_more_tokens_a_minute_than_the_limit(
     run.close()
     assert len(wire.asked) == 18
     assert_within(wire.asked, most, slack=1.0)
+    assert len({one.body["messages"][0]["content"][0] for one in wire.asked[:9]}) == 2
 
 
 async def test_kill_9_in_mid_call_gives_back_what_was_held_when_the_lease_ends(

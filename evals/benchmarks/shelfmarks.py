@@ -116,7 +116,8 @@ def grade(task: Task, answer: str) -> Feedback:
         return reject(NO_ANSWER_LINE)
     if "".join(given.upper().split()) == right:
         return RIGHT
-    return reject(_state_rules(task))
+    first, second = (RULES[rule].text for rule in ROOMS[task.kind])
+    return reject(f"The mark is wrong. A mark of the {task.kind} holds {first} and {second}, and nothing else.")
 
 
 def grade_parts(task: Task, answer: str) -> Feedback:
@@ -128,12 +129,8 @@ def grade_parts(task: Task, answer: str) -> Feedback:
     return found.replace(score=0.1 + 0.9 * len(set(right) & set(parts)) / max(len(right), len(parts)))
 
 
-def _state_rules(task: Task) -> str:
-    first, second = (RULES[rule].text for rule in ROOMS[task.kind])
-    return f"The mark is wrong. A mark of the {task.kind} holds {first} and {second}, and nothing else."
-
-
 ENVIRONMENT = RuleEnvironment("shelfmarks", grade, "normal_form")
+NO_MARK = TrivialRule("no mark", lambda question: "Answer: none")
 ONE_ROOM = RuleEnvironment(
     "one-room", grade_parts, "0.1 for a mark of any kind, 0.9 for the share of its parts that are right"
 )
@@ -146,7 +143,7 @@ def shelfmarks(size: int = 600, *, seed: int = 0) -> Benchmark:
         description="Marks of items for six rooms with rules of their own, which only feedback states.",
         load=make_disjoint_loader(lambda: generate_tasks(size, seed)),
         environment=ENVIRONMENT,
-        baseline=TrivialRule("no mark", lambda question: "Answer: none"),
+        baseline=NO_MARK,
     )
 
 
@@ -158,5 +155,5 @@ def one_room(size: int = 600, *, seed: int = 0) -> Benchmark:
         description=f"Marks of items for the {room}, with two rules that only feedback states.",
         load=make_disjoint_loader(lambda: generate_tasks(size, seed, room)),
         environment=ONE_ROOM,
-        baseline=TrivialRule("no mark", lambda question: "Answer: none"),
+        baseline=NO_MARK,
     )

@@ -7,18 +7,13 @@ and arguments stay, and only what models read of them changes. A description is 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from selfwire.core.agent import Agent
 from selfwire.core.chat import ToolSpec
-from selfwire.core.edits import Rewiring
-from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
-from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, is_id
 from selfwire.evolvers.hiva.gradients import Gradient, describe_tools
-from selfwire.evolvers.hiva.schemas import PromptRewrite
-from selfwire.evolvers.hiva.semantics import RewriteResult, render_gradients
-from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel, propose_rewrite
+from selfwire.evolvers.hiva.semantics import RewriteResult, ask_rewrite, render_gradients
+from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trajectory_text import gather_all
 
 LONGEST = 1000
@@ -107,28 +102,21 @@ async def propose_descriptions(
     """
     toolbox = make_toolbox(team, names)
 
-    async def rewrite(agent: Agent) -> tuple[Rewiring | DeclinedProposal, Usage]:
-        mine = [gradient for gradient in gradients if gradient.agent == agent.id]
-        reply, usage = await meta_model.try_ask(
-            PromptRewrite,
+    mine = [(agent, [g for g in gradients if g.agent == agent.id]) for agent in team.agents]
+    found = await gather_all(
+        ask_rewrite(
+            agent,
+            meta_model,
             "description",
-            scope=scope.at(phase="rewrite", node=agent.id),
+            scope=scope,
+            length=LONGEST,
+            why=" ".join(g.tool for g in some),
             name=names[agent.id],
-            prompt=agent.prompt,
-            gradients=render_gradients(mine, lambda gradient: gradient.tool.strip()),
+            gradients=render_gradients(some, lambda gradient: gradient.tool.strip()),
             tools=describe_tools([name for name in toolbox if name != names[agent.id]], team, toolbox),
             placeholders=placeholders.get(agent.id, ""),
-            length=str(LONGEST),
         )
-        if isinstance(reply, ModelError):
-            return DeclinedProposal(by=agent.id, operation="REWRITE_PROMPT", reason=str(reply)), usage
-        why = " ".join(gradient.tool for gradient in mine)
-        return propose_rewrite(agent, reply.prompt, length=LONGEST, why=why), usage
-
-    blamed = {gradient.agent for gradient in gradients}
-    found = await gather_all(rewrite(agent) for agent in team.agents if agent.id in blamed)
-    return RewriteResult(
-        rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
-        declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),
-        usage=sum_usages(usage for _, usage in found),
+        for agent, some in mine
+        if some
     )
+    return RewriteResult.of(found)

@@ -1,6 +1,7 @@
 """Semantic evolution f_P: agents' prompts are rewritten from their gradients (Sec. 3.6, App. B.3, Fig. 9)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
@@ -26,6 +27,15 @@ class RewriteResult(FrozenModel):
     rewirings: tuple[Rewiring, ...] = ()
     declined: tuple[DeclinedProposal, ...] = ()
     usage: Usage = Usage()
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[Rewiring | DeclinedProposal, Usage]]) -> "RewriteResult":
+        """Collect what was proposed, each with its cost."""
+        return cls(
+            rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
+            declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),
+            usage=sum_usages(usage for _, usage in found),
+        )
 
 
 async def propose_rewrites(
@@ -54,48 +64,45 @@ async def propose_rewrites(
     concerns = [g for g in critical if g.concerns in ("semantics", "both")]
     mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in team.agents]
     found = await gather_all(
-        _rewrite(
+        ask_rewrite(
             agent,
-            some,
-            describe_tools(agent.tools, team, toolbox),
-            placeholders.get(agent.id, ""),
             meta_model,
-            config,
-            scope,
+            "rewrite",
+            scope=scope,
+            length=config.prompt_length,
+            why=" ".join(g.system_prompt or g.tool for g in some),
+            gradients=render_gradients(some, _weigh),
+            tools=describe_tools(agent.tools, team, toolbox),
+            placeholders=placeholders.get(agent.id, ""),
         )
         for agent, some in mine
         if some
     )
-    return RewriteResult(
-        rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
-        declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),
-        usage=sum_usages(usage for _, usage in found),
-    )
+    return RewriteResult.of(found)
 
 
-async def _rewrite(
-    agent: Agent,
-    gradients: Sequence[Gradient],
-    tools: str,
-    placeholders: str,
-    meta_model: PromptedModel,
-    config: HivaConfig,
-    scope: Scope,
+async def ask_rewrite(
+    agent: Agent, meta_model: PromptedModel, prompt: str, *, scope: Scope, length: int, why: str, **sections: Any
 ) -> tuple[Rewiring | DeclinedProposal, Usage]:
+    """Ask for another text in place of an agent's prompt.
+
+    Args:
+        prompt: name of the critic's prompt.
+        length: most characters of the new text.
+        why: reason of the rewiring.
+        sections: of the critic's prompt, beside the agent's prompt and the length.
+    """
     reply, usage = await meta_model.try_ask(
         PromptRewrite,
-        "rewrite",
+        prompt,
         scope=scope.at(phase="rewrite", node=agent.id),
         prompt=agent.prompt,
-        gradients=render_gradients(gradients, _weigh),
-        tools=tools,
-        placeholders=placeholders,
-        length=str(config.prompt_length),
+        length=str(length),
+        **sections,
     )
     if isinstance(reply, ModelError):
         return DeclinedProposal(by=agent.id, operation="REWRITE_PROMPT", reason=str(reply)), usage
-    why = " ".join(g.system_prompt or g.tool for g in gradients)
-    return propose_rewrite(agent, reply.prompt, length=config.prompt_length, why=why), usage
+    return propose_rewrite(agent, reply.prompt, length=length, why=why), usage
 
 
 def render_gradients(gradients: Iterable[Gradient], render: Callable[[Gradient], str]) -> str:

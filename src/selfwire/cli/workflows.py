@@ -22,6 +22,7 @@ from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import Column, ResultTable, build_table
 from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
+from selfwire.models.text_layer import LayerText
 from selfwire.runs.front import FrontLine, read_front
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.systems import make_seed_team
@@ -297,7 +298,7 @@ def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, 
     Raises:
         ConfigError: as `_find_changed_texts`, or a text cannot be written.
     """
-    changed, saved = _find_changed_texts(ref, team, version, home)
+    _, changed, saved = _find_changed_texts(ref, team, version, home)
     written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved))
     add_result(patch=written, changed=sorted(changed))
     if str(file) == "-":
@@ -316,7 +317,7 @@ def _export_context(
     Raises:
         ConfigError: as `_find_changed_texts`, or a text is no field of the context.
     """
-    changed, _ = _find_changed_texts(ref, team, version, home)
+    _, changed, _ = _find_changed_texts(ref, team, version, home)
     values = load_plugin("selfwire.programs", "context")(team.method, changed)
     add_result(context=values)
     written = json.dumps(values, ensure_ascii=False, indent=2)
@@ -339,10 +340,10 @@ def _export_branch(
     Raises:
         ConfigError: as `_find_changed_texts`; a text cannot be written; or git refuses.
     """
-    _, saved = _find_changed_texts(ref, team, version, home)
+    texts, _, saved = _find_changed_texts(ref, team, version, home)
     assert version is not None, "a graph's team in a file is refused"
     teams = with_library(home, lambda library: load_run(library, saved, version))
-    changes = list_changes(read_texts(team.method)[0], teams)
+    changes = list_changes(texts, teams)
     commits = write_branch(team.method, changes, branch, force=force)
     try:
         lines, notes = read_front(saved, home, "calls")
@@ -359,8 +360,8 @@ def _export_branch(
 
 def _find_changed_texts(
     ref: str, team: Team, version: Version | None, home: str | None
-) -> tuple[dict[str, str], History]:
-    """Find the texts of a graph that a team would change, and the history of the team.
+) -> tuple[Mapping[str, LayerText], dict[str, str], History]:
+    """Find the texts of a graph, those that a team would change, and the history of the team.
 
     Raises:
         ConfigError: the team is no graph of the user's own, nothing has changed, or the source has other texts than
@@ -379,7 +380,7 @@ def _find_changed_texts(
             f"{texts[edited[0]].place} has another text {edited[0]!r} than the one that was evolved, which would be "
             "lost; evolve the graph anew, or put the old text back"
         )
-    return changed, saved
+    return texts, changed, saved
 
 
 def _find_reasons(saved: History) -> dict[str, str]:

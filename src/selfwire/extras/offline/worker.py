@@ -60,9 +60,9 @@ def work_on(
     last = _find_request(messages)
     if last >= 0 and (proposed := propose_instruction(messages[last].text, random, critic_error_rate)) is not None:
         return OfflineTurn(proposed, (), ())
-    request = _read_request(messages)
+    request = _read_request(messages[last].text if last >= 0 else "")
     system = "\n".join([*(message.text for message in messages if message.role == "system"), request.role])
-    work = parse_request(messages, tools)
+    work = _parse_work(request, messages[last + 1 :], tools)
     skills = active_skills(join_instructions(system, find_instructions(request.head, work.peers), voice))
     family = family_of(work.task) or GENERAL
     if CRITICISES.search(system):
@@ -104,10 +104,8 @@ def _work(
     return OfflineTurn(family.answer(replace(work, rng=random("answer"))), (), skills)
 
 
-def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool] = ()) -> SkillInput:
-    """Parse the messages into task, peers, notes and results of the current tool loop."""
-    last, request = _find_request(messages), _read_request(messages)
-    loop = messages[last + 1 :]
+def _parse_work(request: "_HeardRequest", loop: Sequence[PlainMessage], tools: Sequence[OfferedTool]) -> SkillInput:
+    """Parse task, peers, notes and results of the current tool loop, whose messages follow the request."""
     calls = {call[0]: call for message in loop for call in message.calls}
     results = [
         ToolResult(calls[message.answers][1], calls[message.answers][2], message.text)
@@ -132,9 +130,7 @@ class _HeardRequest(NamedTuple):
     peers: tuple[tuple[str, str], ...]
 
 
-def _read_request(messages: Sequence[PlainMessage]) -> _HeardRequest:
-    last = _find_request(messages)
-    text = messages[last].text if last >= 0 else ""
+def _read_request(text: str) -> _HeardRequest:
     if found := split_request(text):
         head, role, (_, *rest) = found.task, found.instructions, _SENDER.split(found.sent)
     else:

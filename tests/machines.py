@@ -13,6 +13,7 @@ from typing import Self
 from selfwire.extras.cluster.shared_ledger import SERVER
 from selfwire.runs.record import JOURNAL
 from selfwire.store.journal import Journal
+from tests.processes import Process
 from tests.ray_cluster import ray_cluster
 from tests.store import postgres
 
@@ -118,9 +119,10 @@ def count_open_calls(journals: Iterator[Path] | list[Path]) -> int:
     return len(reserved - others)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 120) -> None:
-    """Wait until something holds."""
+def wait_until(holds: Callable[[], bool], process: Process | None = None, seconds: float = 300) -> None:
+    """Wait until something holds, as long as a process runs that brings it about."""
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline
+        assert process is None or process.poll() is None, process.errors.read_text()
+        assert time.monotonic() < deadline, process.errors.read_text() if process else ""
         time.sleep(0.01)

@@ -225,7 +225,7 @@ def test_at_a_price_too_one_run_of_twenty_accepts_a_change_without_effect_or_one
     objective: str,
 ) -> None:
     """Costs of a task scatter widely, alike on both sides; tokens have a long tail, which the bound cuts off."""
-    chance, runs, decisions = random.Random(11), 300, 5
+    chance, runs, decisions = random.Random(11), 120, 5
     rule = EvidenceRule(objective=Objective.parse(objective), error=0.05 / decisions)
 
     def draw_cost(more: float = 0.0) -> Usage:

@@ -27,7 +27,7 @@ from tests.runs.evaluation.test_evaluation import comparable, evaluated, request
 from tests.samples import SWEEP
 from tests.wire.server import WireServer, served
 
-COUNTS = (1, 8) if SWEEP else (2,)
+COUNTS = (1, 5) if SWEEP else (2,)
 
 
 def on_workers(home: Path, asked: EvaluateSpec, options: WorkerOptions, run: str = "r") -> tuple[TaskRow, ...]:
@@ -150,7 +150,7 @@ def check_a_budget_that_stops(folder: Path, *on: str, **environment: str) -> Non
             "--benchmark",
             "archive",
             "--tasks",
-            "16",
+            "10",
             "--concurrency",
             "2",
             *kills.name_model(server),
@@ -198,7 +198,7 @@ def test_kills_of_a_worker_and_of_the_driver_repeat_no_more_than_was_in_flight(t
         assert len(left) == workers
         process.kill()
         process.communicate()
-        wait_until(lambda: not any(map(is_alive, left)), 20)
+        wait_until(lambda: not any(map(is_alive, left)))
         processes.wait_for(kills.start(home, "eval", "--resume", kills.run_of(home), "--workers", str(workers)))
         extra = len(server.asked) - 2 * needed
     assert 0 <= extra <= at_once * (1 + workers)

@@ -75,7 +75,7 @@ def branch(team: Team) -> Team:
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "change"), [("hiva", None), ("hera", None), ("hiva", branch)])
 def test_an_evolved_team_runs_without_this_package(
-    method: str, change: Callable[[Team], Team] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, change: Callable[[Team], Team] | None, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     call(tmp_path, "evolve", method, "--name", "mine", *EVOLVE)
     with open_library(tmp_path) as library:
@@ -84,10 +84,11 @@ def test_an_evolved_team_runs_without_this_package(
     if change:
         call(tmp_path, "export", "mine", str(tmp_path / "evolved.json"))
         save(tmp_path / "changed", change(evolved))
-    check_alone(tmp_path / "changed" if change else tmp_path, tmp_path / "out", sys.executable)
+    types = tmp_path_factory.getbasetemp().parent / "types"  # mypy reads the libraries once
+    check_alone(tmp_path / "changed" if change else tmp_path, tmp_path / "out", sys.executable, types)
 
 
-def check_alone(home: Path, folder: Path, python: str) -> None:
+def check_alone(home: Path, folder: Path, python: str, types: Path) -> None:
     """Run a saved team and its file in a process without this package; requests and answers are equal."""
     folder.mkdir()
     question = KNOWN[0]
@@ -117,7 +118,7 @@ def check_alone(home: Path, folder: Path, python: str) -> None:
         assert alone.stdout.strip() == done["answer"].strip()
         assert [messages for messages, _ in groupby(take(server))] == [messages for messages, _ in groupby(sent)]
     for command in (
-        ["mypy", "--strict", "--python-executable", python, str(file)],
+        ["mypy", "--strict", "--cache-dir", str(types), "--python-executable", python, str(file)],
         ["ruff", "check", "--isolated", str(file)],
     ):
         checked = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True)

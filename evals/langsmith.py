@@ -105,8 +105,8 @@ def get_langsmith_address() -> str:
     """Read the address of LangSmith from the environment; ConfigError if it has neither a key nor an endpoint."""
     if not is_set(*KEYS, *ENDPOINTS):
         raise ConfigError(
-            "there is no LangSmith to upload to: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your "
-            "own; without either, leave --langsmith out: everything is measured here all the same"
+            "no LangSmith is named: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your own; without "
+            "either, leave --langsmith out: everything is measured here all the same"
         )
     return next((found for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), HOSTED)
 

@@ -44,6 +44,8 @@ class LangSmithServer(LocalServer):
         """Method and path of every request."""
         self.revoked_by = ""
         """Method and path of the request after which nobody's key is good any more."""
+        self.page = 2
+        """Most runs in an answer to a query."""
         self.unknown: list[str] = []
         """Requests that no route serves."""
         super().__init__(self._routes())
@@ -75,6 +77,7 @@ class LangSmithServer(LocalServer):
             ("POST", "/runs"): self._post_run,
             ("PATCH", "/runs/{id}"): self._patch_run,
             ("POST", "/runs/batch"): self._batch,
+            ("POST", "/api/v2/runs/query"): self._query_runs,
             ("POST", "/runs/multipart"): self._runs_multipart,
             ("GET", "/sessions"): _find(self.sessions),
             ("POST", "/sessions"): self._create_session,
@@ -114,7 +117,7 @@ class LangSmithServer(LocalServer):
     async def _info(self, _: Request) -> Response:
         batches = {**BATCHES, "use_multipart_endpoint": self.multipart}
         flags = FLAGS if self.multipart else {}
-        return JSONResponse({"version": "0.13.0", "batch_ingest_config": batches, "instance_flags": flags})
+        return JSONResponse({"version": "0.16.0", "batch_ingest_config": batches, "instance_flags": flags})
 
     async def _post_run(self, request: Request) -> Response:
         self._merge(await request.json())
@@ -129,6 +132,15 @@ class LangSmithServer(LocalServer):
         for run in (*body.get("post", ()), *body.get("patch", ())):
             self._merge(run)
         return JSONResponse({}, 202)
+
+    async def _query_runs(self, request: Request) -> Response:
+        asked = await request.json()
+        found = [run for run in self.runs.values() if run.get("session_id") in asked["project_ids"]]
+        roots = [run for run in found if not (asked.get("is_root") and run.get("parent_run_id"))]
+        first = int(asked.get("cursor") or 0)
+        last = first + min(asked["page_size"], self.page)
+        newest = sorted(roots, key=_started, reverse=True)
+        return JSONResponse({"items": newest[first:last], "next_cursor": str(last) if last < len(newest) else None})
 
     async def _runs_multipart(self, request: Request) -> Response:
         for name, payload in _parts(request.headers["content-type"], await _body(request)):

@@ -11,6 +11,7 @@ import typer
 
 COMMANDS = {
     "check": ("check:check", "Check tasks and grader before a model is asked."),
+    "tasks": ("tasks:build", "Make tasks from the traces of an application."),
     "evolve": ("evolve:evolve", "Evolve a team on a benchmark."),
     "prune": ("evolve:prune", "Take out what a saved team does not need."),
     "train": ("train:train", "Train a router by the rewards of its runs."),
@@ -41,7 +42,7 @@ COMMANDS = {
 
 Commands without a function here are entry points of the group `selfwire.commands`.
 """
-GROUPS = {"insights"}
+GROUPS = {"insights", "tasks"}
 READING = {"adopt"}
 """Commands that only read source; they import no framework, and trace nothing."""
 FILE = "selfwire.toml"

@@ -329,6 +329,7 @@ class RoutedTeam(RewardedRouter):
         refuse_missing_tools(workflow, self.toolbox)
         labels = {"method": workflow.method}
         self.model = MeteredModel({"agent": chat}, journal=NullRecorder(), ledger=Ledger(budget), labels=labels)
+        self.model.refuse_unnamed(workflow.agents)
         self._asked = itertools.count()
 
     def ask(self, question: str | Question, config: RunnableConfig | None = None) -> Trajectory:

@@ -187,6 +187,7 @@ async def load_system_team(
     refuse_unreadable_memory(method, ctx, saved.workflow, f"team {entry.target!r}")
     advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
     refuse_missing_tools(saved.workflow, bench.toolbox, f"team {entry.target!r}", advice)
+    parts.model.refuse_unnamed(saved.workflow.agents)
     return saved
 
 
@@ -367,6 +368,7 @@ def open_question(
         refuse_unreadable_memory(method, ctx, team, found.title)
     if found.team is not None:
         refuse_missing_tools(team, toolbox, found.title, "; lend the tools with --benchmark, --tools or --corpus")
+        chat.refuse_unnamed(team.agents)
     return OpenQuestion(method, ctx, team, ledger, found.title, models.notices)
 
 

@@ -196,7 +196,7 @@ def list_model_changes(before: Team, after: Team) -> list[str]:
 def _give_model(agent: Agent, model: str) -> TeamPart:
     name = f"{agent.id} asks {agent.model or OWN_MODEL}, not {model or OWN_MODEL}"
     why = "a cheaper model does no worse on the train tasks"
-    return TeamPart("model", name, Rewiring(SetModel(agent.id, model), why=why, operation="PRUNE"))
+    return TeamPart("model", name, Rewiring(SetModel(agent.id, model), why=why, operation="SET_MODEL"))
 
 
 def _rewire(*edits: Edit) -> Rewiring:

@@ -42,9 +42,9 @@ HARMLESS = {
     "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json", "judge-model", "margin",
     "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model", "models", "name", "objective", "open",
     "paper", "port", "price", "prices", "process-reward", "prune", "reference-field", "requests-at-once",
-    "requests-per-minute", "retries", "retriever", "router", "rubric", "seed", "seeds", "set", "show", "sparse", "split",
-    "structured", "task", "tasks", "team", "test", "timeout", "tokens-per-minute", "train", "training", "updates", "variants",
-    "window", "without", "workers", "world", "worth",
+    "requests-per-minute", "retries", "retriever", "router", "rubric", "seed", "seeds", "set", "show", "sparse",
+    "split", "structured", "task", "tasks", "team", "test", "timeout", "tokens-per-minute", "train", "training",
+    "updates", "variants", "window", "without", "workers", "world", "worth",
 }  # fmt: skip
 """Options that a file of the working directory may set: they run no code, and name no address, no home and no file that
 is written."""

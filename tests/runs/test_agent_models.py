@@ -83,6 +83,11 @@ def save(home: Path, team: Team) -> None:
         run_sync(library.save("mine", team, run="r", step=0))
 
 
+def write_tasks(home: Path, count: int) -> None:
+    tasks = [{"input": f"Which number is {number}?", "reference": str(number)} for number in range(count)]
+    (home / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
+
+
 def test_each_agent_sends_the_name_of_its_own_model_and_is_paid_at_its_price(home: Path, server: WireServer) -> None:
     models = {"cheap": serve(server, "cheap-1")}
     options: dict[str, Any] = {"model": serve(server, "strong-1"), "home": home}
@@ -106,7 +111,7 @@ def test_a_model_that_the_user_has_not_named_is_refused_before_a_call(
     model: str, named: str, said: str, home: Path, server: WireServer
 ) -> None:
     save(home, make_team(tell=model))
-    (home / "tasks.jsonl").write_text('{"input": "Which number is 7?", "reference": "7"}\n' * 12)
+    write_tasks(home, 12)
     given = ("--model", "openai:strong-1", "--base-url", server.url, *(("--models", named) if named else ()))
     tasks = ("--benchmark", str(home / "tasks.jsonl"))
     for command in (
@@ -144,8 +149,7 @@ def test_a_budget_counts_dollars_at_the_price_of_each_model_and_a_resumed_run_as
     home: Path, server: WireServer
 ) -> None:
     save(home, make_team(tell="cheap"))
-    tasks = [{"input": f"Which number is {number}?", "reference": str(number)} for number in range(6)]
-    (home / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
+    write_tasks(home, 6)
     given = ("--model", "openai:strong-1", "--models", "cheap=openai:cheap-1", "--base-url", server.url)
     asked = ("eval", "mine", "--benchmark", str(home / "tasks.jsonl"), "--concurrency", "1", "--embedder", "hashing")
     stopped = call(home, *asked, *given, "--budget-calls", "7", code=STOPPED)
@@ -168,7 +172,7 @@ def test_a_budget_counts_dollars_at_the_price_of_each_model_and_a_resumed_run_as
 
 def evolve(home: Path, server: WireServer, **more: Any) -> Any:
     tasks = [Task(id=f"t{n}", input=f"Which number is {n}?", reference=str(n)) for n in range(52)]
-    options = {"margin": 0.3, "iterations": 3, "batch": 8, "name": "thin", "run_name": "thin", **more}
+    options = {"margin": 0.3, "iterations": 3, "batch": 8, "name": "thin", "run_name": "thinning", **more}
     return selfwire.prune(
         make_team(), tasks[:8], valset=tasks[8:48], testset=tasks[48:], model=serve(server, "strong-1"),
         models={"cheap": serve(server, "cheap-1")}, freeze=options.pop("freeze", ()), home=home, **options,
@@ -184,13 +188,16 @@ def test_pruning_gives_the_cheap_model_where_it_suffices_and_leaves_the_strong_o
     assert found.after is not None
     assert found.after.score == 1.0
     assert found.after.spend.dollars < 0.7 * found.before.spend.dollars
-    changed = [version for version in found.versions if version.facts["gate"]["accepted"]][-1]
+    changed = [version for version in found.versions if version.facts.get("gate", {}).get("accepted")][0]
     assert "a loss of at most 0.3" in changed.facts["gate"]["why"]
     assert re.search(r"at \+0\.00 calls and -0\.0\d+ dollars per task", changed.facts["gate"]["why"])
     assert (changed.facts["model"], changed.facts["models"]) == ("openai:strong-1", "cheap=openai:cheap-1")
     outcomes = call(home, "history", "thin").output
-    assert "SetModel(tell, cheap)" in outcomes
-    assert "model: cheap" in call(home, "show", "thin").output
+    assert "1 SET_MODEL" in outcomes
+    assert outcomes.count("models=cheap=openai:cheap-1") == 1
+    shown = call(home, "show", changed.ref).output
+    assert "tell  (aggregator)  model: cheap" in shown
+    assert "SET_MODEL SetModel(tell, cheap): a cheaper model does no worse on the train tasks" in shown
     worth = call(home, "show", "thin", "--worth").output
     assert "solve asks the run's model, not cheap" in worth
     first = found.versions[0].ref

@@ -228,13 +228,12 @@ def test_a_frozen_prompt_does_not_come_back_changed_under_the_name_of_an_agent_t
 
 
 def test_what_the_team_does_not_have_is_refused_by_name() -> None:
-    check_frozen(["edges", "prompts", "tools", "agent:a"], trio())
+    check_frozen(["edges", "prompts", "tools", "models", "agent:a"], trio())
     for wrong in ("agent:planer", "a", "edge", "agent:", ""):
         with pytest.raises(ConfigError) as refusal:
             check_frozen([wrong], trio())
-        assert str(refusal.value) == (
-            f"freeze {wrong!r}: the team has no such part; it has edges, prompts, tools, agent:a, agent:b, agent:z"
-        )
+        known = "edges, prompts, tools, models, agent:a, agent:b, agent:z"
+        assert str(refusal.value) == f"freeze {wrong!r}: the team has no such part; it has {known}"
 
 
 def test_critics_are_told_what_is_fixed() -> None:

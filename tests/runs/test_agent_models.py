@@ -188,7 +188,7 @@ def test_pruning_gives_the_cheap_model_where_it_suffices_and_leaves_the_strong_o
     assert found.after is not None
     assert found.after.score == 1.0
     assert found.after.spend.dollars < 0.7 * found.before.spend.dollars
-    changed = [version for version in found.versions if version.facts.get("gate", {}).get("accepted")][0]
+    changed = next(version for version in found.versions if version.facts.get("gate", {}).get("accepted"))
     assert "a loss of at most 0.3" in changed.facts["gate"]["why"]
     assert re.search(r"at \+0\.00 calls and -0\.0\d+ dollars per task", changed.facts["gate"]["why"])
     assert (changed.facts["model"], changed.facts["models"]) == ("openai:strong-1", "cheap=openai:cheap-1")

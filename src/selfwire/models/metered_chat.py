@@ -854,7 +854,7 @@ class MeteredModel:
         return {name: price for name, price in found.items() if price is not None}
 
     def refuse_unnamed(self, agents: Iterable[Agent]) -> None:
-        """Refuse agents that ask a model which nobody has named for the run, as a team of others may.
+        """Refuse agents whose model the user has not named for the run, as those of a foreign team may be.
 
         Raises:
             ConfigError: there is one; the message says how to name the model.

@@ -355,3 +355,28 @@ async def test_a_fault_is_never_text(wire_server: WireServer) -> None:
     wire_server.always = Fault(status=400, message="no such thing")
     with pytest.raises(ModelError, match="no such thing"):
         await by_astream(make(wire_server))
+
+
+async def test_a_named_model_has_rows_prices_and_a_budget_of_its_own_beside_one_of_the_same_kind(
+    wire_server: WireServer,
+) -> None:
+    journal, ledger = Journal.memory("r"), Ledger(Budget(calls=2))
+    chats = [make_chat_model("openai:gpt-4o-mini", base_url=wire_server.url, temperature=heat) for heat in (0.0, 0.5)]
+    model = MeteredModel(chats[0], named={"warm": chats[1]}, journal=journal, ledger=ledger, policy=QUICK)
+    asked, place = [ChatMessage.user("hello?")], Scope(run="r", task="t", node="n")
+    for _ in range(2):  # the second time both are replayed
+        for name in ("", "warm"):
+            await model.generate(asked, scope=place, model=name)
+    assert [request.body["temperature"] for request in wire_server.asked] == [0.0, 0.5]
+    assert {*await journal.spend_by_model()} == {"gpt-4o-mini", "warm (gpt-4o-mini)"}
+    assert sum(usage.calls for usage in (await journal.spend_by_model()).values()) == journal.spend().calls == 2
+    with pytest.raises(BudgetError):
+        await model.with_labels(method="m").generate(asked, scope=place.at(node="other"), model="warm")
+    with pytest.raises(ConfigError, match="a request is for model 'cold', and this run names no such model, but warm"):
+        await model.generate(asked, scope=place, model="cold")
+    model.refuse_unnamed([Agent(id="a", prompt="p"), Agent(id="b", prompt="p", model="openai:gpt-4o-mini")])
+    with pytest.raises(ConfigError, match=r"agent 'c' asks model 'openai:gpt-4o', .* --models NAME=openai:gpt-4o "):
+        model.refuse_unnamed([Agent(id="c", prompt="p", model="openai:gpt-4o")])
+    nobody = make_chat_model("openai:nobody", base_url=wire_server.url)
+    with pytest.raises(ConfigError, match="the price of openai:nobody is not known"):
+        MeteredModel(chats[0], named={"x": nobody}, ledger=Ledger(Budget(dollars=1)))

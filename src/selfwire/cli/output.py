@@ -27,6 +27,7 @@ from selfwire.core.values import format_count, format_value, mask_controls, to_p
 from selfwire.evals.table import ResultTable
 from selfwire.runs.estimates import CostEstimate
 from selfwire.runs.record import STUDIES, OpenRun
+from selfwire.store.journal import Journal
 from selfwire.store.library import Version
 
 PIPED_WIDTH = 200
@@ -99,6 +100,15 @@ def format_spend(spend: dict[str, Any] | Usage) -> str:
     return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"
 
 
+def list_spend_by_model(journal: Journal) -> list[str]:
+    """List the spend of each model of a run in a line, the dearest first, and add it to the result."""
+    from selfwire.models.sync import run_sync  # nothing that only reads needs it
+
+    by_model = run_sync(journal.spend_by_model())
+    add_result(spend_by_model=by_model)
+    return [f"{label}: {format_spend(usage)}" for label, usage in by_model.items()]
+
+
 def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> None:
     """Print the cost of a run, and the command that resumes it unless it is finished."""
     from selfwire.models.metered_chat import describe_unusable_replies  # nothing that only reads needs it
@@ -108,10 +118,8 @@ def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> N
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
     out.print(f"spent: {format_spend(run.spent)}{lost}")
     if len(run.request.models.asked) > 1:
-        by_model = run_sync(run.journal.spend_by_model())
-        add_result(spend_by_model=by_model)
-        for label, usage in by_model.items():
-            out.print(f"    {label}: {format_spend(usage)}")
+        for line in list_spend_by_model(run.journal):
+            out.print(f"    {line}")
     if unusable := run_sync(describe_unusable_replies(run.journal)):
         out.print(unusable)
     add_result(run=run.journal.run, status="finished" if finished else "stopped", spend=run.spent)

@@ -738,7 +738,8 @@ class MeteredChat(BaseChatModel):
     def _make_config(self, request: ModelRequest) -> RunnableConfig:
         current = ensure_config(request.call.config if request.call else None)
         around = current.get("metadata") or {}
-        here = make_trace_config(request.scope, {**self.labels, "role": request.role}, around=around)
+        labels = {**self.labels, "role": request.role, **({NAMED: request.model} if request.model else {})}
+        here = make_trace_config(request.scope, labels, around=around)
         return {
             **current,
             "tags": [*(current.get("tags") or ()), *here["tags"]],

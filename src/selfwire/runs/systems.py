@@ -303,6 +303,7 @@ class OpenQuestion:
 
     Attributes:
         ctx: models, tools and embedder of the method.
+        journal: of its calls, in memory.
         title: the team in a line, for people.
         notices: what the user should know, such as a fallback.
     """
@@ -311,6 +312,7 @@ class OpenQuestion:
     ctx: Ctx[Any]
     team: Team
     ledger: Ledger
+    journal: Journal
     title: str
     notices: tuple[str, ...]
 
@@ -358,8 +360,8 @@ def open_question(
     Raises:
         ConfigError, LibraryError: a model, a tool, a field or what the team has learned cannot be used.
     """
-    ledger = Ledger(budget)
-    chat = models.meter(Journal.memory(), ledger, probe=True).with_labels(method=found.method)
+    ledger, journal = Ledger(budget), Journal.memory()
+    chat = models.meter(journal, ledger, probe=True).with_labels(method=found.method)
     method, ctx = SystemParts(chat, toolbox, models.embedder, budget.calls).open(found.method, config)
     team = found.team
     if team is None:
@@ -369,7 +371,7 @@ def open_question(
     if found.team is not None:
         refuse_missing_tools(team, toolbox, found.title, "; lend the tools with --benchmark, --tools or --corpus")
         chat.refuse_unnamed(team.agents)
-    return OpenQuestion(method, ctx, team, ledger, found.title, models.notices)
+    return OpenQuestion(method, ctx, team, ledger, journal, found.title, models.notices)
 
 
 async def ask_team(

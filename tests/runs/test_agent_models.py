@@ -20,8 +20,9 @@ from selfwire.core.plugins import import_user_file
 from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
-from selfwire.models.providers import make_chat_model
+from selfwire.models.providers import make_chat_model, parse_models
 from selfwire.models.sync import run_sync
+from selfwire.runs.spec import Models
 from selfwire.store.library import open_library
 from tests.commands import call
 from tests.wire.server import Body, WireServer
@@ -231,6 +232,8 @@ def test_an_exported_file_asks_the_models_of_its_agents(
     file = home / "mine.py"
     refused = call(home, "export", "mine", str(file), code=WRONG).stderr
     assert "--models cheap=PROVIDER:MODEL" in " ".join(refused.split())
+    foreign = call(home, "export", "mine", str(file), "--models", "strong=openai:strong-1", code=WRONG).stderr
+    assert "agent 'tell' asks model 'cheap', which nobody has named here" in " ".join(foreign.split())
     call(home, "export", "mine", str(file), "--models", "cheap=openai:cheap-1")
     module = import_user_file(file)
     monkeypatch.setenv("MODEL", "openai:strong-1")
@@ -238,6 +241,27 @@ def test_an_exported_file_asks_the_models_of_its_agents(
     models = [ChatOpenAI(model=name) for name in ("strong-1", "cheap-1")]
     assert module.build(models[0], {"cheap": models[1]}).invoke({"question": QUESTION})["answer"] == "7"
     assert list_asked(server) == [("solve", "strong-1"), ("tell", "cheap-1")] * 2
+
+
+def test_a_request_has_the_names_of_its_models_only_if_there_are_any() -> None:
+    assert "named" not in Models(agent="openai:strong-1").model_dump(mode="json")
+    named = Models(agent="strong", judge="cheap", named=parse_models(NAMED))
+    assert named.roles == {"agent": "openai:strong-1", "meta": "openai:strong-1", "judge": "openai:cheap-1"}
+    assert hash(named) == hash(Models.model_validate_json(named.model_dump_json()))
+    for wrong, said in (
+        ({"named": {"cheap": "openai:cheap-1"}}, "would ask the offline model beside openai:cheap-1"),
+        ({"named": {"judge": "offline"}}, "no model of an agent can have the name 'judge'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Models.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    "text", ["cheap", "cheap=", "cheap=gpt", "a b=openai:x", "offline=openai:x", "a=offline,a=offline"]
+)
+def test_what_names_no_model_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"NAME=PROVIDER:MODEL|unknown model"):
+        parse_models(text)
 
 
 def test_a_person_gives_an_agent_a_model_by_an_edit(home: Path) -> None:

@@ -1,9 +1,16 @@
 """Specs of runs, which are stored with the run, and the sizes that their tasks allow."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD
@@ -48,7 +55,7 @@ class Models(FrozenModel):
     agent: str = "offline"
     meta: str | None = None
     judge: str | None = None
-    named: Mapping[Id, str] = Field(default_factory=FrozenMap)
+    named: Annotated[Mapping[Id, str], AfterValidator(FrozenMap)] = Field(default_factory=FrozenMap)
     base_url: str | None = None
     timeout: float = Field(default=120.0, gt=0)
     retries: int = Field(default=5, ge=0)

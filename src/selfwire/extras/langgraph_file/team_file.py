@@ -266,15 +266,14 @@ class TeamFile:
                     f"--tools my_tools:{tool}"
                 )
 
-    @staticmethod
-    def _find_model(agent: str, asked: str, models: Mapping[str, str]) -> str:
-        """Find the model of a name, which may be "provider:model" itself."""
-        if asked not in models and ":" not in asked:
-            raise ConfigError(
-                f"agent {agent!r} asks model {asked!r}, and nothing says which that is; name it with --models "
-                f"{asked}=PROVIDER:MODEL"
-            )
-        return models.get(asked, asked)
+    def _find_model(self, agent: str, asked: str, models: Mapping[str, str]) -> str:
+        """Find the model of a name, which may be "provider:model" of one that the user has named."""
+        if asked in models or asked in (self.model, *models.values()):
+            return models.get(asked, asked)
+        name, model = ("NAME", asked) if ":" in asked else (asked, "PROVIDER:MODEL")
+        raise ConfigError(
+            f"agent {agent!r} asks model {asked!r}, which nobody has named here; name it with --models {name}={model}"
+        )
 
     def write(self) -> str:
         """Write the file."""

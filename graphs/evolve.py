@@ -15,7 +15,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from pydantic import Field, field_validator, model_validator
 
-from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt, SetModel
+from selfwire.core.edits import Edit, RefusedRewiring, Rewiring, RewritePrompt, SetModel
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
@@ -603,9 +603,12 @@ class EvolutionLoop:
                 kept = kept.with_lineage(incumbent, map(Rewiring.model_validate, applied))
             update = await self._conclude(verdict, kept, after)
             if "pruned_from" in state:
-                for name in ("calls", "dollars"):
-                    first, last = (fmean(getattr(done.usage, name) or 0.0 for done in side) for side in (before, after))
-                    update[f"pruned_{name}"] = [state.get(f"pruned_{name}", [first])[0], last]  # type: ignore[literal-required]
+                calls, dollars = (
+                    [fmean(getattr(done.usage, cost) or 0.0 for done in side) for side in (before, after)]
+                    for cost in ("calls", "dollars")
+                )
+                update["pruned_calls"] = [state.get("pruned_calls", calls)[0], calls[1]]
+                update["pruned_dollars"] = [state.get("pruned_dollars", dollars)[0], dollars[1]]
             return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
         kept = self._choose_method(state).keep_memory(incumbent, candidate)
         removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
@@ -781,11 +784,13 @@ def undo_untried(incumbent: Team, candidate: Team, runs: Sequence[Trajectory]) -
     ran, old = {step.agent for run in runs for step in run.steps}, incumbent.agents_by_id
     ran |= {agent for run in runs for offered in run.notes.get(OFFERED, {}).values() for agent in offered}
     untried = [agent for agent in candidate.agents if ran and agent.id in old and agent.id not in ran]
-    edits = [(a.id, "prompt", RewritePrompt(a.id, old[a.id].prompt)) for a in untried if a.prompt != old[a.id].prompt]
-    models = [(a.id, "model", SetModel(a.id, old[a.id].model)) for a in untried if a.model != old[a.id].model]
+    edits: list[tuple[str, str, Edit]] = [
+        *((a.id, "prompt", RewritePrompt(a.id, old[a.id].prompt)) for a in untried if a.prompt != old[a.id].prompt),
+        *((a.id, "model", SetModel(a.id, old[a.id].model)) for a in untried if a.model != old[a.id].model),
+    ]
     undone = tuple(
         Rewiring(edit, why=f"{agent} ran on no gate task, so its new {what} is not kept", operation=UNDO, by="gate")
-        for agent, what, edit in (*edits, *models)
+        for agent, what, edit in edits
     )
     if not undone:
         return candidate, ()

@@ -4,6 +4,7 @@ agent:NAME   the agent with its prompt, tools and notes, and the nodes at which 
 edges        edges, entry and sink
 prompts      prompts, roles and notes of all agents; agents may come and go
 tools        the team's own tools, and the tools that each agent holds
+models       which model each agent asks
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ FIXED = {
     "edges": "edges, entry and sink of the team",
     "prompts": "prompts of all agents",
     "tools": "the team's own tools, and the tools that each agent holds",
+    "models": "which model each agent asks",
 }
 """Parts of every team that can be frozen, in the words of critics."""
 
@@ -56,6 +58,8 @@ def _get_part(team: Team, other: Team, part: str) -> Any:
     if part == "edges":
         return team.topology.edges, team.topology.entry, team.topology.sink
     both = [agent for agent in team.agents if agent.id in other.agents_by_id]
+    if part == "models":
+        return [agent.model for agent in both]
     if part == "prompts":
         return [(agent.prompt, agent.role, agent.memory) for agent in both]
     return [agent.tools for agent in both], [tool.model_dump(exclude={"record"}) for tool in team.tools]

@@ -145,6 +145,7 @@ class EvidenceRule(FrozenModel):
         margin: least gain of `better`; largest loss that `no-worse` does not count.
         objective: the price of what a change costs; the cheapest one is of no-worse.
         error: chance of a false acceptance, in (0, 1).
+        saves: a cost that has to be lower in the mean; "" for none.
         simpler: whether candidates have fewer parts, so that `no-worse` accepts as many calls as before, and counts the
             price of those that it saves or adds.
     """
@@ -153,6 +154,7 @@ class EvidenceRule(FrozenModel):
     margin: float = Field(default=0.0, ge=0, lt=1)
     objective: Objective = Objective()
     error: float = Field(default=0.05, gt=0, lt=1)
+    saves: Literal["", "dollars"] = ""
     simpler: bool = False
 
     @property
@@ -214,23 +216,24 @@ def decide_by_evidence(
         return None if left else found.replace(left_out=left_out, why=why)
     gains, objective = [gain for gain, _, _ in pairs], rule.objective
     prices = [objective.compute_price(before, after) for _, before, after in pairs]
-    counted = [*(objective.prices or ("calls",))]
+    counted = dict.fromkeys([*(objective.prices or ("calls",)), *filter(None, [rule.saves])])
     extra = {name: sum(subtract_cost(name, old, new) for _, old, new in pairs) / len(pairs) for name in counted}
-    cheaper = (sum(prices) if objective.prices else extra["calls"]) < 0
+    saved = extra[rule.saves] if rule.saves else sum(prices) if objective.prices else extra["calls"]
+    cheaper = saved < 0
     saves = rule.gate == "no-worse" and (rule.proves_no_loss or cheaper)
     most = SIMPLER_PRICE if rule.simpler else 0.0 if saves or not objective.prices else MOST_PRICE
     paid = [0.0] * len(pairs) if saves and not rule.simpler else prices
     net = [max(-1.0 - most, min(1.0 + most, gain - price)) for gain, price in zip(gains, paid, strict=True)]
     least, bound = -rule.margin if saves else rule.margin, 1.0 + most
     log_evidence, needed = compute_log_evidence(net, least=least, bound=bound), -math.log(rule.error)
-    dearer = objective.cheapest and not cheaper
+    dearer = not cheaper and (objective.cheapest or bool(rule.saves))
     accepted = log_evidence >= needed and not dearer
     if not accepted and not dearer and left and _may_be_proved(net, least, bound, left, needed):
         return None
     difference = sum(gains) / len(gains)
     after = ", calls paid for," if rule.simpler else " at a lower cost"
     aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
-    said = "it saves no calls" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
+    said = f"it saves no {rule.saves or 'calls'}" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
     evidence = math.exp(min(log_evidence, 700))
     return found.replace(
         accepted=accepted,

@@ -4,7 +4,7 @@ Every run makes the context of its own choices. Saved teams, files and searches 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from selfwire.graphs.method import Method
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.metered_chat import MeteredModel
-from selfwire.models.providers import get_identity, make_chat_model
+from selfwire.models.providers import get_identity, make_chat_model, parse_models
 from selfwire.models.sync import run_sync
 from selfwire.store.journal import NullRecorder
 from selfwire.tools.own import refuse_missing_tools, refuse_unusable_tools
@@ -48,6 +48,7 @@ class MethodFactory(Generic[Config]):
         judge: plays the role judge; None leaves it to the meta-model.
         embedder: a name as for `models.embeddings.load_embedder`, or a ready one. Beside the offline model `auto`
             is hashing.
+        models: that agents may ask instead, by the names that `Agent.model` has for them.
 
     Raises:
         ConfigError: a model cannot be used, or has no price where the budget is in dollars.
@@ -61,11 +62,12 @@ class MethodFactory(Generic[Config]):
     toolbox: Toolbox = field(default_factory=FrozenMap)
     budget: Budget = field(default_factory=Budget)
     embedder: str | Embedder | None = None
-    _made: dict[str, tuple[MeteredModel, Embedder]] = field(default_factory=dict, repr=False)
+    models: Mapping[str, str | BaseChatModel] = field(default_factory=FrozenMap)
+    _made: dict[tuple[str, str], tuple[MeteredModel, Embedder]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not self._made:
-            self._made[""] = self._load_models(self.model)
+            self._made["", ""] = self._load_models(self.model, self.models)
             self.make_seed()  # reads the method's prompts now and not on an event loop
 
     @property
@@ -81,7 +83,7 @@ class MethodFactory(Generic[Config]):
     @property
     def embedder_name(self) -> str:
         """Name of the embedder that the graph was built with."""
-        return self._made[""][1].name
+        return self._made["", ""][1].name
 
     def make_seed(self, tools: Sequence[str] = ()) -> Team:
         """Make the initial team, whose agents hold these tools."""
@@ -91,13 +93,14 @@ class MethodFactory(Generic[Config]):
         """Make the context of a run with a user's choices; its budget pays for the run.
 
         Raises:
-            ConfigError: the chosen model cannot be used.
+            ConfigError: a chosen model cannot be used.
         """
         ledger = Ledger(_tighter(self.budget, choices), spent=spent, elapsed=spent.seconds)
-        name = choices.model or ""
-        if name not in self._made:
-            self._made[name] = await asyncio.to_thread(self._load_models, name)
-        model, embeds = self._made[name]
+        chosen = choices.model or "", choices.models or ""
+        if chosen not in self._made:
+            models = {**self.models, **parse_models(chosen[1])}
+            self._made[chosen] = await asyncio.to_thread(self._load_models, chosen[0] or self.model, models)
+        model, embeds = self._made[chosen]
         method = self.method_type(self._choose_config(choices))
         return method.make_ctx(
             model.with_ledger(ledger), self.toolbox, embeds, start=start, choices=choices, budget=ledger
@@ -105,7 +108,7 @@ class MethodFactory(Generic[Config]):
 
     def peek(self, start: RunStart, choices: RunContext) -> Ctx[Config]:
         """Make a context with a user's choices but the graph's own models, for decisions, which ask none."""
-        model, embeds = self._made[""]
+        model, embeds = self._made["", ""]
         method = self.method_type(self._choose_config(choices))
         return method.make_ctx(model, self.toolbox, embeds, start=start, choices=choices)
 
@@ -128,6 +131,16 @@ class MethodFactory(Generic[Config]):
         team = self.prepare(team)
         refuse_unusable_tools(team, self.toolbox)
         refuse_missing_tools(team, self.toolbox)
+        return team
+
+    def refuse_unnamed_models(self, team: Team, choices: RunContext) -> Team:
+        """The team, unless an agent asks a model that neither the graph nor the run names; a run was opened before.
+
+        Raises:
+            ConfigError: there is such an agent.
+        """
+        model, _ = self._made[choices.model or "", choices.models or ""]
+        model.refuse_unnamed(team.agents)
         return team
 
     def find_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
@@ -184,14 +197,22 @@ class MethodFactory(Generic[Config]):
         chosen = {name: value for name in shared if (value := getattr(choices, name)) is not None}
         return self.config.replace(**chosen) if chosen else self.config
 
-    def _load_models(self, agent: str | BaseChatModel) -> tuple[MeteredModel, Embedder]:
-        player = make_chat_model(agent)
-        meta = make_chat_model(self.meta) if self.meta else player
-        models = {"agent": player, "meta": meta, "judge": make_chat_model(self.judge) if self.judge else meta}
+    def _load_models(
+        self, agent: str | BaseChatModel, models: Mapping[str, str | BaseChatModel]
+    ) -> tuple[MeteredModel, Embedder]:
+        named = {name: make_chat_model(model) for name, model in models.items()}
+
+        def make(given: str | BaseChatModel) -> BaseChatModel:
+            return (named.get(given) if isinstance(given, str) else None) or make_chat_model(given)
+
+        player = make(agent)
+        meta = make(self.meta) if self.meta else player
+        roles = {"agent": player, "meta": meta, "judge": make(self.judge) if self.judge else meta}
         wanted = self.embedder or ("auto" if "embedder" in self.method_type.build_options else "hashing")
-        embeds = load_embedder_beside(wanted, *models.values())
+        embeds = load_embedder_beside(wanted, *roles.values(), *named.values())
         ledger = Ledger(self.budget)  # refuses dollars without a price before anything runs
-        return MeteredModel(models, journal=NullRecorder(), ledger=ledger, labels={"method": self.name}), embeds
+        labels = {"method": self.name}
+        return MeteredModel(roles, named=named, journal=NullRecorder(), ledger=ledger, labels=labels), embeds
 
 
 def load_embedder_beside(embedder: str | Embedder, *models: BaseChatModel) -> Embedder:
@@ -219,6 +240,7 @@ class GraphOptions(TypedDict, Generic[Config], total=False):
     Attributes:
         meta: plays critics and evolvers; by default the agents' model.
         judge: judges answers, where the method asks a judge; by default `meta`.
+        models: that agents may ask instead, by the names that `Agent.model` has for them.
         corpus: documents for a local search, or a JSONL file of them with title and text.
         initial: the team to start from: a team, the name of an initial one, a reference in the library or
             the path of an exported one. By default the head of `name` in the library, else the method's own.
@@ -232,6 +254,7 @@ class GraphOptions(TypedDict, Generic[Config], total=False):
 
     meta: str | BaseChatModel | None
     judge: str | BaseChatModel | None
+    models: Mapping[str, str | BaseChatModel]
     corpus: "str | Path | Sequence[Document]"
     initial: Team | str | Path | None
     name: str | None
@@ -278,16 +301,18 @@ def build_graph(
         toolbox,
         options.get("budget", Budget()),
         embedder,
+        options.get("models", {}),
     )
     library, name = options.get("library"), options.get("name") or method.name
     begin = factory.find_team(options.get("initial"), name, library)
 
     async def choose(choices: RunContext, thread_team: Team | None) -> Team:
-        if saved := await factory.load_first_team(choices, library):
-            return saved
-        if method.seeds and (wanted := getattr(choices, method.seeds.setting)):
-            return factory.check(factory.make_named_seed(wanted))
-        return factory.check(thread_team) if thread_team else begin
+        if not (chosen := await factory.load_first_team(choices, library)):
+            if method.seeds and (wanted := getattr(choices, method.seeds.setting)):
+                chosen = factory.check(factory.make_named_seed(wanted))
+            else:
+                chosen = factory.check(thread_team) if thread_team else begin
+        return factory.refuse_unnamed_models(chosen, choices)
 
     save = None
     if library:

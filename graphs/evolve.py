@@ -15,7 +15,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from pydantic import Field, field_validator, model_validator
 
-from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
+from selfwire.core.edits import Edit, RefusedRewiring, Rewiring, RewritePrompt, SetModel
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
@@ -36,7 +36,7 @@ from selfwire.evolvers.gate import (
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method
-from selfwire.graphs.pruning import PruningConfig, make_pruned
+from selfwire.graphs.pruning import PruningConfig, list_model_changes, make_pruned
 from selfwire.graphs.rollouts import (
     RolloutContext,
     RolloutRunner,
@@ -46,7 +46,7 @@ from selfwire.graphs.rollouts import (
     grade_trajectory,
     load_trajectories,
 )
-from selfwire.models.budget import Ledger
+from selfwire.models.budget import Ledger, Price
 from selfwire.models.metered_chat import count_invalid_replies
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library
@@ -183,6 +183,7 @@ class EvolutionState(TypedDict, total=False):
         pruned_from: the iteration from which on parts are taken out; absent before.
         unpruned: body of the incumbent at that time.
         pruned_calls: calls per gate task of that team and of the one without what has gone; absent if nothing has.
+        pruned_dollars: dollars in place of calls; 0 for unknown prices.
         train: mean train score of the incumbent in this iteration, None if every task ended as an error.
         errors: train runs of this iteration that ended as errors.
         fault: the first of these errors, "" if there is none.
@@ -209,6 +210,7 @@ class EvolutionState(TypedDict, total=False):
     pruned_from: int
     unpruned: str
     pruned_calls: list[float]
+    pruned_dollars: list[float]
     train: float | None
     errors: int
     fault: str
@@ -227,7 +229,9 @@ class EvolutionLoop:
     Attributes:
         ctx: models, tools and embedder of the run.
         runner: runs tasks; None for this process.
-        facts: of every saved version, beside method and seed: the tools by name, and the model of the agents.
+        model_prices: prices of the models that agents may be given, by name, where there are several; "" is the run's
+            own.
+        facts: of every saved version, beside method and seed: the tools by name, and the models of the agents.
     """
 
     run: str
@@ -241,6 +245,7 @@ class EvolutionLoop:
     journal: Journal
     ledger: Ledger
     runner: RolloutRunner | None = None
+    model_prices: Mapping[str, Price] = field(default_factory=FrozenMap)
     facts: Mapping[str, str] = field(default_factory=FrozenMap)
 
     @property
@@ -274,7 +279,7 @@ class EvolutionLoop:
     @cached_property
     def pruned_method(self) -> Method[Any]:
         """The method, which proposes to take parts out."""
-        return make_pruned(self.method)
+        return make_pruned(self.method, self.model_prices)
 
     def _choose_method(self, state: EvolutionState) -> Method[Any]:
         return self.pruned_method if "pruned_from" in state else self.method
@@ -561,6 +566,8 @@ class EvolutionLoop:
     ) -> tuple[list[Trajectory], list[Trajectory], GateDecision]:
         """Run both on more and more gate tasks until the proof has succeeded or has no chance any more."""
         tasks, rule = self.draw_proof(state)
+        if "pruned_from" in state and list_model_changes(incumbent, candidate):
+            rule = rule.replace(saves="dollars")
         before, after = list[Trajectory](), list[Trajectory]()
         why = f"no gate tasks are left that could prove a gain at an error of {rule.error:.2g}; raise --gate-size"
         verdict = None if tasks else _accept_without_gate(why, 0).replace(accepted=False, error=rule.error)
@@ -596,8 +603,12 @@ class EvolutionLoop:
                 kept = kept.with_lineage(incumbent, map(Rewiring.model_validate, applied))
             update = await self._conclude(verdict, kept, after)
             if "pruned_from" in state:
-                first, last = (fmean(done.usage.calls for done in side) for side in (before, after))
-                update["pruned_calls"] = [state.get("pruned_calls", [first])[0], last]
+                calls, dollars = (
+                    [fmean(getattr(done.usage, cost) or 0.0 for done in side) for side in (before, after)]
+                    for cost in ("calls", "dollars")
+                )
+                update["pruned_calls"] = [state.get("pruned_calls", calls)[0], calls[1]]
+                update["pruned_dollars"] = [state.get("pruned_dollars", dollars)[0], dollars[1]]
             return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
         kept = self._choose_method(state).keep_memory(incumbent, candidate)
         removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
@@ -765,22 +776,21 @@ def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
 
 
 def undo_untried(incumbent: Team, candidate: Team, runs: Sequence[Trajectory]) -> tuple[Team, tuple[Rewiring, ...]]:
-    """Give an agent that ran on no gate task its old prompt back, since nothing has tried the new one.
+    """Give an agent that ran on no gate task its old prompt and model back, since nothing has tried the new ones.
 
     Returns:
-        The candidate without such prompts, and a rewiring for each that was undone.
+        The candidate without such prompts and models, and a rewiring for each that was undone.
     """
     ran, old = {step.agent for run in runs for step in run.steps}, incumbent.agents_by_id
     ran |= {agent for run in runs for offered in run.notes.get(OFFERED, {}).values() for agent in offered}
+    untried = [agent for agent in candidate.agents if ran and agent.id in old and agent.id not in ran]
+    edits: list[tuple[str, str, Edit]] = [
+        *((a.id, "prompt", RewritePrompt(a.id, old[a.id].prompt)) for a in untried if a.prompt != old[a.id].prompt),
+        *((a.id, "model", SetModel(a.id, old[a.id].model)) for a in untried if a.model != old[a.id].model),
+    ]
     undone = tuple(
-        Rewiring(
-            RewritePrompt(agent.id, old[agent.id].prompt),
-            why=f"{agent.id} ran on no gate task, so its new prompt is not kept",
-            operation=UNDO,
-            by="gate",
-        )
-        for agent in candidate.agents
-        if ran and agent.id in old and agent.id not in ran and agent.prompt != old[agent.id].prompt
+        Rewiring(edit, why=f"{agent} ran on no gate task, so its new {what} is not kept", operation=UNDO, by="gate")
+        for agent, what, edit in edits
     )
     if not undone:
         return candidate, ()

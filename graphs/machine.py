@@ -235,6 +235,11 @@ class RunContext(BaseModel):
     model: str | None = Field(
         default=None, min_length=1, description="Chat model, such as openai:gpt-4o-mini; empty for the graph's own."
     )
+    models: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Models that agents may ask instead, by name, such as cheap=openai:gpt-4o-mini.",
+    )
     calls: int | None = Field(default=None, ge=1, description="Most model calls, within the graph's own budget.")
     tokens: int | None = Field(default=None, ge=1, description="Most tokens, within the graph's own budget.")
     workflow: str | None = Field(

@@ -330,8 +330,14 @@ class OwnGraph(Method[OwnGraphConfig]):
         """A saved team of this graph, whose texts must still be those that it was made of.
 
         Raises:
-            ConfigError: the source has other texts by now, or a prompt lacks what the program fills.
+            ConfigError: the source has other texts by now, a prompt lacks what the program fills, or an agent has a
+                model.
         """
+        if own := [agent.id for agent in team.agents if agent.model]:
+            raise ConfigError(
+                f"{own[0]!r} is a text of {self.target!r}, whose code says which model it asks; take its model away "
+                f'with SetModel({own[0]!r}, ""), and change the code'
+            )
         if gone := sorted({agent.id for agent in team.agents} - {*self.texts, AGENT}):
             raise ConfigError(f"the source of {self.target!r} has no text {gone[0]!r} any more; evolve the graph anew")
         for name, prompt in find_changed(team, self.texts).items():

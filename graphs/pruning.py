@@ -1,10 +1,11 @@
 """Pruning: how much each part of a team is worth, and what can be taken out of it without a loss.
 
-A part is an agent, an edge, or a tool that an agent holds. Its worth is measured by leaving it out: the mean paired
-difference of the scores with and without it, on train tasks. Then the parts that are worth nothing are taken out,
-agents first, and the gate compares the smaller team with the whole on held-out tasks. Parts that stand in for each
-other are each worth nothing and together much, so that a group is measured as a whole before. The entry and the sink
-of a team stay.
+A part is an agent, an edge, a tool that an agent holds, or the model that an agent asks where a cheaper one is named.
+Its worth is measured by leaving it out, or by asking the cheaper model: the mean paired difference of the scores with
+and without it, on train tasks. Then the parts that are worth nothing are taken out, agents first, and the gate compares
+the smaller team with the whole on held-out tasks; one with other models must also cost fewer dollars there. Parts that
+stand in for each other are each worth nothing and together much, so that a group is measured as a whole before. The
+entry and the sink of a team stay, and may be given cheaper models.
 """
 
 import math
@@ -13,17 +14,19 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Revoke, Rewiring
+from selfwire.core.agent import OWN_MODEL, Agent
+from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Revoke, Rewiring, SetModel
 from selfwire.core.errors import EditError
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, UsageAccumulator
-from selfwire.core.values import FrozenModel
+from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
+from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evolvers.frozen import find_frozen_change
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.method import Ctx, EvolveResult, Method
+from selfwire.models.budget import Price
 
 KEY = "pruning"
 """Name of the record in a team's memory."""
@@ -32,8 +35,10 @@ LOOK = 5
 OWN_CALLS = "(the method)"
 """Row of the calls that no agent made."""
 
-Kind = Literal["agent", "edge", "tool"]
-KINDS: tuple[Kind, ...] = ("agent", "edge", "tool")
+Kind = Literal["agent", "edge", "tool", "model"]
+KINDS: tuple[Kind, ...] = ("agent", "edge", "tool", "model")
+ModelsByPrice = Mapping[str, Sequence[str]]
+"""By agent, names of models for it, from the cheapest to the one that it asks."""
 
 
 class PruningConfig(FrozenModel):
@@ -56,7 +61,7 @@ class TeamPart(NamedTuple):
     """A part of a team that can be taken out.
 
     Attributes:
-        name: an agent's id, "source -> target", or "agent: tool".
+        name: an agent's id, "source -> target", "agent: tool", or "agent asks model".
         removal: the rewiring that takes it out, which is legal in its team.
     """
 
@@ -122,11 +127,12 @@ class PruningRecord(FrozenModel):
         return team.with_memory(**{KEY: self.model_dump(mode="json")})
 
 
-def list_parts(team: Team, frozen: Sequence[str] = ()) -> dict[str, TeamPart]:
-    """The parts that can be taken out, by name: agents, then edges, then tools.
+def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()) -> dict[str, TeamPart]:
+    """The parts that can be taken out, by name: agents, then edges, then tools, then models with cheaper ones.
 
     Args:
         frozen: parts that stay (`evolvers.frozen`).
+        models: for each agent, as `rank_models` ranks them.
     """
     topology = team.topology
     fixed = {topology.agents[topology.entry], topology.agents[topology.sink]}
@@ -134,6 +140,7 @@ def list_parts(team: Team, frozen: Sequence[str] = ()) -> dict[str, TeamPart]:
         *(TeamPart("agent", agent.id, remove_agent(team, agent.id)) for agent in team.agents if agent.id not in fixed),
         *(TeamPart("edge", str(edge), _rewire(RemoveEdge(edge.source, edge.target))) for edge in topology.edges),
         *(TeamPart("tool", f"{a.id}: {tool}", _rewire(Revoke(a.id, tool))) for a in team.agents for tool in a.tools),
+        *(_give_model(a, m) for name in models if (a := team.agents_by_id.get(name)) for m in _list_cheaper(a, models)),
     ]
     return {part.name: part for part in found if _is_legal(team, part, frozen)}
 
@@ -151,6 +158,45 @@ def remove_agent(team: Team, agent: str) -> Rewiring:
         edits.extend(AddEdge(source, target) for source, target in bridges)
         edges.update(bridges)
     return _rewire(*edits, RemoveAgent(agent))
+
+
+def _list_cheaper(agent: Agent, models: ModelsByPrice) -> Sequence[str]:
+    """List the models that cost an agent less than the one that it asks, the cheapest first."""
+    ranked = models.get(agent.id, ())
+    return ranked[: ranked.index(agent.model)] if agent.model in ranked else ()
+
+
+def rank_models(team: Team, costs: Mapping[str, Usage], prices: Mapping[str, Price]) -> ModelsByPrice:
+    """Rank the models that cost each agent less than its own, by the dollars of its tokens; the dearest agent first.
+
+    Args:
+        costs: usage of each agent.
+        prices: by name; "" is the model of the run.
+    """
+    found = list[tuple[float, str, Sequence[str]]]()
+    for agent in team.agents:
+        used = costs.get(agent.id, ZERO_USAGE)
+        dollars = {name: price.cost(used.input_tokens, used.output_tokens) for name, price in prices.items()}
+        own = dollars.get(agent.model, 0.0)
+        cheaper = sorted((cost, name) for name, cost in dollars.items() if cost < own)
+        found.append((-own, agent.id, [*(name for _, name in cheaper), agent.model]))
+    return {name: ranked for _, name, ranked in sorted(found)}
+
+
+def list_model_changes(before: Team, after: Team) -> list[str]:
+    """List the agents of both teams that ask another model, such as "solve: strong -> cheap"."""
+    old = before.agents_by_id
+    return [
+        f"{agent.id}: {old[agent.id].model or OWN_MODEL} -> {agent.model or OWN_MODEL}"
+        for agent in after.agents
+        if agent.id in old and agent.model != old[agent.id].model
+    ]
+
+
+def _give_model(agent: Agent, model: str) -> TeamPart:
+    name = f"{agent.id} asks {agent.model or OWN_MODEL}, not {model or OWN_MODEL}"
+    why = "a cheaper model does no worse on the train tasks"
+    return TeamPart("model", name, Rewiring(SetModel(agent.id, model), why=why, operation="SET_MODEL"))
 
 
 def _rewire(*edits: Edit) -> Rewiring:
@@ -204,7 +250,13 @@ def average_scores(runs: Iterable[Trajectory]) -> dict[str, float]:
 
 
 class Pruning(Method[Any]):
-    """Base class of methods that take parts out of a team; it stands before the method among the bases."""
+    """Base class of methods that take parts out of a team; it stands before the method among the bases.
+
+    Attributes:
+        model_prices: of the models that agents may be given, by name.
+    """
+
+    model_prices: Mapping[str, Price] = FrozenMap()
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         """Take out a group of parts that are worth nothing; the evolution is finished when there is none left.
@@ -212,13 +264,14 @@ class Pruning(Method[Any]):
         Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
         after parts have gone. A group that is worth something together is halved until it is not.
         """
-        record, there = PruningRecord.of(team), list_parts(team, ctx.frozen)
+        record = PruningRecord.of(team)
+        there = list_parts(team, ctx.frozen, rank_models(team, record.costs, self.model_prices))
         if rejected := [name for name in record.pending if name in there]:
             kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
         elif record.pending or record.run != ctx.at.run:
             record = await self._measure(team, runs, ctx)
-        group = choose_group(record, team, ctx.frozen)
+        group = choose_group(record, team, ctx.frozen, rank_models(team, record.costs, self.model_prices))
         while len(group) > 1 and ((await self._leave_out(group, team, runs, ctx)).value or 0.0) > 0:
             group = group[: len(group) // 2]
         record = record.replace(pending=tuple(part.name for part in group))
@@ -233,9 +286,11 @@ class Pruning(Method[Any]):
     async def _measure(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> PruningRecord:
         """Measure every part of the team, and what each agent costs; parts that were rejected before stay."""
         kept = PruningRecord.of(team).kept if PruningRecord.of(team).run == ctx.at.run else ()
-        parts = [part for name, part in list_parts(team, ctx.frozen).items() if name not in kept]
+        costs = sum_costs(runs)
+        there = list_parts(team, ctx.frozen, rank_models(team, costs, self.model_prices))
+        parts = [part for name, part in there.items() if name not in kept]
         worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in parts)
-        return PruningRecord(run=ctx.at.run, parts=tuple(worth), costs=sum_costs(runs), runs=len(runs), kept=kept)
+        return PruningRecord(run=ctx.at.run, parts=tuple(worth), costs=costs, runs=len(runs), kept=kept)
 
     async def _leave_out(
         self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]
@@ -267,19 +322,28 @@ class Pruning(Method[Any]):
         return await gather_all(map(run, questions))
 
 
-def choose_group(record: PruningRecord, team: Team, frozen: Sequence[str] = ()) -> tuple[TeamPart, ...]:
+def choose_group(
+    record: PruningRecord, team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()
+) -> tuple[TeamPart, ...]:
     """Choose the parts to take out next: of the first kind that has harmless ones, those of the least value.
 
-    Each is one of the team without the parts before it, so that all of them together can be taken out.
+    Each is one of the team without the parts before it, so that all of them together can be taken out. Models go in
+    another order, which saves most: the agent with the dearest calls first, and the cheapest model for it.
     """
     harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
+    parts = list_parts(team, frozen, models)
+    place = {name: number for number, name in enumerate(parts)}
+
+    def rank(worth: PartWorth) -> tuple[float, str]:
+        return (place.get(worth.name, 0), "") if worth.kind == "model" else (worth.value or 0.0, worth.name)
+
     for kind in KINDS:
-        group, parts = list[TeamPart](), list_parts(team, frozen)
-        for worth in sorted(harmless, key=lambda worth: (worth.value, worth.name)):
+        group = list[TeamPart]()
+        for worth in sorted(harmless, key=rank):
             if worth.kind == kind and (part := parts.get(worth.name)):
                 group.append(part)
                 team = team.apply(part.removal)
-                parts = list_parts(team, frozen)
+                parts = list_parts(team, frozen, models)
             if group and len(group) == record.size:
                 break
         if group:
@@ -287,7 +351,12 @@ def choose_group(record: PruningRecord, team: Team, frozen: Sequence[str] = ()) 
     return ()
 
 
-def make_pruned(method: Method[Any]) -> Pruning:
-    """Make a method that prunes the teams of another; they run, learn parameters and are gated as before."""
+def make_pruned(method: Method[Any], model_prices: Mapping[str, Price] = FrozenMap()) -> Pruning:
+    """Make a method that prunes the teams of another; they run, learn parameters and are gated as before.
+
+    Args:
+        model_prices: of the models that agents may be given, by name; "" is the run's own.
+    """
     made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(method.config)
+    made.model_prices = model_prices
     return made

@@ -34,7 +34,7 @@ from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import Budget
-from selfwire.core.values import fingerprint, is_id
+from selfwire.core.values import FrozenMap, fingerprint, is_id
 from selfwire.evolvers.router.choosers import PURPOSE, LearnedChooser, draw_layers, to_layered_workflow
 from selfwire.evolvers.router.config import HeadConfig, RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow, to_router_episode
@@ -303,9 +303,10 @@ class RoutedTeam(RewardedRouter):
         seed: of everything drawn.
         sampling: how successors are drawn; by default a single one.
         budget: of all questions together.
+        models: that agents may ask instead, by the names that `Agent.model` has for them.
 
     Raises:
-        ConfigError, LibraryError, TopologyError: the team, its weights, the model or a tool cannot be used.
+        ConfigError, LibraryError, TopologyError: the team, its weights, a model or a tool cannot be used.
     """
 
     def __init__(
@@ -318,6 +319,7 @@ class RoutedTeam(RewardedRouter):
         seed: int = 0,
         sampling: SamplingConfig = SINGLE,
         budget: Budget = Budget(),
+        models: Mapping[str, str | BaseChatModel] = FrozenMap(),
     ) -> None:
         workflow = team if isinstance(team, Team) else read_team(Path(team))
         compile_team(workflow.topology)
@@ -327,8 +329,10 @@ class RoutedTeam(RewardedRouter):
         super().__init__(workflow, load_embedder_beside(embedder, chat), sampling)
         self.seed, self.toolbox = seed, make_toolbox(tools)
         refuse_missing_tools(workflow, self.toolbox)
-        labels = {"method": workflow.method}
-        self.model = MeteredModel({"agent": chat}, journal=NullRecorder(), ledger=Ledger(budget), labels=labels)
+        labels, named = {"method": workflow.method}, {name: make_chat_model(given) for name, given in models.items()}
+        ledger = Ledger(budget)
+        self.model = MeteredModel(chat, named=named, journal=NullRecorder(), ledger=ledger, labels=labels)
+        self.model.refuse_unnamed(workflow.agents)
         self._asked = itertools.count()
 
     def ask(self, question: str | Question, config: RunnableConfig | None = None) -> Trajectory:

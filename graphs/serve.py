@@ -6,6 +6,7 @@ and run next. Settings come from the environment:
     SELFWIRE_HOME    folder of the library; without a library there, the server's own store is it
     SELFWIRE_LIBRARY postgres:// address of the library in place of the folder
     SELFWIRE_MODEL   chat model of runs that name none (offline)
+    SELFWIRE_MODELS  models that agents may ask instead, such as "cheap=openai:gpt-4o-mini,strong=openai:gpt-4.1"
     SELFWIRE_TOOLS   tools that agents may hold, such as "calculator,benchmark:archive,package.module:name"
 """
 
@@ -27,6 +28,7 @@ from selfwire.core.team import Team
 from selfwire.graphs.build import MethodFactory
 from selfwire.graphs.machine import Compiled, RunContext, RunStart
 from selfwire.graphs.method import Method
+from selfwire.models.providers import parse_models
 from selfwire.tools.own import find_missing_tools
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class Service:
     """
 
     method_type: type[Method[Any]]
-    _factories: dict[tuple[str, str], MethodFactory[Any]] = field(default_factory=dict, repr=False)
+    _factories: dict[tuple[str, ...], MethodFactory[Any]] = field(default_factory=dict, repr=False)
 
     async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Compiled:
         """The graph around the team that the assistant names, or the method's head, or its initial team.
@@ -109,12 +111,17 @@ class Service:
         path = home_folder() / LIBRARY_FILE
         shared = os.environ.get("SELFWIRE_LIBRARY")
         own = _opened(path, shared or path.stat().st_ino) if shared or path.exists() else None
-        settings = os.environ.get("SELFWIRE_MODEL") or "offline", os.environ.get("SELFWIRE_TOOLS") or ""
+        names = "SELFWIRE_MODEL", "SELFWIRE_MODELS", "SELFWIRE_TOOLS"
+        settings = tuple(os.environ.get(name) or "" for name in names)
         if settings not in self._factories:
-            model, tools = settings
+            model, models, tools = settings
             toolbox = self.method_type.extend_tools(_load_tools(tools))
             self._factories[settings] = MethodFactory(
-                self.method_type, self.method_type().config, model, toolbox=toolbox
+                self.method_type,
+                self.method_type().config,
+                model or "offline",
+                toolbox=toolbox,
+                models=parse_models(models),
             )
         return self._factories[settings], own
 
@@ -128,7 +135,7 @@ def _compile(factory: MethodFactory[Any], current: Current, *, runs: bool) -> Co
     team = factory.check(saved) if runs else factory.prepare(saved)
 
     async def choose(choices: RunContext, thread_team: Team | None) -> Team:
-        return team  # the drawn one runs, whatever the thread had
+        return factory.refuse_unnamed_models(team, choices)  # the drawn one runs, whatever the thread had
 
     save = make_studio_saver(library, name, factory.name, factory.embedder_name)
     start = RunStart(team, choose, factory.method_type.choices, save=save)

@@ -53,7 +53,11 @@ def make_agent_runner(
             tools = tuple(tool.spec for tool in tools_by_name.values()) if turn < max_turns else ()
             try:
                 reply = await model.generate(
-                    messages, scope=_make_turn_scope(scope, turn), tools=tools, temperature=agent_temperature
+                    messages,
+                    scope=_make_turn_scope(scope, turn),
+                    model=agent.model,
+                    tools=tools,
+                    temperature=agent_temperature,
                 )
             except ModelError as error:
                 error.cost = sum_usages([*(earlier.usage for earlier in replies), get_error_cost(error)])

@@ -51,7 +51,7 @@ def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float |
         messages = prompts.messages("ensemble", prompt=agent.prompt, task=question.input, solutions=shown)
         try:
             choice, usage = await model.generate_structured(
-                EnsembleChoice, messages, scope=scope, role="agent", temperature=temperature
+                EnsembleChoice, messages, scope=scope, role="agent", model=agent.model, temperature=temperature
             )
         except ReplyError as error:
             return most_common(solutions), get_error_cost(error)

@@ -125,7 +125,12 @@ class DytopoAgents:
         messages = self._make_messages(agent, schema, sections, held)
         try:
             turn, usage = await self.model.generate_structured(
-                schema, messages, scope=scope, role="agent", temperature=self._get_temperature(agent)
+                schema,
+                messages,
+                scope=scope,
+                role="agent",
+                model=agent.model,
+                temperature=self._get_temperature(agent),
             )
         except ModelError as error:
             return WorkerTurn(worker=worker, round=scope.visit, error=str(error), usage=get_error_cost(error))
@@ -154,7 +159,12 @@ class DytopoAgents:
         )
         try:
             verdict, usage = await self.model.generate_structured(
-                Halting, messages, scope=given.scope, role="meta", temperature=self._get_temperature(agent)
+                Halting,
+                messages,
+                scope=given.scope,
+                role="meta",
+                model=agent.model,
+                temperature=self._get_temperature(agent),
             )
         except ModelError as error:
             return ManagerTurn(goal=goal, why=str(error), usage=get_error_cost(error))

@@ -118,6 +118,7 @@ async def arun(
     model: ChatModel | None = None,
     meta: ChatModel | None = None,
     judge: ChatModel | None = None,
+    models: Mapping[str, ChatModel] | None = None,
     tools: Tools = (),
     method: str | Method[Any] | None = None,
     budget: Budget | Mapping[str, float] | None = None,
@@ -135,6 +136,8 @@ async def arun(
             team was evolved with, else that of SELFWIRE_MODEL, else the offline model.
         meta: model of critics and evolvers; by default the agents'.
         judge: model of judges; by default that of the critics.
+        models: that agents may ask instead, by the names that `Agent.model` has for them, such as
+            {"cheap": "openai:gpt-4o-mini"}; an agent that asks for another name is refused.
         tools: functions with types and a docstring, LangChain tools, or names such as "calculator,sql:sales.sqlite".
         method: that runs the team, by name or as a value; by default its own.
         budget: limits such as {"calls": 100} or {"dollars": 1}.
@@ -151,7 +154,7 @@ async def arun(
     from selfwire.runs.open import CallOptions
     from selfwire.runs.systems import ask_team
 
-    options = CallOptions(model, meta, judge, tools, method, budget, home)
+    options = CallOptions(model, meta, judge, tools, method, budget, home, models)
     return await ask_team(team, question, options, seed=seed, config=config)
 
 
@@ -179,6 +182,7 @@ async def aevolve(
     model: ChatModel | None = None,
     meta: ChatModel | None = None,
     judge: ChatModel | None = None,
+    models: Mapping[str, ChatModel] | None = None,
     tools: Tools = (),
     method: str | Method[Any] | None = None,
     rubric: str | None = None,
@@ -206,7 +210,7 @@ async def aevolve(
         anyway: run although there are too few held-out tasks for any proof, so that nothing will be kept.
         prune: at the end take out agents, edges and tools that the team does no worse without, as `prune` does; it has
             the last 240 of `valset` for itself.
-        freeze: parts of the team that stay as they are: "edges", "prompts", "tools", or "agent:NAME".
+        freeze: parts of the team that stay as they are: "edges", "prompts", "tools", "models", or "agent:NAME".
         guide: a wish that every critic and rewriter is told, such as "keep the tone formal".
         name: that the team is saved under; by default METHOD-TASKS.
         run_name: of the run; by default a new one.
@@ -214,7 +218,7 @@ async def aevolve(
         concurrency: tasks that are worked on at the same time.
         on_event: is called with each step of progress.
         rubric: of the grader "judge": what a good answer is.
-        model, meta, judge, tools, method, budget, home: as for `run`.
+        model, meta, judge, models, tools, method, budget, home: as for `run`.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used; nothing was written.
@@ -226,7 +230,7 @@ async def aevolve(
     from selfwire.runs.open import CallOptions, TaskSets
 
     tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
-    options = CallOptions(model, meta, judge, tools, method, budget, home)
+    options = CallOptions(model, meta, judge, tools, method, budget, home, models)
     config = {
         "name": name,
         "iterations": iterations,
@@ -263,6 +267,7 @@ async def aprune(
     model: ChatModel | None = None,
     meta: ChatModel | None = None,
     judge: ChatModel | None = None,
+    models: Mapping[str, ChatModel] | None = None,
     tools: Tools = (),
     method: str | Method[Any] | None = None,
     rubric: str | None = None,
@@ -279,7 +284,7 @@ async def aprune(
         margin: loss of score that does not count.
         limit: most tasks of each split where `trainset` is dealt out.
         freeze, name, run_name, seed, concurrency, on_event, rubric: as for `evolve`.
-        model, meta, judge, tools, method, budget, home: as for `run`.
+        model, meta, judge, models, tools, method, budget, home: as for `run`.
 
     Raises:
         ConfigError: there are too few held-out tasks to rule a loss of the margin out; or as `evolve`.
@@ -290,7 +295,7 @@ async def aprune(
     from selfwire.runs.open import CallOptions, TaskSets
 
     tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
-    options = CallOptions(model, meta, judge, tools, method, budget, home)
+    options = CallOptions(model, meta, judge, tools, method, budget, home, models)
     config = {
         "name": name,
         "iterations": 0,
@@ -317,6 +322,7 @@ async def aevaluate(
     model: ChatModel | None = None,
     meta: ChatModel | None = None,
     judge: ChatModel | None = None,
+    models: Mapping[str, ChatModel] | None = None,
     tools: Tools = (),
     method: str | Method[Any] | None = None,
     rubric: str | None = None,
@@ -335,7 +341,7 @@ async def aevaluate(
         calls_per_task: most model calls for a task.
         limit: most tasks; by default all that are given, and 100 of a benchmark.
         run_name, concurrency, on_event, rubric: as for `evolve`.
-        model, meta, judge, tools, method, budget, home: as for `run`.
+        model, meta, judge, models, tools, method, budget, home: as for `run`.
 
     Raises:
         ConfigError, LibraryError, BudgetError, OutageError, JournalError: as `evolve`.
@@ -344,7 +350,7 @@ async def aevaluate(
     from selfwire.runs.open import CallOptions, TaskSets
 
     asked = TaskSets({"test": tasks}, grader, rubric, limit)
-    options = CallOptions(model, meta, judge, tools, method, budget, home)
+    options = CallOptions(model, meta, judge, tools, method, budget, home, models)
     config = {"repeats": repeats, "calls_per_task": calls_per_task, "seed": seed, "concurrency": concurrency}
     return await evaluate_team(team, asked, options, config, run_name, on_event)
 
@@ -364,6 +370,7 @@ async def acompare(
     model: ChatModel | None = None,
     meta: ChatModel | None = None,
     judge: ChatModel | None = None,
+    models: Mapping[str, ChatModel] | None = None,
     tools: Tools = (),
     rubric: str | None = None,
     budget: Budget | Mapping[str, float] | None = None,
@@ -376,7 +383,7 @@ async def acompare(
         against: name of the team that the others are compared with; by default the first.
         calls_per_task: most model calls for a task, for every team.
         tasks, grader, limit, run_name, concurrency, on_event, rubric: as for `evaluate`.
-        model, meta, judge, tools, budget, home: as for `run`.
+        model, meta, judge, models, tools, budget, home: as for `run`.
 
     Raises:
         ConfigError, LibraryError, BudgetError, OutageError, JournalError: as `evolve`.
@@ -385,7 +392,7 @@ async def acompare(
     from selfwire.runs.open import CallOptions, TaskSets
 
     asked = TaskSets({"test": tasks}, grader, rubric, limit)
-    options = CallOptions(model, meta, judge, tools, budget=budget, home=home)
+    options = CallOptions(model, meta, judge, tools, budget=budget, home=home, models=models)
     config = {"against": against, "calls_per_task": calls_per_task, "seed": seed, "concurrency": concurrency}
     return await compare_teams(teams, asked, options, config, run_name, on_event)
 

@@ -39,13 +39,13 @@ HARMLESS = {
     "against", "anyway", "approve", "as", "at", "baselines", "batch", "benchmark", "budget-calls", "budget-seconds",
     "budget-tokens", "budget-usd", "calls-per-task", "check", "checkpoint-every", "concurrency", "corpus", "curve",
     "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "family", "feedback",
-    "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json", "judge-model",
-    "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model", "name",
-    "objective", "open", "paper",
-    "port", "price", "prices", "process-reward", "prune", "reference-field", "requests-at-once", "requests-per-minute",
-    "retries", "retriever", "router", "rubric", "seed", "seeds", "set", "show", "sparse", "split", "structured",
-    "task", "tasks", "team", "test", "timeout", "tokens-per-minute", "train", "training", "unrated",
-    "updates", "variants", "window", "without", "workers", "world", "worth",
+    "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json",
+    "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model",
+    "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune",
+    "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router", "rubric", "seed",
+    "seeds", "set", "show", "sparse", "split", "structured", "task", "tasks", "team", "test", "timeout",
+    "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "window", "without", "workers",
+    "world", "worth",
 }  # fmt: skip
 """Options that a file of the working directory may set: they run no code, and name no address, no home and no file that
 is written."""

@@ -77,9 +77,8 @@ def load(ref: str, home: Path) -> selfwire.Team:
 
 def test_a_part_that_the_team_does_not_have_is_refused_before_a_call(tmp_path: Path) -> None:
     heard, done = evolve(tmp_path, "hiva", "--freeze", "agent:planer", code=WRONG)
-    assert "freeze 'agent:planer': the team has no such part; it has edges, prompts, tools, agent:aggregator" in (
-        " ".join(done.stderr.split())
-    )
+    told = "freeze 'agent:planer': the team has no such part; it has edges, prompts, tools, models, agent:aggregator"
+    assert told in " ".join(done.stderr.split())
     assert not heard
     with pytest.raises(ConfigError, match="freeze 'edge': the team has no such part"):
         selfwire.evolve("hiva", "archive", freeze=["edge"], home=tmp_path)

@@ -22,6 +22,7 @@ from selfwire.core.edits import (
     Rewiring,
     RewritePrompt,
     RewriteTool,
+    SetModel,
 )
 from selfwire.core.own_tool import OwnTool
 from selfwire.core.team import Team
@@ -82,6 +83,7 @@ def random_edit(rng: random.Random, team: Team) -> Edit:
         Grant(agent, rng.choice(TOOLS)),
         Revoke(agent, rng.choice(TOOLS)),
         Remember(agent, rng.choice([" ", "It failed once.", "Dates matter."])),
+        SetModel(agent, rng.choice(["", "cheap", "openai:gpt-4.1", "no model"])),
     ]
     return rng.choice(makers)
 
@@ -157,6 +159,8 @@ class Model:
                 return agent in self.agents and tool in self.agents[agent]["tools"]
             case Remember(agent, note):
                 return agent in self.agents and note.strip() != ""
+            case SetModel(agent, model):
+                return agent in self.agents and " " not in model
 
     def _apply(self, edit: Edit) -> None:  # noqa: C901  (one case per kind of edit)
         match edit:
@@ -192,3 +196,6 @@ class Model:
                 self.agents[agent]["tools"] = tuple(one for one in held if one != tool)
             case Remember(agent, note):
                 self.agents[agent]["memory"] = (*self.agents[agent]["memory"], note)[-MEMORY_NOTES:]
+            case SetModel(agent, model):
+                self.agents[agent] = {name: was for name, was in self.agents[agent].items() if name != "model"}
+                self.agents[agent] |= {"model": model} if model else {}

@@ -100,6 +100,7 @@ A = SEED.agents_by_id["a"]
                 "memory": ("n",),
                 "kind": "judge",
                 "temperature": 0.5,
+                "model": "cheap",
             }.items()
         ),
         SEED.replace(topology=SEED.topology.replace(edges=())),
@@ -118,7 +119,7 @@ def test_every_field_but_lineage_is_in_the_fingerprint(other: Team) -> None:
 
 def test_the_table_above_forgets_no_field() -> None:
     assert set(Team.model_fields) == {"method", "agents", "topology", "tools", "memory", "lineage"}
-    assert set(Agent.model_fields) == {"id", "role", "prompt", "tools", "memory", "kind", "temperature"}
+    assert set(Agent.model_fields) == {"id", "role", "prompt", "tools", "memory", "kind", "temperature", "model"}
 
 
 def test_lineage_is_not_in_the_fingerprint() -> None:

@@ -36,7 +36,7 @@ from tests.core.generators import make_tool, random_rewiring, seed_team
 from tests.graphs.test_evolution import Scripted, context, evolved
 from tests.samples import sample
 
-PARTS = ("edges", "prompts", "tools", "agent:a", "agent:z", "agent:b")
+PARTS = ("edges", "prompts", "tools", "models", "agent:a", "agent:z", "agent:b")
 CHUNKS, BATCHES = 8, 200
 
 
@@ -51,7 +51,7 @@ def grown(rng: random.Random) -> Team:
 
 
 def look_at(team: Team, part: str, names: set[str]) -> Any:
-    """A part, written down anew; of prompts and tools those of agents with these names."""
+    """A part, written down anew; of prompts, tools and models those of agents with these names."""
     plain = team.model_dump(mode="json")
     agents = {agent.pop("id"): agent for agent in plain["agents"]}
     nodes = [(node["id"], node["agent"]) for node in plain["topology"]["nodes"]]
@@ -61,6 +61,8 @@ def look_at(team: Team, part: str, names: set[str]) -> Any:
         return [plain["topology"][name] for name in ("edges", "entry", "sink")]
     if part == "prompts":
         return {name: [agents[name][field] for field in ("prompt", "role", "memory")] for name in names}
+    if part == "models":
+        return {name: agents[name].get("model", "") for name in names}
     return {name: agents[name]["tools"] for name in names}, plain["tools"]
 
 
@@ -116,7 +118,7 @@ class Rogue(Method[Any]):
         found = EvolveResult.of(team, [random_rewiring(self.rng, team) for _ in range(6)])
         if self.rng.random() < 0.2:  # a team that its rewirings do not explain
             other = found.workflow.agents_by_id
-            agents = [agent.replace(prompt="Obey.", tools=()) for agent in other.values()]
+            agents = [agent.replace(prompt="Obey.", tools=(), model="dear") for agent in other.values()]
             return found.replace(workflow=found.workflow.replace(agents=agents))
         return found
 
@@ -226,13 +228,12 @@ def test_a_frozen_prompt_does_not_come_back_changed_under_the_name_of_an_agent_t
 
 
 def test_what_the_team_does_not_have_is_refused_by_name() -> None:
-    check_frozen(["edges", "prompts", "tools", "agent:a"], trio())
+    check_frozen(["edges", "prompts", "tools", "models", "agent:a"], trio())
     for wrong in ("agent:planer", "a", "edge", "agent:", ""):
         with pytest.raises(ConfigError) as refusal:
             check_frozen([wrong], trio())
-        assert str(refusal.value) == (
-            f"freeze {wrong!r}: the team has no such part; it has edges, prompts, tools, agent:a, agent:b, agent:z"
-        )
+        known = "edges, prompts, tools, models, agent:a, agent:b, agent:z"
+        assert str(refusal.value) == f"freeze {wrong!r}: the team has no such part; it has {known}"
 
 
 def test_critics_are_told_what_is_fixed() -> None:

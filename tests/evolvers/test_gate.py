@@ -248,3 +248,21 @@ def test_at_a_price_too_one_run_of_twenty_accepts_a_change_without_effect_or_one
     assert count_runs(0.2, 0.2) <= 0.05 * runs
     assert count_runs(0.3, 0.1, more=0.2) <= 0.05 * runs  # the gain is what the change costs
     assert count_runs(0.3, 0.1) > 0.9 * runs  # the same gain at no price
+
+
+def test_a_cheaper_model_has_to_save_dollars_too_and_one_that_saves_none_stops_at_once() -> None:
+    rule = EvidenceRule(gate="no-worse", margin=0.1, saves="dollars", simpler=True)
+    right, many = [1.0] * 80, [Usage(calls=2, dollars=0.03)] * 80
+    cheap = decide_by_evidence(right, right, many, [Usage(calls=2, dollars=0.01)] * 80, rule)
+    assert cheap is not None
+    assert cheap.accepted
+    assert "at +0.00 calls and -0.02000 dollars per task" in cheap.why
+    for dollars in (0.03, 0.04):
+        dearer = decide_by_evidence(
+            right[:20], right[:20], many[:20], [Usage(calls=1, dollars=dollars)] * 20, rule, left=60
+        )
+        assert dearer is not None
+        assert not dearer.accepted
+        assert "it saves no dollars" in dearer.why
+    cheapest = rule.replace(objective=Objective(cheapest=True))
+    assert decide_by_evidence(right, right, many, [Usage(calls=2, dollars=0.01)] * 80, cheapest) == cheap

@@ -110,7 +110,7 @@ async def test_an_answer_that_cannot_be_used_is_asked_for_again() -> None:
         "answer 'edit': prompts are given with edit, and only with it",
         "answer 'approve': prompts are given with edit, and only with it",
         "RewritePrompt(c, 7): there is no agent 'c'; agents are a, b",
-        "RewritePrompt(a, ): the new prompt is blank; give the agent a prompt",
+        'RewritePrompt(a, ""): the new prompt is blank; give the agent a prompt',
         "the prompt of 'a' is as it was; approve it, or give another one",
         "this changes what is frozen, which is agent:b",
         asked[8].fault,

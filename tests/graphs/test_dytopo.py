@@ -517,7 +517,7 @@ def test_a_thread_takes_one_question_after_another() -> None:
 
 def test_what_cannot_be_is_one_clear_error() -> None:
     graph = dytopo.build(SpokenChat(), initial="math", embedder="hashing").compile()
-    with pytest.raises(ConfigError, match="choices are seed, model, calls, tokens, workflow, rounds, domain"):
+    with pytest.raises(ConfigError, match="choices are seed, model, models, calls, tokens, workflow, rounds, domain"):
         graph.invoke(ASKED, context={"turns": 3})
     with pytest.raises(ConfigError, match="unknown domain 'law'"):
         dytopo.build(initial="law")

@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.edits import Rewiring, RewritePrompt, SetModel
 from selfwire.core.errors import BudgetError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
@@ -149,6 +149,16 @@ def test_prompts_stay_where_the_agent_ran_and_where_no_run_says_who_ran() -> Non
     ran = Trajectory(question=Question(id="g", input="?"), workflow="w", steps=(Step(node="a", agent="a", output="x"),))
     assert undo_untried(team, new, [ran]) == (new, ())
     assert undo_untried(team, new, [ran.replace(steps=())]) == (new, ())
+
+
+def test_a_new_model_of_an_agent_that_ran_on_no_gate_task_is_undone() -> None:
+    team = context(Scripted()).seed_team
+    new = team.apply(Rewiring(SetModel("a", "cheap"), SetModel("b", "cheap"), why="cheaper"))
+    ran = Trajectory(question=Question(id="g", input="?"), workflow="w", steps=(Step(node="a", agent="a", output="x"),))
+    kept, [undone] = undo_untried(team, new, [ran])
+    assert [agent.model for agent in kept.agents] == ["cheap", ""]
+    assert undone.edits == (SetModel("b", ""),)
+    assert undone.why == "b ran on no gate task, so its new model is not kept"
 
 
 async def test_a_proof_looks_at_more_and_more_fresh_tasks_and_stops_when_it_can() -> None:

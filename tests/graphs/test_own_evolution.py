@@ -187,7 +187,8 @@ def test_a_frozen_prompt_stays_and_its_rewriting_is_not_asked_for(home: Path, sh
     refused = evolve(home, "--freeze", "agent:decide", "--freeze", "agent:read", code=2)
     assert "only prompts and descriptions of tools are evolved, and all are frozen" in " ".join(refused.stderr.split())
     refused = evolve(home, "--freeze", "agent:decider", code=2)
-    assert "it has edges, prompts, tools, agent:decide, agent:graph, agent:read" in " ".join(refused.stderr.split())
+    told = "it has edges, prompts, tools, models, agent:decide, agent:graph, agent:read"
+    assert told in " ".join(refused.stderr.split())
 
 
 def test_a_graph_whose_prompts_are_not_known_is_refused_before_a_call(home: Path, shop: Shop) -> None:

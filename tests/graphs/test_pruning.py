@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import selfwire
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.edits import Rewiring, RewritePrompt, SetModel
 from selfwire.core.errors import BudgetError, ConfigError, EditError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
@@ -32,13 +32,16 @@ from selfwire.graphs.pruning import (
     OWN_CALLS,
     PruningConfig,
     PruningRecord,
+    choose_group,
+    compute_part_worth,
     compute_worth,
     list_parts,
     make_pruned,
+    rank_models,
     remove_agent,
     sum_costs,
 )
-from selfwire.models.budget import Ledger
+from selfwire.models.budget import Ledger, Price
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.results import describe_pruning
@@ -470,3 +473,57 @@ def test_evolve_prune_says_what_it_took_out_and_needs_gate_tasks(tmp_path: Path)
     )  # fmt: skip
     assert "pruning took nothing out; it ended as " in done.output
     assert "iteration 2/7" in done.output
+
+
+TRIO_PRICES = {name: Price(input=price, output=price) for name, price in {"": 8.0, "fair": 2.0, "cheap": 1.0}.items()}
+
+
+def spend(**tokens: int) -> dict[str, Usage]:
+    return {agent: Usage(calls=1, input_tokens=count) for agent, count in tokens.items()}
+
+
+def test_cheaper_models_are_ranked_for_the_dearest_agent_first_and_only_below_its_own_price() -> None:
+    team = DIAMOND.apply(Rewiring(SetModel("b", "fair"), SetModel("c", "cheap"), SetModel("d", "unknown"), why="w"))
+    ranked = rank_models(team, spend(a=10, b=90, c=900, d=9), TRIO_PRICES)
+    assert list(ranked.items()) == [
+        ("c", ["cheap"]),
+        ("b", ["cheap", "fair"]),
+        ("a", ["cheap", "fair", ""]),
+        ("d", ["unknown"]),
+        ("e", [""]),
+    ]
+    names = [part.name for part in list_parts(team, models=ranked).values() if part.kind == "model"]
+    assert names == [
+        "b asks fair, not cheap",
+        "a asks the run's model, not cheap",
+        "a asks the run's model, not fair",
+    ]
+    assert not [part for part in list_parts(team, ("models",), ranked).values() if part.kind == "model"]
+    assert [*list_parts(team, ("agent:a",), ranked)].count("b asks fair, not cheap") == 1
+
+
+def test_a_price_per_token_sent_and_received_decides_for_each_agent() -> None:
+    prices = {"reads": Price(input=1, output=9), "writes": Price(input=9, output=1), "": Price(input=5, output=5)}
+    costs = {"a": Usage(input_tokens=10, output_tokens=1), "b": Usage(input_tokens=1, output_tokens=10)}
+    ranked = rank_models(DIAMOND, costs, prices)
+    assert (ranked["a"], ranked["b"]) == (["reads", ""], ["writes", ""])
+
+
+def test_the_group_of_models_has_the_cheapest_harmless_one_of_each_agent() -> None:
+    costs = spend(a=10, b=90, e=50)
+    models = rank_models(DIAMOND, costs, TRIO_PRICES)
+    parts = list_parts(DIAMOND, ("edges", "tools"), models)
+    worth = {name: 1.0 if name == "b asks the run's model, not cheap" else 0.0 for name in parts}
+    record = PruningRecord(
+        parts=tuple(compute_part_worth(part.kind, name, [worth[name]] * 40) for name, part in parts.items()),
+        costs=costs,
+    )
+    group = choose_group(record, DIAMOND, ("edges", "tools"), models)
+    assert [part.name for part in group] == [
+        "b asks the run's model, not fair",
+        "e asks the run's model, not cheap",
+        "a asks the run's model, not cheap",
+    ]
+    assert [agent.model for agent in DIAMOND.apply_legal(part.removal for part in group)[0].agents] == [
+        "cheap", "fair", "", "", "cheap",
+    ]  # fmt: skip

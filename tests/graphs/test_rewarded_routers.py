@@ -344,6 +344,13 @@ def test_a_run_with_a_failed_agent_teaches_nothing() -> None:
     assert (update.episodes, update.errors) == (0, 1)
 
 
+def test_agents_ask_models_by_the_names_that_are_given() -> None:
+    named = team().replace(agents=[agent.replace(model="cheap") for agent in team().agents])
+    with pytest.raises(ConfigError, match="asks model 'cheap', and this run names no such model"):
+        RoutedTeam(named)
+    assert RoutedTeam(named, models={"cheap": "offline:user"}).ask(QUESTIONS[0]).answer
+
+
 def test_a_question_that_no_agent_answers_is_an_error() -> None:
     class Mute(FakeListChatModel):
         def _call(self, *_: Any, **__: Any) -> str:

@@ -43,7 +43,7 @@ TOOLBOX = SimpleNamespace(tools={"saw": saw})
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path / "home"))
-    for name in ("SELFWIRE_MODEL", "SELFWIRE_TOOLS"):
+    for name in ("SELFWIRE_MODEL", "SELFWIRE_MODELS", "SELFWIRE_TOOLS"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "home"
 
@@ -249,6 +249,7 @@ async def test_the_server_is_given_tools_by_name(home: Path, monkeypatch: pytest
         ("SELFWIRE_TOOLS", "json:JSONDecoder", "is type; name calculator"),
         ("SELFWIRE_TOOLS", "calculator,saw", "there is no tool 'saw'; name calculator"),
         ("SELFWIRE_MODEL", "gpt", "unknown model 'gpt'"),
+        ("SELFWIRE_MODELS", "cheap", "'cheap' names no model; write NAME=PROVIDER:MODEL"),
     ],
 )
 async def test_a_setting_that_cannot_be_used_is_refused(
@@ -257,6 +258,19 @@ async def test_a_setting_that_cannot_be_used_is_refused(
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=message):
         await served()
+
+
+async def test_a_server_asks_the_models_that_it_or_the_run_names_for_agents(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = trio().replace(agents=[agent.replace(model="cheap") for agent in trio().agents])
+    with open_library(home) as library:
+        await library.save("hiva", named, run="r", step=1)
+    with pytest.raises(ConfigError, match="agent 'aggregator' asks model 'cheap', and this run names no such model"):
+        await (await served()).ainvoke(ASKED)
+    assert (await (await served()).ainvoke(ASKED, context={"models": "cheap=offline:user"}))["answer"]
+    monkeypatch.setenv("SELFWIRE_MODELS", "cheap=offline")
+    assert (await (await served()).ainvoke(ASKED))["answer"]
 
 
 def renamed(workflow: Team, old: str, new: str) -> Team:

@@ -26,7 +26,7 @@ from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Budget
 from selfwire.graphs.team import run_team
 from selfwire.models import openai_chat
-from selfwire.models.budget import Ledger
+from selfwire.models.budget import Ledger, Price, Prices
 from selfwire.models.limits import CallSettings
 from selfwire.models.metered_chat import MeteredChat, MeteredModel
 from selfwire.models.openai_chat import OpenAIChat
@@ -355,3 +355,44 @@ async def test_a_fault_is_never_text(wire_server: WireServer) -> None:
     wire_server.always = Fault(status=400, message="no such thing")
     with pytest.raises(ModelError, match="no such thing"):
         await by_astream(make(wire_server))
+
+
+async def test_a_named_model_has_rows_prices_and_a_budget_of_its_own_beside_one_of_the_same_kind(
+    wire_server: WireServer,
+) -> None:
+    journal, ledger = Journal.memory("r"), Ledger(Budget(calls=2))
+    chats = [make_chat_model("openai:gpt-4o-mini", base_url=wire_server.url, temperature=heat) for heat in (0.0, 0.5)]
+    model = MeteredModel(chats[0], named={"warm": chats[1]}, journal=journal, ledger=ledger, policy=QUICK)
+    asked, place = [ChatMessage.user("hello?")], Scope(run="r", task="t", node="n")
+    for _ in range(2):  # the second time both are replayed
+        for name in ("", "warm"):
+            await model.generate(asked, scope=place, model=name)
+    assert [request.body["temperature"] for request in wire_server.asked] == [0.0, 0.5]
+    assert {*await journal.spend_by_model()} == {"gpt-4o-mini", "warm (gpt-4o-mini)"}
+    assert sum(usage.calls for usage in (await journal.spend_by_model()).values()) == journal.spend().calls == 2
+    with pytest.raises(BudgetError):
+        await model.with_labels(method="m").generate(asked, scope=place.at(node="other"), model="warm")
+    with pytest.raises(ConfigError, match="a request is for model 'cold', and this run names no such model, but warm"):
+        await model.generate(asked, scope=place, model="cold")
+    model.refuse_unnamed([Agent(id="a", prompt="p"), Agent(id="b", prompt="p", model="openai:gpt-4o-mini")])
+    with pytest.raises(ConfigError, match=r"agent 'c' asks model 'openai:gpt-4o', .* --models NAME=openai:gpt-4o "):
+        model.refuse_unnamed([Agent(id="c", prompt="p", model="openai:gpt-4o")])
+    nobody = make_chat_model("openai:nobody", base_url=wire_server.url)
+    with pytest.raises(ConfigError, match="the price of openai:nobody is not known"):
+        MeteredModel(chats[0], named={"x": nobody}, ledger=Ledger(Budget(dollars=1)))
+
+
+async def test_a_budget_in_dollars_has_room_for_the_cheap_model_where_it_has_none_for_the_strong_one(
+    wire_server: WireServer,
+) -> None:
+    prices = Prices(table={"openai:strong": Price(input=2, output=8), "openai:cheap": Price(input=0.1, output=0.4)})
+    strong, cheap = (make_chat_model(f"openai:{name}", base_url=wire_server.url) for name in ("strong", "cheap"))
+    ledger = Ledger(Budget(dollars=0.005))  # a reply of 2,048 tokens costs more than that of one, and less of the other
+    model = MeteredModel(strong, named={"cheap": cheap}, ledger=ledger, prices=prices, policy=QUICK)
+    assert model.list_prices() == {"": prices.table["openai:strong"], "cheap": prices.table["openai:cheap"]}
+    reply = await model.generate([ChatMessage.user("hello?")], scope=Scope(), model="cheap")
+    sent, received = reply.usage.input_tokens, reply.usage.output_tokens
+    assert ledger.spent.dollars == pytest.approx((0.1 * sent + 0.4 * received) / 1e6)
+    with pytest.raises(BudgetError):
+        await model.generate([ChatMessage.user("hello?")], scope=Scope())
+    assert [request.body["model"] for request in wire_server.asked] == ["cheap"]

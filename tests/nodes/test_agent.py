@@ -23,6 +23,7 @@ class Scripted:
         self.tools: list[tuple[str, ...]] = []
         self.scopes: list[Scope] = []
         self.heats: list[float | None] = []
+        self.models: list[str] = []
 
     async def generate(
         self,
@@ -30,10 +31,12 @@ class Scripted:
         *,
         scope: Scope,
         role: str = "agent",
+        model: str = "",
         tools: Any = (),
         temperature: Any = 0,
     ) -> Reply:
         assert role == "agent"
+        self.models.append(model)
         self.seen.append(tuple(messages))
         self.tools.append(tuple(tool.name for tool in tools))
         self.scopes.append(scope)
@@ -176,6 +179,13 @@ async def test_an_agents_own_temperature_goes_first(own: float | None, used: flo
     agent = Agent(id="a", prompt="p", temperature=own)
     await make_agent_runner(model, {}, temperature=0.7)(agent, QUESTION, (), scope=SCOPE)
     assert model.heats == [used]
+
+
+@pytest.mark.parametrize("own", ["", "cheap"])
+async def test_every_turn_of_an_agent_asks_its_own_model(own: str) -> None:
+    model, holder = Scripted(calling(("ruler", {"what": "tower"})), ANSWER), HOLDER.replace(model=own)
+    await make_agent_runner(model, {"ruler": Ruler()})(holder, QUESTION, (), scope=SCOPE)
+    assert model.models == [own, own]
 
 
 async def test_a_model_that_fails_is_not_an_answer() -> None:

@@ -456,7 +456,7 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         out.print(f"\n{best}; {look}, and write its prompts into your source with {write}")
         return
     out.print(f"\n{best}; {look}, use it so:")
-    out.print(_snippet(run, where.parent.resolve(), name))
+    out.print(_snippet(run, where.parent.resolve(), name, team))
 
 
 def list_new_powers(before: Team, after: Team) -> list[str]:
@@ -474,20 +474,27 @@ def list_new_powers(before: Team, after: Team) -> list[str]:
     return [mask_controls(line) for line in found]
 
 
-def _snippet(run: OpenEvolution, home: Path, name: str) -> str:
+def _snippet(run: OpenEvolution, home: Path, name: str, team: Team) -> str:
     """Write Python that asks the evolved team, and that makes a graph of it."""
-    asked = run.request.models
-    model, imported = json.dumps(asked.agent), ""
-    if asked.base_url and not is_offline(asked.agent):
+    asked, imported = run.request.models, ""
+    if asked.base_url:
         secret = MASK in asked.base_url
         address = f'os.environ["{ADDRESS}"]' if secret else json.dumps(asked.base_url)
-        model = f"make_chat_model({model}, base_url={address})"
         imported = "    from selfwire.models.providers import make_chat_model\n"
         imported = f"    import os\n\n{imported}" if secret else imported
+
+    def write(model: str) -> str:
+        plain = json.dumps(model)
+        return f"make_chat_model({plain}, base_url={address})" if asked.base_url and not is_offline(model) else plain
+
+    model = write(asked.agent)
+    used = {agent.model for agent in team.agents} & asked.named.keys()
+    named = ", ".join(f"{json.dumps(name)}: {write(asked.named[name])}" for name in sorted(used))
+    models = f", models={{{named}}}" if named else ""
     tools = f", tools={json.dumps(run.facts['tools'])}" if "tools" in run.facts else ""
     return (
         f"{imported}    import selfwire\n\n"
         f'    team = selfwire.load("{to_team_reference(name)}", home="{home}")\n'
-        f'    print(selfwire.run(team, "...", model={model}{tools}).answer)\n'
-        f"    graph = team.graph({model}{tools})  # a compiled LangGraph"
+        f'    print(selfwire.run(team, "...", model={model}{models}{tools}).answer)\n'
+        f"    graph = team.graph({model}{models}{tools})  # a compiled LangGraph"
     )

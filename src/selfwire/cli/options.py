@@ -19,6 +19,7 @@ from selfwire.evals.judge import read_rubric
 from selfwire.evals.readers import OwnData
 from selfwire.evals.tasks import is_own_data, resolve_name
 from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.models.providers import parse_models
 from selfwire.runs.comparison import USUAL
 from selfwire.runs.open import require_saved
 from selfwire.runs.record import CALLS_PER_TASK, CHANGEABLE_NAMES, ResumeChanges
@@ -99,7 +100,8 @@ TestSize = Annotated[int | None, typer.Option(help="Tasks for the final test; no
 Freeze = Annotated[
     list[str] | None,
     typer.Option(
-        "--freeze", help="Leave a part of the team as it is: edges, prompts, tools, or agent:NAME; may be given again."
+        "--freeze",
+        help="Leave a part of the team as it is: edges, prompts, tools, models, or agent:NAME; may be given again.",
     ),
 ]
 Tasks = Annotated[
@@ -260,6 +262,12 @@ class ModelOptions:
         str | None, typer.Option(help="Model of critics and evolvers; by default that of the agents.")
     ] = None
     judge_model: Annotated[str | None, typer.Option(help="Model of judges; by default that of the critics.")] = None
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="Models that agents may ask instead, by name: cheap=openai:gpt-4o-mini,strong=openai:gpt-4.1."
+        ),
+    ] = None
     base_url: BaseUrl = None
     timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0
     retries: Annotated[int, typer.Option(help="How often a request is repeated after a passing error.")] = 5
@@ -288,7 +296,7 @@ class ModelOptions:
         same = {name: value for name, value in vars(self).items() if name in Models.model_fields}
         roles = {"agent": self.model, "meta": self.meta_model, "judge": self.judge_model}
         prices = None if self.prices is None else str(self.prices.resolve())
-        return Models.model_validate({**same, **roles, "prices": prices})
+        return Models.model_validate({**same, **roles, "named": parse_models(self.models or ""), "prices": prices})
 
 
 @dataclass(frozen=True)

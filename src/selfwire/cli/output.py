@@ -16,6 +16,7 @@ from rich.text import Text
 from selfwire.cli.json_output import add_result
 from selfwire.cli.versions import PARENT_SCORE, format_other_facts, format_outcome, format_reasons, format_time
 from selfwire.core import topology
+from selfwire.core.agent import OWN_MODEL
 from selfwire.core.edits import format_rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.own_tool import OwnTool
@@ -26,6 +27,7 @@ from selfwire.core.values import format_count, format_value, mask_controls, to_p
 from selfwire.evals.table import ResultTable
 from selfwire.runs.estimates import CostEstimate
 from selfwire.runs.record import STUDIES, OpenRun
+from selfwire.store.journal import Journal
 from selfwire.store.library import Version
 
 PIPED_WIDTH = 200
@@ -98,6 +100,15 @@ def format_spend(spend: dict[str, Any] | Usage) -> str:
     return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"
 
 
+def list_spend_by_model(journal: Journal) -> list[str]:
+    """List the spend of each model of a run in a line, the dearest first, and add it to the result."""
+    from selfwire.models.sync import run_sync  # nothing that only reads needs it
+
+    by_model = run_sync(journal.spend_by_model())
+    add_result(spend_by_model=by_model)
+    return [f"{label}: {format_spend(usage)}" for label, usage in by_model.items()]
+
+
 def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> None:
     """Print the cost of a run, and the command that resumes it unless it is finished."""
     from selfwire.models.metered_chat import describe_unusable_replies  # nothing that only reads needs it
@@ -106,6 +117,9 @@ def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> N
     out, (rows, tokens) = make_console(), run.journal.count_unsettled()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
     out.print(f"spent: {format_spend(run.spent)}{lost}")
+    if len(run.request.models.asked) > 1:
+        for line in list_spend_by_model(run.journal):
+            out.print(f"    {line}")
     if unusable := run_sync(describe_unusable_replies(run.journal)):
         out.print(unusable)
     add_result(run=run.journal.run, status="finished" if finished else "stopped", spend=run.spent)
@@ -141,7 +155,8 @@ def show_team(team: Team, version: Version | None, title: str = "", scores: str 
     out.print(f"\n{topology.to_text(team.topology)}\n")
     for agent in team.agents:
         tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
-        out.print(f"{agent.id}  ({agent.kind}){tools}", style="bold")
+        model = f"  model: {agent.model}" if agent.model else ""
+        out.print(f"{agent.id}  ({agent.kind}){tools}{model}", style="bold")
         role = "" if agent.role in agent.prompt else agent.role  # an added agent's is its prompt
         for line in ([role] if role else []) + agent.prompt.splitlines():
             out.print(f"    {line}")
@@ -223,6 +238,9 @@ def _indent(text: str) -> list[str]:
 
 def _show_change(name: str, field: str, before: object, after: object) -> None:
     out = make_console()
+    if field == "model":
+        out.print(f"model of {name}: {before or OWN_MODEL} -> {after or OWN_MODEL}")
+        return
     if isinstance(before, str) and isinstance(after, str):
         out.print(f"{field} of {name}:")
         for line in compare_lines(before, after):

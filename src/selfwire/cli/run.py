@@ -12,7 +12,7 @@ from selfwire.cli import options
 from selfwire.cli.commands import STOPPED
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, parse_config_fields, to_local_folder
-from selfwire.cli.output import format_spend, print_answer
+from selfwire.cli.output import format_spend, list_spend_by_model, print_answer
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.plugins import load_plugin, method_names
@@ -83,7 +83,8 @@ def run(
     add_result(measured=origin, method=found.method, workflow=asked.team.fingerprint)
     for line in (origin, *asked.notices, *hints, *many):
         typer.echo(line, err=True)
-    printing = _Printing(asked, show=show, page=page, is_offline=names.is_offline)
+    several = len(names.asked) > 1
+    printing = _Printing(asked, show=show, page=page, is_offline=names.is_offline, has_several_models=several)
     try:
         done = run_sync(asked.ask(text, seed=seed))
     except (StoppedError, ModelError) as error:
@@ -100,6 +101,7 @@ class _Printing:
     show: bool
     page: Path | None
     is_offline: bool
+    has_several_models: bool
 
     def print_answer(self, done: Trajectory) -> None:
         """Print an answer; raises a TaskError if there is none."""
@@ -129,6 +131,8 @@ class _Printing:
     def _print_spend(self) -> None:
         stamp = f"; {STAMP}" if self.is_offline else ""
         typer.echo(f"{format_spend(self.asked.ledger.spent)}{stamp}", err=True)
+        for line in list_spend_by_model(self.asked.journal) if self.has_several_models else ():
+            typer.echo(f"    {line}", err=True)
 
     def _show_details(self, done: Trajectory) -> None:
         if self.show:

@@ -25,7 +25,7 @@ def explain_version(version: Version, before: Version | None) -> tuple[str, ...]
     Args:
         before: the version above it; what both have alike is not repeated.
     """
-    known = {} if before is None else {name: before.facts.get(name) for name in ("tools", "model")}
+    known = {} if before is None else {name: before.facts.get(name) for name in ("tools", "model", "models")}
     facts = {name: value for name, value in version.facts.items() if known.get(name) != value}
     found = (format_reasons(version), format_other_facts(facts))
     return tuple(line for line in found if line and line != SEED)

@@ -22,6 +22,7 @@ from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import Column, ResultTable, build_table
 from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
+from selfwire.models.providers import parse_models
 from selfwire.models.text_layer import LayerText
 from selfwire.runs.front import FrontLine, read_front
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
@@ -88,6 +89,7 @@ def build_worth_table(team: Team) -> ResultTable:
         )
     worth, costs = {part.name: part for part in record.parts}, {n: c for n, c in record.costs.items() if c.calls}
     there = {agent.id for agent in team.agents} | list_parts(team).keys() | {OWN_CALLS}
+    there |= {part.name for part in record.parts if part.kind == "model"}  # which says what was compared
 
     def format_costs(cost: Usage | None) -> tuple[str, str]:
         return (f"{cost.calls / record.runs:.1f}", f"{cost.tokens / record.runs:,.0f}") if cost else ("", "")
@@ -227,6 +229,12 @@ def export(
     tools: Annotated[
         str | None, typer.Option("--tools", help="For a LangGraph: tools that its agents hold, as my_tools:search.")
     ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            "--models", help="For a LangGraph: models that its agents ask by name, as cheap=openai:gpt-4o-mini."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     home: Home = None,
 ) -> None:
@@ -242,8 +250,9 @@ def export(
             if form is None
             else f"--as {form}: a team is exported as {', '.join(FORMS[:-1])} or {FORMS[-1]}"
         )
-    if tools and wanted != "langgraph":
-        raise ConfigError("--tools names tools for a LangGraph; export to a .py file, or leave it out")
+    if (tools or models) and wanted != "langgraph":
+        given, what = ("--tools", "tools") if tools else ("--models", "models")
+        raise ConfigError(f"{given} names {what} for a LangGraph; export to a .py file, or leave it out")
     if wanted == "patch":
         _export_patch(ref, team, version, file, force=force, home=home)
     elif wanted == "context":
@@ -251,7 +260,7 @@ def export(
     elif wanted == "pr":
         _export_branch(ref, team, version, str(file), force=force, home=home)
     elif wanted == "langgraph":
-        _export_langgraph(ref, team, version, file, tools=tools, force=force)
+        _export_langgraph(ref, team, version, file, tools=tools, models=models, force=force)
     else:
         _export_json(ref, team, file, force=force)
 
@@ -272,17 +281,27 @@ def _export_json(ref: str, team: Team, file: Path, *, force: bool) -> None:
 
 
 def _export_langgraph(
-    ref: str, team: Team, version: Version | None, file: Path, *, tools: str | None, force: bool
+    ref: str,
+    team: Team,
+    version: Version | None,
+    file: Path,
+    *,
+    tools: str | None,
+    models: str | None,
+    force: bool,
 ) -> None:
     """Write a team as a file of Python that builds its LangGraph without this package.
 
     Raises:
-        ConfigError: its way to work is no graph of its agents, or an agent holds a tool that is not given.
+        ConfigError: its way to work is no graph of its agents, or an agent holds a tool or asks a model that is not
+            given.
     """
     if str(file) != "-":
         output.refuse_existing(file, force)
-    name, model = version.ref if version else team.method, str(version.facts.get("model", "")) if version else ""
-    source = load_plugin("selfwire.programs", "langgraph")(team, name, tools=tools, model=model)
+    facts = version.facts if version else {}
+    name, model = version.ref if version else team.method, str(facts.get("model", ""))
+    named = {**parse_models(str(facts.get("models", ""))), **parse_models(models or "")}
+    source = load_plugin("selfwire.programs", "langgraph")(team, name, tools=tools, model=model, models=named)
     if str(file) == "-":
         add_result(source=source, fingerprint=team.fingerprint)
         typer.echo(source, nl=False)

@@ -1,11 +1,15 @@
 """An agent: a role with a prompt, tools and a memory."""
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from selfwire.core.values import FrozenModel, Id
 
 MEMORY_NOTES = 8
 """Most notes of an agent; the oldest go first."""
+OWN_MODEL = "the run's model"
+"""That of an agent without a model of its own, in texts for people."""
 
 
 class Agent(FrozenModel):
@@ -18,6 +22,7 @@ class Agent(FrozenModel):
         memory: notes below its prompt, oldest first.
         kind: one of the kinds in selfwire.nodes, such as worker or aggregator.
         temperature: sampling temperature in [0, 2]; None leaves it to the method.
+        model: that it asks, by a name that the run is given for one (`--models`); "" for the run's own.
     """
 
     id: Id
@@ -27,3 +32,12 @@ class Agent(FrozenModel):
     memory: tuple[str, ...] = Field(default=(), max_length=MEMORY_NOTES)
     kind: str = "worker"
     temperature: float | None = Field(default=None, ge=0, le=2)
+    model: str = Field(default="", max_length=200, pattern=r"^[!-~]*$")
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave an empty model out, so that fingerprints are those from before agents had models."""
+        written: dict[str, Any] = write(self)
+        if not self.model:
+            written.pop("model", None)
+        return written

@@ -149,6 +149,15 @@ class Remember:
     kind: Literal["remember"] = Field(default="remember", kw_only=True)
 
 
+@_edit
+class SetModel:
+    """Have an agent ask another model, by a name that runs are given for one; "" for the run's own."""
+
+    agent: Id
+    model: str
+    kind: Literal["set_model"] = Field(default="set_model", kw_only=True)
+
+
 Edit = Annotated[
     AddAgent
     | RemoveAgent
@@ -163,7 +172,8 @@ Edit = Annotated[
     | RemoveTool
     | Grant
     | Revoke
-    | Remember,
+    | Remember
+    | SetModel,
     Field(discriminator="kind"),
 ]
 """A single change to a team."""
@@ -207,7 +217,7 @@ def _shorten(value: object) -> str:
     if isinstance(value, tuple):
         return format_count(len(value), "example")
     text = " ".join(str(value).split())
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return (text if len(text) <= 40 else f"{text[:37]}...") or '""'
 
 
 def format_rewiring(rewiring: Rewiring) -> str:
@@ -237,7 +247,7 @@ def edit_agents(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> tu
             kept = tuple(agent for agent in agents if agent.id != name)
             _refuse_taken(replacement.id, kept)
             return (*kept, replacement)
-        case RewritePrompt(name) | Grant(name) | Revoke(name) | Remember(name):
+        case RewritePrompt(name) | Grant(name) | Revoke(name) | Remember(name) | SetModel(name):
             new = _change_agent(edit, _get_agent(name, agents))
             return tuple(new if agent.id == name else agent for agent in agents)
         case _:
@@ -324,7 +334,7 @@ def _get_tool(name: str, tools: tuple[OwnTool, ...]) -> OwnTool:
     raise ValueError(f"the team has no tool {name!r} of its own; its own tools are {there}")
 
 
-def _change_agent(edit: RewritePrompt | Grant | Revoke | Remember, agent: Agent) -> Agent:
+def _change_agent(edit: RewritePrompt | Grant | Revoke | Remember | SetModel, agent: Agent) -> Agent:
     match edit:
         case RewritePrompt(_, prompt):
             if not prompt.strip():
@@ -343,6 +353,8 @@ def _change_agent(edit: RewritePrompt | Grant | Revoke | Remember, agent: Agent)
             if not note.strip():
                 raise ValueError("the note is blank; write what the agent should remember")
             return agent.replace(memory=(*agent.memory, note)[-MEMORY_NOTES:])
+        case SetModel(_, model):
+            return agent.replace(model=model)
 
 
 def _get_agent(name: str, agents: tuple[Agent, ...]) -> Agent:

@@ -32,12 +32,17 @@ class Model(Protocol):
         *,
         scope: Scope,
         role: str = "agent",
+        model: str = "",
         tools: Sequence[ToolSpec] = (),
         temperature: float | None = None,
     ) -> Reply:
         """Ask the model that plays `role` (agent, meta or judge) for a reply.
 
+        Args:
+            model: name of another model of the run, as `Agent.model` has it; "" for that of the role.
+
         Raises:
+            ConfigError: the run names no such model.
             ModelError: the call failed after its retries.
             BudgetError: the call would exceed a budget.
         """
@@ -49,16 +54,20 @@ class Model(Protocol):
         *,
         scope: Scope,
         role: str = "meta",
+        model: str = "",
         temperature: float | None = None,
     ) -> tuple[Schema, Usage]:
         """Ask for a validated object; an invalid reply is repaired, or asked for once more.
+
+        Args:
+            model: as for `generate`.
 
         Returns:
             The object, and the cost of all requests for it.
 
         Raises:
             ReplyError: no reply was valid; the caller chooses a safe fallback.
-            ModelError, BudgetError: as `generate`.
+            ModelError, BudgetError, ConfigError: as `generate`.
         """
 
 

@@ -236,9 +236,9 @@ def diff_teams(before: Team, after: Team) -> TeamDiff:
 
 def _diff_fields(before: FrozenModel, after: FrozenModel, *hidden: str) -> Iterator[dict[str, Any]]:
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    for name in old:
-        if name not in hidden and old[name] != new[name]:
-            yield {"field": name, "before": old[name], "after": new[name]}
+    for name in old | new:  # an empty model is written by none
+        if name not in hidden and old.get(name, "") != new.get(name, ""):
+            yield {"field": name, "before": old.get(name, ""), "after": new.get(name, "")}
 
 
 def _compare(before: str, after: str) -> tuple[str, str] | None:

@@ -32,6 +32,10 @@ class Price(FrozenModel):
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
 
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        """Compute the dollars for tokens."""
+        return (self.input * input_tokens + self.output * output_tokens) / PER_TOKENS
+
 
 _TABLE: TypeAdapter[dict[str, Price]] = TypeAdapter(dict[str, Price])
 
@@ -58,12 +62,12 @@ class Prices(FrozenModel):
 
     def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
         """Compute the dollars for a model's tokens; None if its price is not known."""
-        if model == "offline":
-            return 0.0
-        price = self.table.get(model)
-        if price is None:
-            return None
-        return (price.input * input_tokens + price.output * output_tokens) / PER_TOKENS
+        price = self.find(model)
+        return None if price is None else price.cost(input_tokens, output_tokens)
+
+    def find(self, model: str) -> Price | None:
+        """Find the price of a model; None if it is not known."""
+        return Price(input=0.0, output=0.0) if model == "offline" else self.table.get(model)
 
     def require(
         self,

@@ -12,7 +12,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
@@ -30,6 +30,7 @@ from langchain_core.runnables import (
 from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
+from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import (
     CallError,
@@ -42,8 +43,8 @@ from selfwire.core.errors import (
 )
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import fingerprint, format_count, replace_surrogates, to_canonical_json
-from selfwire.models.budget import Ledger, Prices
+from selfwire.core.values import FrozenMap, fingerprint, format_count, replace_surrogates, to_canonical_json
+from selfwire.models.budget import Ledger, Price, Prices
 from selfwire.models.limits import CallSettings, Throttle, get_throttle
 from selfwire.models.providers import (
     MAX_TOKENS,
@@ -108,6 +109,7 @@ class ModelRequest(NamedTuple):
 
     Attributes:
         again: whether this is the second request for an object, after an invalid reply.
+        model: name of a model of the run, as `Agent.model` has it; "" for that of the role.
         call: a call by LangChain's methods, whose messages and options are sent; `messages` then serve for estimates.
     """
 
@@ -119,6 +121,7 @@ class ModelRequest(NamedTuple):
     temperature: float | None
     max_tokens: int | None = None
     again: bool = False
+    model: str = ""
     call: LangChainCall | None = None
 
     @property
@@ -130,6 +133,8 @@ class ModelRequest(NamedTuple):
 def make_request_key(identity: Identity, request: ModelRequest) -> dict[str, Any]:
     """Collect everything that determines a reply, the scope apart, for the journal."""
     asked = {"model": identity.name, "role": request.role}  # roles may play the same model with other options
+    if request.model:
+        asked["named"] = request.model
     if request.call is not None:
         options = {name: value for name, value in request.call.options.items() if name not in TRACER_OPTIONS}
         messages = [_to_plain(message) for message in request.call.messages]
@@ -252,6 +257,8 @@ def _estimate_size(message: ChatMessage) -> int:
 
 ASKED = "asked"
 """Key in a reply's metadata for structured requests; the value says whether it was the second request."""
+NAMED = "named"
+"""Key in a reply's metadata of the name by which an agent asked for its model."""
 INVALID_NOTE = "invalid reply "
 """Prefix of journal notes on the faults of a reply; "once" or "again" and a hash follow."""
 
@@ -567,6 +574,8 @@ class MeteredChat(BaseChatModel):
             notes: dict[str, Any] = {}
             if cuts:
                 notes["trimmed"] = [cut._asdict() for cut in cuts]
+            if request.model:
+                notes[NAMED] = request.model
             if request.schema:
                 notes[ASKED] = {"again": request.again}
             if request.call:
@@ -729,7 +738,8 @@ class MeteredChat(BaseChatModel):
     def _make_config(self, request: ModelRequest) -> RunnableConfig:
         current = ensure_config(request.call.config if request.call else None)
         around = current.get("metadata") or {}
-        here = make_trace_config(request.scope, {**self.labels, "role": request.role}, around=around)
+        labels = {**self.labels, "role": request.role, **({NAMED: request.model} if request.model else {})}
+        here = make_trace_config(request.scope, labels, around=around)
         return {
             **current,
             "tags": [*(current.get("tags") or ()), *here["tags"]],
@@ -794,6 +804,7 @@ class MeteredModel:
 
     Args:
         models: a model for all roles, or a model per role; roles without a model use that of "agent".
+        named: models that agents may ask instead, by the names that `Agent.model` has for them.
         journal: records and replays calls; a memory journal by default; `NullRecorder` records nothing.
         prices: dollars per token; the shipped list by default.
         labels: tags of the run for tracing, such as method and team fingerprint.
@@ -803,6 +814,7 @@ class MeteredModel:
         self,
         models: BaseChatModel | Mapping[str, BaseChatModel],
         *,
+        named: Mapping[str, BaseChatModel] = FrozenMap(),
         journal: Recorder | None = None,
         ledger: Ledger | None = None,
         policy: CallSettings = CallSettings(),
@@ -819,11 +831,37 @@ class MeteredModel:
             role: MeteredChat(roles.get(role, roles["agent"]), journal=self.journal, role=role, **settings)
             for role in {*ROLES, *roles}
         }
+        self.named = {
+            name: MeteredChat(chat, journal=self.journal, role="agent", **settings) for name, chat in named.items()
+        }
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the models, by which their prices are found."""
-        return frozenset(chat.identity.name for chat in self.chats.values())
+        """Names of the models as "provider:model", by which their prices are found."""
+        return frozenset(chat.identity.name for chat in self._list_chats())
+
+    def _list_chats(self) -> list[MeteredChat]:
+        return [*self.named.values(), *self.chats.values()]
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Names of the models whose price is not known, as "provider:model"."""
+        return tuple(name for name in sorted(self.names) if self.chat().prices.find(name) is None)
+
+    def list_prices(self) -> dict[str, Price]:
+        """List the known prices of the models that agents may ask, by name; "" is the agents' own."""
+        chats = {"": self.chat(), **self.named}
+        found = {name: chat.prices.find(chat.identity.name) for name, chat in chats.items()}
+        return {name: price for name, price in found.items() if price is not None}
+
+    def refuse_unnamed(self, agents: Iterable[Agent]) -> None:
+        """Refuse agents whose model the user has not named for the run, as those of a foreign team may be.
+
+        Raises:
+            ConfigError: there is one; the message says how to name the model.
+        """
+        for agent in agents:
+            self._find_named(agent.model, f"agent {agent.id!r} asks")
 
     def with_labels(self, **labels: str) -> "MeteredModel":
         """Return the same models, journal and ledger with further labels, such as the current team."""
@@ -833,18 +871,42 @@ class MeteredModel:
         """Return the same models with another ledger."""
         other = self._copy(lambda _: {"ledger": ledger})
         other.ledger = ledger
-        for chat in other.chats.values():
+        for chat in other._list_chats():
             chat.refuse_unpriced()
         return other
 
     def _copy(self, change: Callable[[MeteredChat], dict[str, Any]]) -> "MeteredModel":
         other = copy.copy(self)
-        other.chats = {role: chat.model_copy(update=change(chat)) for role, chat in self.chats.items()}
+        for chats in ("chats", "named"):
+            copied = {name: chat.model_copy(update=change(chat)) for name, chat in getattr(self, chats).items()}
+            setattr(other, chats, copied)
         return other
 
-    def chat(self, role: str = "agent") -> MeteredChat:
-        """Return the chat model of a role; that of "agent" for a role without a model."""
-        return self.chats.get(role) or self.chats["agent"]
+    def chat(self, role: str = "agent", model: str = "") -> MeteredChat:
+        """Return the model of a name, else that of a role; that of "agent" for a role without a model.
+
+        Raises:
+            ConfigError: the run names no such model.
+        """
+        return self._find_named(model, "a request is for") or self.chats.get(role) or self.chats["agent"]
+
+    def _find_named(self, model: str, asks: str) -> MeteredChat | None:
+        """Find a model by a name of `named`, or as "provider:model" of a model that the run asks anyway.
+
+        Args:
+            asks: who asks, for the error.
+        """
+        if not model or model in self.named:
+            return self.named.get(model)
+        for chat in self._list_chats():
+            if chat.identity.name == model:
+                return chat
+        known = ", ".join(f"{name} ({chat.identity.name})" for name, chat in self.named.items()) or "none"
+        raise ConfigError(
+            f"{asks} model {model!r}, and this run names no such model, but {known}; name it with --models "
+            f"{'NAME' if ':' in model else model}={model if ':' in model else 'PROVIDER:MODEL'} (in Python "
+            'models={...}), or have the agent ask the model of the run by the edit SetModel(AGENT, "")'
+        )
 
     async def generate(
         self,
@@ -852,11 +914,13 @@ class MeteredModel:
         *,
         scope: Scope,
         role: str = "agent",
+        model: str = "",
         tools: Sequence[ToolSpec] = (),
         temperature: float | None = None,
     ) -> Reply:
-        """Ask the model that plays `role`; see `core.protocols.Model.generate`."""
-        return await self.chat(role).complete(ModelRequest(role, scope, messages, tuple(tools), None, temperature))
+        """Ask the model that plays `role`, or that of a name; see `core.protocols.Model.generate`."""
+        request = ModelRequest(role, scope, messages, tuple(tools), None, temperature, model=model)
+        return await self.chat(role, model).complete(request)
 
     async def generate_structured(
         self,
@@ -865,11 +929,13 @@ class MeteredModel:
         *,
         scope: Scope,
         role: str = "meta",
+        model: str = "",
         temperature: float | None = None,
     ) -> tuple[Schema, Usage]:
         """Ask for a validated object; see `core.protocols.Model.generate_structured`."""
-        request = ModelRequest(role, scope, messages, (), schema, temperature, getattr(schema, "MAX_TOKENS", None))
-        chat = self.chat(role)
+        most = getattr(schema, "MAX_TOKENS", None)
+        request = ModelRequest(role, scope, messages, (), schema, temperature, most, model=model)
+        chat = self.chat(role, model)
         first = await chat.complete(request)
         try:
             return await parse_reply(schema, first), first.usage
@@ -888,14 +954,17 @@ class MeteredModel:
             return await parse_reply(schema, second), usage
         except ValueError as error:
             if [asked for asked in (request, reasked) if await chat.retry_call(asked)]:
-                return await self.generate_structured(schema, messages, scope=scope, role=role, temperature=temperature)
+                return await self.generate_structured(
+                    schema, messages, scope=scope, role=role, model=model, temperature=temperature
+                )
             await note_invalid(self.journal, reasked, error)
             search = chat.search_mode(request)
             other_mode = ", or --structured prompt" if search and search.mode != "prompt" else ""
             resume = "; resuming the run with --retry-failed asks again" if self.journal.can_resume else ""
+            player = f"the name {model!r}" if model else f"role {role!r}"
             invalid = ReplyError(
                 f"{chat.identity.name} gave no valid {schema.__name__} at {reasked.where}, nor when asked again: "
-                f"{list_faults(error)}; try another model for role {role!r}{other_mode}{resume}"
+                f"{list_faults(error)}; try another model for {player}{other_mode}{resume}"
             )
             invalid.cost = usage
             raise invalid from None

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from selfwire.core.errors import ConfigError, ModelError, format_error
 from selfwire.core.plugins import load_plugin
 from selfwire.core.text import MASK, mask_address, register_secret
+from selfwire.core.values import is_id
 
 
 def is_offline(name: str) -> bool:
@@ -33,6 +34,26 @@ def refuse_unknown_model(name: str) -> None:
     provider, colon, model = name.partition(":")
     if not is_offline(name) and not (provider and colon and model):
         raise ConfigError(f"unknown model {name!r}; write 'offline' or 'provider:model', such as openai:gpt-4o-mini")
+
+
+def parse_models(text: str) -> dict[str, str]:
+    """Parse names of models for agents, such as "cheap=openai:gpt-4o-mini,strong=openai:gpt-4.1".
+
+    Raises:
+        ConfigError: a part is no NAME=PROVIDER:MODEL, a name stands twice, or it means no model.
+    """
+    found = dict[str, str]()
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, equals, model = (piece.strip() for piece in part.partition("="))
+        if not (equals and is_id(name)) or is_offline(name) or name in found:
+            fault = "gives a name a second model" if name in found else "names no model"
+            raise ConfigError(
+                f"{part!r} {fault}; write NAME=PROVIDER:MODEL, several between commas, such as "
+                "cheap=openai:gpt-4o-mini,strong=openai:gpt-4.1"
+            )
+        refuse_unknown_model(model)
+        found[name] = model
+    return found
 
 
 ADDRESS = "SELFWIRE_BASE_URL"

@@ -172,7 +172,8 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     gate = 2 * min(compared, gate_tasks) if settings.gate != "off" else 0
     runs, pruned = iterations * (batch * during.samples + during.gate_share * gate), 0.0
     if settings.pruning:  # every part is left out once, about twice
-        parts, times = len(list_parts(team, settings.freeze)) + iterations, settings.pruning.iterations
+        models = 0 if "models" in settings.freeze else len(team.agents) * len(request.models.named)
+        parts, times = len(list_parts(team, settings.freeze)) + models + iterations, settings.pruning.iterations
         pruned = (times + 2 * parts) * min(settings.pruning.batch, sizes.train) + 2 * times * pruning_tasks
     tests = sizes.test if request.tested else 0
     return sum_calls(
@@ -198,14 +199,15 @@ def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:
     Raises:
         ConfigError: a model's name or address cannot be used, or a dollar budget meets a model without a price.
     """
-    for name in sorted(set(request.models.roles.values())):
+    for name in sorted(request.models.asked):
         refuse_unknown_model(name)
         if request.budget.dollars is not None:
             load_prices(request.models, home).require(name)
     if isinstance(request, EvolveSpec):
-        refuse_unpriced_objective(request, request.models.roles.values(), load_prices(request.models, home))
+        refuse_unpriced_objective(request, request.models.asked, load_prices(request.models, home))
     refuse_useless_address(request.models)
-    return request.replace(models=Models(), budget=request.budget.replace(dollars=None))
+    named = dict.fromkeys(request.models.named, "offline")  # which agents may ask for
+    return request.replace(models=Models(named=named), budget=request.budget.replace(dollars=None))
 
 
 def _count_tokens(plan: EvolutionPlan) -> float:

@@ -359,7 +359,7 @@ class OpenEvaluation:
             split=request.split,
             seed=request.seed,
             tasks=len(self.tasks),
-            models=request.models.roles,
+            models={**request.models.roles, **request.models.named},
             embedder=self.embedder,
             calls_per_task=request.calls_per_task,
             contestants=tuple(system.contestant for system in self.systems),

@@ -96,7 +96,7 @@ from selfwire.runs.record import (
     with_changes,
 )
 from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolution, describe_pruning
-from selfwire.runs.spec import EvolveSpec, GivenSizes, Sizes, fit_sizes, list_sizes, make_sizes
+from selfwire.runs.spec import EvolveSpec, GivenSizes, Models, Sizes, fit_sizes, list_sizes, make_sizes
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
 from selfwire.tools.own import JournalledTools
@@ -267,7 +267,8 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
                         journal=journal,
                         ledger=ledger,
                         runner=runner,
-                        facts=self._name_tools(bench) | {"model": request.models.agent},
+                        model_prices={} if model.unpriced else model.list_prices(),
+                        facts=self._name_tools(bench) | name_models(request.models),
                         request=request,
                         benchmark=bench,
                         saver=saver,
@@ -284,6 +285,12 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
         if self.request.tools or self.given.benchmark or not bench.toolbox:
             return {"tools": self.request.tools} if self.request.tools else {}
         return {"tools": f"{BENCHMARK}:{self.request.benchmark}"}
+
+
+def name_models(models: Models) -> dict[str, str]:
+    """Name the model of the agents, and those that they may ask instead, for the facts of a version."""
+    named = ",".join(f"{name}={model}" for name, model in models.named.items())
+    return {"model": models.agent, **({"models": named} if named else {})}
 
 
 def with_random_edits(method: Method[Any], operations: Sequence[Sequence[str]]) -> Method[Any]:
@@ -436,6 +443,7 @@ def validate_request(
         ctx = method.make_ctx(model, bench.toolbox, models.embedder)
         with open_library(home, create=False) as library:
             seed = _seed(method, ctx, request, bench, library, given)
+        model.refuse_unnamed(seed.agents)
         if request.evolution.freeze:
             from selfwire.evolvers.frozen import check_frozen  # no other evolution needs it
 
@@ -443,8 +451,32 @@ def validate_request(
         check(method, seed)
     refuse_hopeless_gate(request)
     clashes = describe_clashes([request.evolution.name], [request.evolution.name])
-    notices = (*bench.notes, *models.notices, *clashes, *describe_gate(request))
+    notices = (
+        *bench.notes,
+        *models.notices,
+        *clashes,
+        *describe_gate(request),
+        *describe_models(request, seed, model.unpriced),
+    )
     return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
+
+
+def describe_models(request: EvolveSpec, seed: Team, unpriced: Sequence[str]) -> tuple[str, ...]:
+    """Describe why no agent will be given another of the models that were named; empty where one may be.
+
+    Args:
+        unpriced: the run's models whose price is not known.
+    """
+    settings, named = request.evolution, ", ".join(request.models.named)
+    if not named or "models" in settings.freeze:
+        return ()
+    if settings.pruning is None:
+        is_used = any(agent.model for agent in seed.agents)
+        return () if is_used else (f"no agent asks {named}, and none will: cheaper models are tried with --prune",)
+    if unpriced:
+        price = f"the price of {unpriced[0]} is not known; give it with --prices FILE"
+        return (f"no agent will be given a cheaper model, as dollars cannot be compared: {price}",)
+    return ()
 
 
 def refuse_unpriced_objective(request: EvolveSpec, models: Iterable[str], prices: Prices) -> None:
@@ -643,7 +675,7 @@ async def describe_run_pruning(run: OpenEvolution, final: EvolutionState) -> str
     if "pruned_from" not in final:
         return ""
     before, after = await run.load_team(final["unpruned"]), await run.load_team(final["incumbent"])
-    return describe_pruning(before, after, final.get("pruned_calls", []))
+    return describe_pruning(before, after, final.get("pruned_calls", []), final.get("pruned_dollars", []))
 
 
 def _choose_columns(systems: Sequence[SystemSummary]) -> tuple[Column[SystemSummary], ...]:

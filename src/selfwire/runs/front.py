@@ -286,7 +286,15 @@ def _load_request(home: Path | str | None, run: str) -> EvolveSpec | None:
 def _get_setting(request: EvolveSpec) -> tuple[Any, ...]:
     """The tasks of a run, how they are graded, and by which model they are answered."""
     models = request.models
-    return request.benchmark, request.grader, request.rubric, request.own_data, models.agent, models.base_url
+    return (
+        request.benchmark,
+        request.grader,
+        request.rubric,
+        request.own_data,
+        models.agent,
+        models.named,
+        models.base_url,
+    )
 
 
 def _read_phases(home: Path | str | None, run: str) -> Iterator[Phase]:

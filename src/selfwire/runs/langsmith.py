@@ -125,6 +125,7 @@ def to_metadata(run: OpenEvaluation, system: MeasuredSystem) -> dict[str, Any]:
         "model": request.models.roles["agent"],
         "meta_model": request.models.roles["meta"],
         "judge_model": request.models.roles["judge"],
+        **{f"model_{name}": model for name, model in request.models.named.items()},
         "embedder": run.embedder,
         "benchmark": get_benchmark_name(run),
         "grader": run.benchmark.environment.name,

@@ -65,7 +65,7 @@ class Given:
 
     Attributes:
         benchmark: the caller's tasks, grader and tools; None if the request's names say it all.
-        models: chat models by name.
+        models: chat models by name; of `Models.named` as "name=provider:model".
         teams: teams by the name that stands for them in the request.
     """
 
@@ -166,6 +166,7 @@ class CallOptions:
     method: str | Method[Any] | None = None
     budget: Budget | Mapping[str, float] | None = None
     home: str | Path | None = None
+    models: Mapping[str, ChatModel] | None = None
 
     @property
     def limits(self) -> Budget:
@@ -203,16 +204,17 @@ class CallOptions:
         """
         given: dict[str, BaseChatModel] = {}
 
-        def name(chosen: ChatModel) -> str:
+        def name(chosen: ChatModel, prefix: str = "") -> str:
             if isinstance(chosen, str):
                 return chosen
             found = get_identity(chosen).name
-            given[found] = chosen
+            given[f"{prefix}{found}"] = chosen
             return found
 
+        named = {called: name(chosen, f"{called}=") for called, chosen in (self.models or {}).items()}
         roles = {role: chosen and name(chosen) for role, chosen in (("meta", self.meta), ("judge", self.judge))}
         agent = name(self.model or known or os.environ.get(MODEL) or OFFLINE)
-        return Models.model_validate({"agent": agent, **roles}), given
+        return Models.model_validate({"agent": agent, **roles, "named": named}), given
 
 
 class Data(NamedTuple):
@@ -485,11 +487,13 @@ class LoadedModels:
     Attributes:
         names: as the spec has them.
         chats: by role.
+        named: those that agents may ask instead, by name.
         notices: for the user, such as a fallback.
     """
 
     names: Models
     chats: Mapping[str, BaseChatModel]
+    named: Mapping[str, BaseChatModel]
     prices: Prices
     embedder: Embedder
     notices: tuple[str, ...] = ()
@@ -516,7 +520,9 @@ class LoadedModels:
             structured=names.structured,
         )
         run_sync(recall_modes(journal))
-        return MeteredModel(self.chats, journal=journal, ledger=ledger, policy=policy, prices=self.prices)
+        return MeteredModel(
+            self.chats, named=self.named, journal=journal, ledger=ledger, policy=policy, prices=self.prices
+        )
 
 
 def load_models(
@@ -535,15 +541,18 @@ def load_models(
     options: dict[str, Any] = {"timeout": names.timeout}
     if names.base_url:
         options["base_url"] = find_address(names.base_url)
+    objects = {name: given[f"{name}={model}"] for name, model in names.named.items() if f"{name}={model}" in given}
+    wanted = {*names.roles.values(), *(model for name, model in names.named.items() if name not in objects)}
     made = {
         name: given.get(name) or make_chat_model(name, **limits, **({} if is_offline(name) else options))
-        for name in set(names.roles.values())
+        for name in wanted
     }
     chats = {role: made[name] for role, name in names.roles.items()}
+    named = {name: objects.get(name) or made[model] for name, model in names.named.items()}
     prices = load_prices(names, home)
     embedder, notice = load_embedder("hashing" if names.embedder == "auto" and names.is_offline else names.embedder)
     notices = tuple(filter(None, (notice, _doubt_address(names.base_url))))
-    return LoadedModels(names, chats, prices, embedder, notices)
+    return LoadedModels(names, chats, named, prices, embedder, notices)
 
 
 def refuse_useless_address(names: Models) -> None:

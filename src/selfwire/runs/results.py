@@ -11,6 +11,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evals.table import ResultTable, SystemSummary, TaskRow, compute_difference, format_difference
+from selfwire.graphs.pruning import list_model_changes
 from selfwire.store.library import Version
 
 SEED_TEAM, EVOLVED = "seed team", "evolved team"
@@ -162,17 +163,21 @@ def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary
     return f"{said}: {format_difference(gain)} over the {best.name}, {calls}"
 
 
-def describe_pruning(before: Team, after: Team, calls: Sequence[float]) -> str:
-    """Describe what a pruning has taken out.
+def describe_pruning(before: Team, after: Team, calls: Sequence[float], dollars: Sequence[float] = ()) -> str:
+    """Describe what a pruning has taken out, and which agents ask cheaper models.
 
     Args:
         calls: per gate task, before and after; empty if nothing has gone.
+        dollars: as calls, where prices are known.
     """
     if not calls:
         return "pruning took nothing out"
     agents = f"{len(before.agents)} -> {format_count(len(after.agents), 'agent')}"
     edges = f"{len(before.topology.edges)} -> {format_count(len(after.topology.edges), 'edge')}"
-    return f"pruning: {agents}, {edges}, {calls[0]:.1f} -> {calls[1]:.1f} calls per gate task"
+    pruned = f"pruning: {agents}, {edges}, {calls[0]:.1f} -> {calls[1]:.1f} calls per gate task"
+    if not (models := list_model_changes(before, after)):
+        return pruned
+    return f"{pruned}; {', '.join(models)}, ${dollars[0]:.2g} -> ${dollars[1]:.2g} per gate task"
 
 
 @dataclass(frozen=True, repr=False)

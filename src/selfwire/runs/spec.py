@@ -1,9 +1,16 @@
 """Specs of runs, which are stored with the run, and the sizes that their tasks allow."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD
@@ -22,6 +29,9 @@ STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 """Line below results of the offline model."""
 
 
+ROLES = ("agent", "meta", "judge")
+
+
 class Models(FrozenModel):
     """Models by role, and how they are called.
 
@@ -29,6 +39,8 @@ class Models(FrozenModel):
         agent: the team's agents, such as `offline` or `openai:gpt-4o-mini`.
         meta: critics and evolvers; None for the agent's model.
         judge: judges; None for the meta model.
+        named: models that agents may ask instead, by the names that `Agent.model` has for them; the roles may be given
+            by these names too.
         base_url: of an OpenAI-compatible server; a user, a password and keys in it are masked, as requests are stored.
         timeout: seconds for one request.
         structured: how objects are asked for; see `CallSettings`.
@@ -43,6 +55,7 @@ class Models(FrozenModel):
     agent: str = "offline"
     meta: str | None = None
     judge: str | None = None
+    named: Annotated[Mapping[Id, str], AfterValidator(FrozenMap)] = Field(default_factory=FrozenMap)
     base_url: str | None = None
     timeout: float = Field(default=120.0, gt=0)
     retries: int = Field(default=5, ge=0)
@@ -59,16 +72,48 @@ class Models(FrozenModel):
     def _keep_no_secrets(cls, given: str | None) -> str | None:
         return given and keep_address(given)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _look_up_roles(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or not isinstance(named := given.get("named"), Mapping):
+            return given
+        return {**given, **{role: named.get(given[role], given[role]) for role in ROLES if given.get(role)}}
+
+    @model_validator(mode="after")
+    def _check_named(self) -> Self:
+        if taken := sorted({*ROLES, "offline"} & self.named.keys()):
+            raise ValueError(f"no model of an agent can have the name {taken[0]!r}, as that means another; choose one")
+        hosted = [name for name in self.named.values() if not is_offline(name)]
+        if hosted and all(map(is_offline, self.roles.values())):
+            raise ValueError(
+                f"agents without a model of their own, and critics, would ask the offline model beside {hosted[0]}; "
+                f"say which model they ask, as in --model {next(iter(self.named))} (in Python model=...)"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave names out where there are none, so that runs from before there were any can be resumed."""
+        written: dict[str, Any] = write(self)
+        if not self.named:
+            written.pop("named", None)
+        return written
+
     @property
     def roles(self) -> dict[str, str]:
-        """Model name by role."""
+        """Model by role, as "provider:model" or "offline"."""
         meta = self.meta or self.agent
         return {"agent": self.agent, "meta": meta, "judge": self.judge or meta}
 
     @property
+    def asked(self) -> frozenset[str]:
+        """All models, as "provider:model" or "offline"."""
+        return frozenset([*self.roles.values(), *self.named.values()])
+
+    @property
     def is_offline(self) -> bool:
         """Whether any role is played by the offline model."""
-        return any(map(is_offline, self.roles.values()))
+        return any(map(is_offline, self.asked))
 
     @property
     def limits_requests(self) -> bool:
@@ -78,7 +123,7 @@ class Models(FrozenModel):
     @property
     def calls_no_server(self) -> bool:
         """Whether all roles are played by the offline model."""
-        return all(map(is_offline, self.roles.values()))
+        return all(map(is_offline, self.asked))
 
 
 class Sizes(FrozenModel):

@@ -187,6 +187,7 @@ async def load_system_team(
     refuse_unreadable_memory(method, ctx, saved.workflow, f"team {entry.target!r}")
     advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
     refuse_missing_tools(saved.workflow, bench.toolbox, f"team {entry.target!r}", advice)
+    parts.model.refuse_unnamed(saved.workflow.agents)
     return saved
 
 
@@ -302,6 +303,7 @@ class OpenQuestion:
 
     Attributes:
         ctx: models, tools and embedder of the method.
+        journal: of its calls, in memory.
         title: the team in a line, for people.
         notices: what the user should know, such as a fallback.
     """
@@ -310,6 +312,7 @@ class OpenQuestion:
     ctx: Ctx[Any]
     team: Team
     ledger: Ledger
+    journal: Journal
     title: str
     notices: tuple[str, ...]
 
@@ -357,8 +360,8 @@ def open_question(
     Raises:
         ConfigError, LibraryError: a model, a tool, a field or what the team has learned cannot be used.
     """
-    ledger = Ledger(budget)
-    chat = models.meter(Journal.memory(), ledger, probe=True).with_labels(method=found.method)
+    ledger, journal = Ledger(budget), Journal.memory()
+    chat = models.meter(journal, ledger, probe=True).with_labels(method=found.method)
     method, ctx = SystemParts(chat, toolbox, models.embedder, budget.calls).open(found.method, config)
     team = found.team
     if team is None:
@@ -367,7 +370,8 @@ def open_question(
         refuse_unreadable_memory(method, ctx, team, found.title)
     if found.team is not None:
         refuse_missing_tools(team, toolbox, found.title, "; lend the tools with --benchmark, --tools or --corpus")
-    return OpenQuestion(method, ctx, team, ledger, found.title, models.notices)
+        chat.refuse_unnamed(team.agents)
+    return OpenQuestion(method, ctx, team, ledger, journal, found.title, models.notices)
 
 
 async def ask_team(

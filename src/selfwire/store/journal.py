@@ -307,6 +307,10 @@ class Journal:
             spent.add(self._parse(sql.to_usage, row))
         return spent.usage
 
+    async def spend_by_model(self) -> dict[str, Usage]:
+        """Add up the billed cost by model, with labels such as "cheap (gpt-4o-mini)"."""
+        return self._parse(sql.read_spend_by_model, await self._read(sql.BY_MODEL))
+
     async def rows(self, kind: Kind | None = None, state: State | None = None, **place: str | int) -> list[CallRow]:
         """List the rows of a kind, a state and a place (iteration, phase, task, node) in the order of reservation."""
         where, values = sql.make_condition({"kind": kind, "state": state, **place})

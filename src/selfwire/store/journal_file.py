@@ -420,6 +420,24 @@ _SUM = (
 """The columns of a usage summed over rows; if a row has no price, the sum has none."""
 
 
+BY_MODEL = f"""
+SELECT CASE WHEN json_valid(reply) THEN json_extract(reply, '$.metadata.named') END AS named,
+    CASE WHEN json_valid(reply) THEN json_extract(reply, '$.model') END AS model, {_SUM}
+FROM calls WHERE kind = 'model' AND calls > 0 GROUP BY named, model ORDER BY SUM(dollars) DESC, named, model
+"""
+"""The cost of models by the names that agents have for them and those that providers say, the dearest first."""
+
+
+def read_spend_by_model(rows: Sequence[Any]) -> dict[str, Usage]:
+    """Read the rows of `BY_MODEL`: cost by label, such as "cheap (gpt-4o-mini)"."""
+    found = dict[str, Usage]()
+    for named, model, *columns in rows:
+        said = str(model or "calls without a reply")
+        label = f"{named} ({said})" if named else said
+        found[label] = found.get(label, ZERO_USAGE) + to_usage(columns)
+    return found
+
+
 class JournalReader:
     """A reader of a journal's notes, bodies and sums; blocks, and raises JournalError as `Journal.open_read_only`."""
 
@@ -450,6 +468,10 @@ class JournalReader:
         statement = f"SELECT phase, node, {_SUM} FROM calls WHERE calls IS NOT NULL GROUP BY phase, node"
         rows = self._read(statement)
         return {(phase, node): parse_stored(self._name, to_usage, usage) for phase, node, *usage in rows}
+
+    def spend_by_model(self) -> dict[str, Usage]:
+        """Add up the billed cost by model."""
+        return parse_stored(self._name, read_spend_by_model, self._read(BY_MODEL))
 
     def replies(self, kind: str, phase: str, run: str) -> dict[str, Any]:
         """Read settled replies of a kind and phase by task, with `run` as in the scopes of the calls."""

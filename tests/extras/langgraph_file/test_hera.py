@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
+from selfwire.core.edits import Rewiring, SetModel
 from selfwire.core.team import Team
 from selfwire.evolvers.hera.library import Insight, Profile, with_library
 from selfwire.graphs.hera import Hera
-from tests.extras.langgraph_file.files import answering, ask, export, run, save, take
+from tests.extras.langgraph_file.files import answering, ask, export, load, run, save, take
 from tests.graphs.orchestra import order
 from tests.wire.server import Body, WireServer
 
@@ -74,6 +77,29 @@ PLANS: dict[str, Body] = {
 def test_plans_run_as_in_a_run(name: str, tmp_path: Path, wire_server: WireServer) -> None:
     sent = compare(Hera().seed(["calculator"]), tmp_path, wire_server, QueryProfile=PROFILE, TopologyPlan=PLANS[name])
     assert len(sent) > 2
+
+
+def test_agents_ask_the_models_that_they_ask_in_a_run(tmp_path: Path, wire_server: WireServer) -> None:
+    team = Hera().seed(["calculator"]).apply(Rewiring(SetModel("evidence_selector", "cheap"), why="it only chooses"))
+    plan = PLANS["chain"]
+    wire_server.answer = answering(QueryProfile=lambda body: PROFILE, TopologyPlan=lambda body: plan)
+    save(tmp_path, team)
+
+    def take_models() -> list[tuple[str, str]]:
+        asked = sorted((asked.body["model"], asked.body["messages"][-1]["content"]) for asked in wire_server.asked)
+        wire_server.asked.clear()
+        return asked
+
+    run(tmp_path, wire_server, QUESTION, "--models", "cheap=openai:cheap-1")
+    sent = take_models()
+    assert [model for model, _ in sent].count("cheap-1") == 1
+    module = load(export(tmp_path, tmp_path / "mine.py", "--models", "cheap=openai:cheap-1"))
+    strong, cheap = (
+        ChatOpenAI(model=name, base_url=wire_server.url, api_key=SecretStr("none"), temperature=0.0)
+        for name in ("local", "cheap-1")
+    )
+    assert module.build(strong, {"cheap": cheap}).invoke({"question": QUESTION})["answer"]
+    assert take_models() == sent
 
 
 def test_an_invalid_profile_is_the_default_one(tmp_path: Path, wire_server: WireServer) -> None:

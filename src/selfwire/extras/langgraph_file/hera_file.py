@@ -148,7 +148,7 @@ class HeraFile(TeamFile):
 
     def _write_build(self) -> Iterator[str]:
         nodes = ["characterize", "plan_team", "next_level"]
-        yield (BUILD_WITH_INSIGHTS if self.insights else BUILD).rstrip("\n")
+        yield self.add_models((BUILD_WITH_INSIGHTS if self.insights else BUILD).rstrip("\n"))
         nothing = PLANNING.replace("        insights = LEARNED\n", "").replace(" insights,", " [],")
         learned = 'select_insights(INSIGHTS, state["sort"], embed or embed_by_spelling)'
         yield PLANNING.replace("LEARNED", learned) if self.insights else nothing

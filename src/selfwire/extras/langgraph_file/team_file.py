@@ -10,6 +10,7 @@ from selfwire.core.chat import load_prompts
 from selfwire.core.errors import ConfigError
 from selfwire.core.own_tool import FUNCTION, OwnTool
 from selfwire.core.team import Team
+from selfwire.core.values import FrozenMap
 from selfwire.evals.baselines import BASELINES, OPENING, make_baseline
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.kabb import score
@@ -47,9 +48,9 @@ from pydantic import BaseModel
 """
 ).imported
 LOCALS = frozenset(
-    "AGENTS ANSWERING Answer CHARACTERIZE DEFAULT_PLAN Graph HAND_OVER INSIGHTS MOST_STEPS NODES PLAN Question State "
-    "Work answer build characterize embed graph hand_out handed inbox instructions main messages model next_level "
-    "outputs plan plan_team question read read_inbox readers said sort state work_of written".split()
+    "AGENTS ANSWERING Answer CHARACTERIZE DEFAULT_PLAN Graph HAND_OVER INSIGHTS MODELS MOST_STEPS NODES PLAN Question "
+    "State Work answer build characterize embed graph hand_out handed inbox instructions main messages model models "
+    "next_level outputs plan plan_team question read read_inbox readers said sort state work_of written".split()
 )
 """Names of the file beside those that it imports and copies; fields of a state cannot be the names of nodes either."""
 CALCULATOR_TOOL = '''
@@ -170,7 +171,7 @@ GRAPH = "Graph = CompiledStateGraph[State, None, Question, Answer]"
 START_OF_GRAPH = '''
 def graph() -> Graph:
     """Build the graph for langgraph.json, with the model that MODEL in the environment names."""
-    return build(init_chat_model(os.environ.get("MODEL", MODEL_NAME)OPTIONS))
+    MODELS_OF_AGENTSreturn build(init_chat_model(os.environ.get("MODEL", MODEL_NAME)OPTIONS)GIVEN)
 
 
 def main() -> None:
@@ -191,15 +192,23 @@ class TeamFile:
         name: of the team.
         tools: of the user's modules, by the names that agents hold.
         model: by name, that the graph is built with where the environment names none.
+        models: that agents may ask instead, by the names that they have for them.
 
     Raises:
-        ConfigError: an agent holds another tool, or no path leads to the answer.
+        ConfigError: an agent holds another tool or asks another model, or no path leads to the answer.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"ToolError": "ToolException", "ReplySchema": "BaseModel"}
     """Names of this package, by those that LangChain and pydantic have for the same."""
 
-    def __init__(self, team: Team, name: str, tools: Mapping[str, OutsideTool], model: str) -> None:
+    def __init__(
+        self,
+        team: Team,
+        name: str,
+        tools: Mapping[str, OutsideTool],
+        model: str,
+        models: Mapping[str, str] = FrozenMap(),
+    ) -> None:
         self.team, self.title, self.model, self.steps = team, name, model, self.list_steps(team)
         self.agents = {step.agent.id: step.agent for step in self.steps}
         self.hands_over = any(step.readers for step in self.steps)
@@ -207,6 +216,9 @@ class TeamFile:
         self.own = {tool: team.tools_by_name[tool] for tool in held if tool in team.tools_by_name}
         self.given = {tool: tools[tool] for tool in held if tool in tools and tool not in self.own}
         self._refuse_others(held)
+        self.models = {
+            asked: self._find_model(agent.id, asked, models) for agent in self.agents.values() if (asked := agent.model)
+        }
         calculates = CALCULATOR in held and CALCULATOR not in self.own.keys() | self.given.keys()
         helpers: dict[str, set[str]] = {}
         for helper in self.list_helpers():
@@ -253,6 +265,15 @@ class TeamFile:
                     "write it as a function or a LangChain tool in a module of yours, and name it by "
                     f"--tools my_tools:{tool}"
                 )
+
+    def _find_model(self, agent: str, asked: str, models: Mapping[str, str]) -> str:
+        """Find the model of a name, which may be "provider:model" of one that the user has named."""
+        if asked in models or asked in (self.model, *models.values()):
+            return models.get(asked, asked)
+        name, model = ("NAME", asked) if ":" in asked else (asked, "PROVIDER:MODEL")
+        raise ConfigError(
+            f"agent {agent!r} asks model {asked!r}, which nobody has named here; name it with --models {name}={model}"
+        )
 
     def write(self) -> str:
         """Write the file."""
@@ -304,6 +325,9 @@ class TeamFile:
             if agent.memory:
                 notes = "".join(f"\n- {note}" for note in agent.memory)
                 yield f"{self.notes[id]} = {write_literal(NOTES + notes)}"
+        if self.models:
+            named = (f"    {write_literal(name)}: {write_literal(model)},\n" for name, model in self.models.items())
+            yield f'MODELS = {{\n{"".join(named)}}}\n"""Models of agents that ask another one, by name."""'
         if self.hands_over:
             yield f"HAND_OVER = {write_literal(load_prompts('evolvers', 'hiva').texts['instruction'].strip())}"
 
@@ -316,8 +340,8 @@ class TeamFile:
 
     def _write_build(self) -> Iterator[str]:
         topology, names = self.team.topology, self.functions
-        yield "def build(model: BaseChatModel) -> Graph:"
-        yield '    """Build the graph: `build(model).invoke({"question": "..."})["answer"]`."""\n'
+        yield self.add_models("def build(model: BaseChatModel) -> Graph:")
+        yield self.add_models('    """Build the graph: `build(model).invoke({"question": "..."})["answer"]`."""\n')
         for step in self.steps:
             yield from self._write_function(step)
         yield "    graph = StateGraph(State, input_schema=Question, output_schema=Answer)"
@@ -328,6 +352,13 @@ class TeamFile:
             yield f'    graph.add_edge({start}, "{names[step.node]}")'
         yield f'    graph.add_edge("{names[topology.sink]}", END)'
         yield f'    return graph.compile(name="{write_comment(self.title)}")'
+
+    def add_models(self, text: str) -> str:
+        """Let `build` take the models of agents beside that of the others, where an agent asks one."""
+        if not self.models:
+            return text
+        taken = "model: BaseChatModel, models: Mapping[str, BaseChatModel]"
+        return text.replace("model: BaseChatModel", taken).replace("`build(model)", "`build(model, models)")
 
     def _write_function(self, step: FileStep) -> Iterator[str]:
         quoted = [quote_id(source) for source in step.sources]
@@ -358,7 +389,8 @@ class TeamFile:
     def _write_asking(self, step: FileStep, inbox: str) -> Iterator[str]:
         agent = step.agent
         prompt = self.prompts[agent.id] + (f" + {self.notes[agent.id]}" if agent.memory else "")
-        asked = ["model", prompt, 'state["question"]', inbox]
+        model = f"models[{write_literal(agent.model)}]" if agent.model else "model"
+        asked = [model, prompt, 'state["question"]', inbox]
         if agent.tools:
             asked.append(f"[{', '.join(self.tools[tool] for tool in agent.tools)}]")
         if agent.temperature is not None and agent.temperature != self.temperature:
@@ -371,7 +403,10 @@ class TeamFile:
 
     def _write_start(self) -> str:
         options = f", temperature={self.temperature!r}" if self.temperature is not None else ""
-        return START_OF_GRAPH.replace("MODEL_NAME", write_literal(self.model)).replace("OPTIONS", options)
+        made = f"models = {{name: init_chat_model(known{options}) for name, known in MODELS.items()}}\n    "
+        start = START_OF_GRAPH.replace("MODELS_OF_AGENTS", made if self.models else "")
+        start = start.replace("GIVEN", ", models" if self.models else "")
+        return start.replace("MODEL_NAME", write_literal(self.model)).replace("OPTIONS", options)
 
 
 def _converses(step: FileStep) -> bool:

@@ -8,6 +8,7 @@ from langchain_core.tools import BaseTool
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import import_user_module, is_graph
 from selfwire.core.team import Team
+from selfwire.core.values import FrozenMap
 from selfwire.evals.baselines import BASELINES, VOTE
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.extras.langgraph_file.hera_file import HeraFile
@@ -18,21 +19,28 @@ from selfwire.tools.ready import LangChainTool, load_tools
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 
 
-def write_langgraph(team: Team, name: str, *, tools: str | None = None, model: str = "") -> str:
+def write_langgraph(
+    team: Team, name: str, *, tools: str | None = None, model: str = "", models: Mapping[str, str] = FrozenMap()
+) -> str:
     """Write a team as the source of a file that builds its LangGraph and does not import this package.
 
     Args:
         name: of the team, for its docstring and its graph.
         tools: of the user's own modules, as `module:name`, several between commas; the file imports them.
         model: by name, that the graph is built with where the environment names none.
+        models: that agents may ask instead, by the names that they have for them.
 
     Raises:
         ConfigError: the team cannot be written; the message says why, and what can be done.
     """
     refuse_method(team)
     kind = HeraFile if team.method == "hera" else TeamFile
-    hosted = model if ":" in model and not is_offline(model) else DEFAULT_MODEL
-    return kind(team, name, find_own_tools(tools), hosted).write()
+    hosted = {called: _find_hosted(known) for called, known in models.items()}
+    return kind(team, name, find_own_tools(tools), _find_hosted(model), hosted).write()
+
+
+def _find_hosted(model: str) -> str:
+    return model if ":" in model and not is_offline(model) else DEFAULT_MODEL
 
 
 def find_own_tools(listed: str | None) -> dict[str, OutsideTool]:

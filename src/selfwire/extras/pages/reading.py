@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from selfwire.cli.output import format_spend
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.evals.statistics import IntervalEstimate
@@ -112,7 +113,7 @@ def _read_evolution(
         ),
         standfirst=make_standfirst(versions, places),
         facts=(
-            *_list_facts(request, summary, spend),
+            *_list_facts(journal, request, summary, spend),
             ("tasks", f"{size.train} train, {size.gate} gate, {size.test} test"),
             ("gate", _describe_gate(request)),
             ("seed", str(request.evolution.seed)),
@@ -145,7 +146,11 @@ def _read_evaluation(journal: JournalReader, request: EvaluateSpec, summary: Map
         title=f"{request.command} on {summary['benchmark']}",
         verdict=describe_comparison(lines, names, against, str(summary["status"])),
         standfirst=f"{request.tasks} {request.split} tasks, {cap}{paired}. Errors are counted apart.",
-        facts=(*_list_facts(request, summary, spend), ("systems", ", ".join(names)), ("seed", str(request.seed))),
+        facts=(
+            *_list_facts(journal, request, summary, spend),
+            ("systems", ", ".join(names)),
+            ("seed", str(request.seed)),
+        ),
         warning=STAMP if request.models.is_offline else "",
         systems=lines,
         systems_title="The systems",
@@ -165,7 +170,7 @@ def _read_training(journal: JournalReader, request: EvolveSpec, summary: Mapping
         verdict=describe_training(request.method, systems, str(summary["status"])),
         standfirst=summarise_training(learning, systems),
         facts=(
-            *_list_facts(request, summary, spend),
+            *_list_facts(journal, request, summary, spend),
             ("tasks", f"{request.sizes.train} train, {request.sizes.test} test"),
             ("seed", str(request.evolution.seed)),
         ),
@@ -210,14 +215,17 @@ def _read_spend(journal: JournalReader) -> tuple[SpendLine, ...]:
 
 
 def _list_facts(
-    request: RunSpec, summary: Mapping[str, object], spend: tuple[SpendLine, ...]
+    journal: JournalReader, request: RunSpec, summary: Mapping[str, object], spend: tuple[SpendLine, ...]
 ) -> tuple[tuple[str, str], ...]:
     """Facts that describe the run, by name."""
     models = request.models
     told = [models.agent] + [f"{role}: {name}" for role, name in models.roles.items() if name != models.agent]
+    told += [f"{name}: {model}" for name, model in models.named.items()]
+    by_model = journal.spend_by_model() if len(models.asked) > 1 else {}
     return (
         ("benchmark", str(summary["benchmark"])),
         ("model", ", ".join(told)),
         ("status", str(summary["status"])),
         ("spent", f"{sum(line.calls for line in spend):,} calls, {sum(line.tokens for line in spend):,} tokens"),
+        *((f"spent on {label}", format_spend(usage)) for label, usage in by_model.items()),
     )

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from selfwire.core.chat import load_prompts
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.dytopo.schemas import Halting, Turn, turn_schema
-from selfwire.extras.offline.dytopo import load_wordings
+from selfwire.extras.offline.dytopo import WORDINGS
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.offline.vocabulary import active_skills
 from tests.extras.offline.replies import replied
@@ -29,7 +29,7 @@ def said(
 
 
 def wordings(what: str) -> dict[str, tuple[str, ...]]:
-    return {skill: tuple(texts[what]) for skill, texts in load_wordings().items()}
+    return {skill: tuple(texts[what]) for skill, texts in WORDINGS.items()}
 
 
 def from_peer(text: str, number: int = 0) -> str:

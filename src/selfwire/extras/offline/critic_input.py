@@ -11,6 +11,8 @@ from selfwire.extras.offline.instructions import Voice
 from selfwire.extras.offline.skills import CriticView, Family
 from selfwire.extras.offline.vocabulary import FED_BACK, VOCABULARY, family_of
 
+INSTRUCTIONS = paraphrases()  # a server that is asked must not wait for a file
+
 
 @dataclass(frozen=True)
 class CriticInput:
@@ -61,7 +63,7 @@ class CriticInput:
 
     def phrase(self, skill: str) -> str:
         """An instruction for the skill, in one of several wordings."""
-        return self.pick(f"wording {skill}", paraphrases().get(skill, (skill,)))
+        return self.pick(f"wording {skill}", INSTRUCTIONS.get(skill, (skill,)))
 
 
 Critic = Callable[[CriticInput], dict[str, Any]]

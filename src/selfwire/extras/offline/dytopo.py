@@ -11,7 +11,6 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -21,6 +20,10 @@ from selfwire.extras.offline.skills import CriticView, OfferedTool, SkillInput, 
 from selfwire.extras.offline.vocabulary import active_skills
 from selfwire.extras.offline.worker import first_move
 
+WORDINGS: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
+    (files(__package__) / "needs.toml").read_text("utf-8")
+)
+"""Openings of needs and of offers by skill; the two share no words that carry meaning."""
 GIVES = {
     "look up": "passages brought up by a search",
     "read": "facts out of passages",
@@ -131,7 +134,7 @@ def _find_asked(fact: str) -> str:
 
 
 def _word(brief: CriticInput, what: str, skill: str) -> str:
-    texts = load_wordings().get(skill.replace(" ", "_"), {}).get(what)
+    texts = WORDINGS.get(skill.replace(" ", "_"), {}).get(what)
     return brief.pick(f"{what} {skill}", texts) if texts else f"{skill}:"
 
 
@@ -139,12 +142,6 @@ def _name_thing(text: str) -> str:
     """The first words of what a need or an offer is about."""
     line = text.strip().removeprefix("- ").split("\n")[0]
     return " ".join(line.split()[:NAMED])
-
-
-@cache
-def load_wordings() -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """Openings of needs and of offers by skill; the two share no words that carry meaning."""
-    return tomllib.loads((files(__package__) / "needs.toml").read_text("utf-8"))
 
 
 def _verdict(brief: CriticInput, work: SkillInput) -> str:

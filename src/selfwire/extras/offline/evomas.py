@@ -8,8 +8,7 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-from selfwire.evals.instructions import paraphrases
-from selfwire.extras.offline.critic_input import CriticInput
+from selfwire.extras.offline.critic_input import INSTRUCTIONS, CriticInput
 from selfwire.extras.offline.skills import CriticView
 from selfwire.extras.offline.tacomas import OPEN
 from selfwire.extras.offline.vocabulary import find_skills
@@ -96,7 +95,7 @@ def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:
 
 
 def _write_goal(brief: CriticInput, skill: str, previous: set[str]) -> str:
-    fresh = [text for text in paraphrases().get(skill, (skill,)) if " ".join(text.split()) not in previous]
+    fresh = [text for text in INSTRUCTIONS.get(skill, (skill,)) if " ".join(text.split()) not in previous]
     return brief.pick(f"goal {skill}", fresh) if fresh else brief.phrase(skill)
 
 

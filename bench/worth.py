@@ -30,7 +30,7 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 
 TITLE = "worth: the ledger beside leave-one-out"
-FAMILIES, VARIANTS, TASKS = 8, 5, 60
+FAMILIES, VARIANTS, TASKS = 10, 5, 60
 """Grown teams, teams of each, and tasks of the exact worth."""
 CALLS, RANKS = "calls, % of exact", "Spearman with exact"
 WAYS = {

@@ -1,5 +1,6 @@
 """Good replies: one per step, with the effect that it has, which `tests/test_prompts.py` holds it to."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -140,7 +141,8 @@ HIVA = (
                 lambda out: f"<tool_description>\n{CREATE['description']}\n" in out.shown("ToolSource"),
             ),
             GoodReply(
-                "ToolSource", {"source": FIRST_YEAR}, "The agent holds the tool from the next run on.",
+                "ToolSource", {"source": FIRST_YEAR, "calls": [json.dumps({"text": FOUND})]},
+                "The tool is called with each of the inputs; the agent holds it from the next run on.",
                 lambda out: "first_year" in out.team.agents_by_id["source"].tools
                 and out.team.tools_by_name["first_year"].source == FIRST_YEAR,
             ),

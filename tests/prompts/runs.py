@@ -164,7 +164,10 @@ CREATE = {
     "description": "Takes a text and returns the first year of four digits in it.",
     "reason": "Years are misread in long sentences.",
 }
-CODE = {"source": "def tool_function(first: int, second: int) -> int:\n    return first - second\n"}
+CODE = {
+    "source": "def tool_function(first: int, second: int) -> int:\n    return first - second\n",
+    "calls": ['{"first": 1874, "second": 1881}'],
+}
 
 
 def _with_tools(decision: Mapping[str, Any]) -> Mapping[str, Any]:

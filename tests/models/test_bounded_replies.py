@@ -69,7 +69,7 @@ class Endless(BaseChatModel):
         return "endless"
 
     def _generate(self, messages: Any, *args: Any, **options: Any) -> ChatResult:
-        calls = [{"name": "search", "args": {"q": "x" * LONGEST_REPLY}, "id": str(number)} for number in range(1000)]
+        calls = [{"name": "search", "args": {}, "id": str(number)} for number in range(2 * KEPT_CALLS)]
         return ChatResult(generations=[ChatGeneration(message=AIMessage("x" * LONGEST_REPLY, tool_calls=calls))])
 
     def _stream(self, messages: Any, *args: Any, **options: Any) -> Iterator[ChatGenerationChunk]:

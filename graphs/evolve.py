@@ -309,8 +309,8 @@ class EvolutionLoop:
         team = record_tool_calls(team, trajectories)
         at = self._scope("evolve", state["iteration"])
         find_copy = partial(self.train_texts.find_copy, known=list_own_texts(team))
-        told = {"frozen": self.config.freeze, "guide": self.guide, "find_copy": find_copy}
-        ctx = replace(self.ctx, at=at, grade_run=grade, **told)
+        ctx = replace(self.ctx, at=at, grade_run=grade, frozen=self.config.freeze, guide=self.guide)
+        ctx = replace(ctx, find_copy=find_copy)
         method = self._choose_method(state)
         evolved = self._refuse_frozen(method, team, await method.propose(team, trajectories, ctx))
         evolved = self._refuse_copies(method, team, evolved)

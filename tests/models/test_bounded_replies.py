@@ -75,7 +75,7 @@ class Endless(BaseChatModel):
     def _stream(self, messages: Any, *args: Any, **options: Any) -> Iterator[ChatGenerationChunk]:
         while sum(self.sent) < 20 * LONGEST_REPLY:
             self.sent.append(LONGEST_REPLY // 4)
-            yield ChatGenerationChunk(message=AIMessageChunk("x" * self.sent[-1]))
+            yield ChatGenerationChunk(message=AIMessageChunk(content="x" * self.sent[-1]))
 
 
 async def test_a_reply_and_a_stream_of_another_provider_are_bounded() -> None:

@@ -492,7 +492,8 @@ async def learn_from_group(group: Group, state: HeraState, ctx: HeraCtx) -> tupl
     best, orchestrator, usage = state.trajectories[group.order[0]], get_orchestrator(ctx), Usage()
     profile = get_profile(best)
     if profile is None:
-        profile, usage = await characterize_query(best.question, orchestrator, scope=ctx.at, catch=ModelError)
+        plain = replace(orchestrator, guide="")  # as in the work on a task
+        profile, usage = await characterize_query(best.question, plain, scope=ctx.at, catch=ModelError)
     iteration, success_at = ctx.at.iteration, ctx.options.success_at
     insights, more = await reflect_on_group(
         group, state.trajectories, profile, orchestrator, success_at=success_at, iteration=iteration, scope=ctx.at

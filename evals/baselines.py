@@ -304,6 +304,8 @@ class SingleAgent(Baseline[VotingConfig]):
     async def answer(self, team: Team, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
         """Sample until the calls are spent, then vote; ties go to the earliest answer.
 
+        A second answer decides nothing, so it is asked for only where a third one may follow, or the first is missing.
+
         Raises:
             TaskBudgetError: the calls were not enough for the first answer.
         """
@@ -312,7 +314,10 @@ class SingleAgent(Baseline[VotingConfig]):
         found = [await self._sample(team, question, ctx.where(sample=0))]
         spent = each = max(found[0].usage.calls, 1)  # a failed sample counts too, so that sampling ends
         cut = False
-        while not cut and len(found) < (samples or len(found) + 1) and spent + each <= most:
+        while not cut and len(found) < (samples or len(found) + 1):
+            decides = samples or len(found) > 1 or found[0].answer is None
+            if spent + (each if decides else 2 * each) > most:
+                break
             try:
                 found.append(await self._sample(team, question, ctx.where(sample=len(found))))
             except TaskBudgetError:  # a sample that needed more than the first; the earlier ones count

@@ -86,13 +86,17 @@ def find_copies(rewirings: Iterable[Rewiring], team: Team, texts: TaskTexts) -> 
     Args:
         team: before them.
     """
-    known = "\n".join(iterate_texts([part.model_dump(mode="json") for part in (*team.agents, *team.tools)]))
-    found = {}
+    known, found = list_own_texts(team), {}
     for place, rewiring in enumerate(rewirings):
         said = "\n".join(iterate_texts(rewiring.model_dump(mode="json")["edits"]))
         if passage := texts.find_copy(said, known):
             found[place] = passage
     return found
+
+
+def list_own_texts(team: Team) -> str:
+    """Everything that a team's agents and tools say already."""
+    return "\n".join(iterate_texts([part.model_dump(mode="json") for part in (*team.agents, *team.tools)]))
 
 
 def _fold(text: str) -> str:

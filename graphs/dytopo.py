@@ -43,7 +43,7 @@ from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemor
 from selfwire.evolvers.dytopo.figures import END_REASONS, draw_run
 from selfwire.evolvers.dytopo.halting import choose_answer, explain_no_answer
 from selfwire.evolvers.dytopo.induction import RoundGraph
-from selfwire.evolvers.dytopo.initial_team import DOMAINS, make_initial_team
+from selfwire.evolvers.dytopo.initial_team import DOMAINS, make_initial_team, propose_domain
 from selfwire.evolvers.dytopo.report import Report, format_notes
 from selfwire.evolvers.dytopo.rounds import DytopoRound, induce_round_graph
 from selfwire.evolvers.dytopo.tuning import get_current_setting, tune_team
@@ -392,7 +392,7 @@ class Dytopo(Method[DytopoConfig]):
     end_reasons = FrozenMap(END_REASONS)
     format_notes = staticmethod(format_notes)
     draw_run = staticmethod(draw_run)
-    seeds = NamedSeeds(tuple(DOMAINS), "domain", make_named_seed)
+    seeds = NamedSeeds(tuple(DOMAINS), "domain", make_named_seed, propose_domain)
     paper = (
         "Lu et al., *DyTopo: Dynamic Topology Routing for Multi-Agent Reasoning via Semantic Matching*, "
         "arXiv 2602.06039"

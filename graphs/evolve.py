@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, cast
@@ -24,7 +24,7 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import OFFERED, Trajectory
 from selfwire.core.usage import Objective, Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
-from selfwire.evolvers.copies import TaskTexts, find_copies
+from selfwire.evolvers.copies import TaskTexts, find_copies, list_own_texts
 from selfwire.evolvers.gate import (
     WEIGHTS,
     EvidenceRule,
@@ -313,7 +313,9 @@ class EvolutionLoop:
 
         team = record_tool_calls(team, trajectories)
         at = self._scope("evolve", state["iteration"])
+        find_copy = partial(self.train_texts.find_copy, known=list_own_texts(team))
         ctx = replace(self.ctx, at=at, grade_run=grade, frozen=self.config.freeze, guide=self.guide)
+        ctx = replace(ctx, find_copy=find_copy)
         method = self._choose_method(state)
         evolved = self._refuse_frozen(method, team, await method.propose(team, trajectories, ctx))
         evolved = self._refuse_copies(method, team, evolved)

@@ -59,7 +59,14 @@ from selfwire.evolvers.hera.mutation import (
     propose_mutations,
     with_mutated,
 )
-from selfwire.evolvers.hera.planning import Brief, PlannedRun, characterize_query, note_plan, sample_topology
+from selfwire.evolvers.hera.planning import (
+    Brief,
+    PlannedRun,
+    characterize_query,
+    note_plan,
+    note_profile,
+    sample_topology,
+)
 from selfwire.evolvers.hera.reflection import (
     InsightChange,
     consolidate_insights,
@@ -171,15 +178,19 @@ async def begin(state: HeraState, ctx: HeraCtx) -> Update:
 
 
 async def characterize(state: HeraState, ctx: HeraCtx) -> Update:
-    """Find c, the profile of the question (Alg. 4, line 2)."""
+    """Find c, the profile of the question (Alg. 4, line 2), where insights can be retrieved by it (D22)."""
+    if not (ctx.options.library and get_library(state.workflow)):
+        return state.update(brief=Brief())
     profile, usage = await characterize_query(state.get_question(), get_orchestrator(ctx), scope=ctx.at)
     return state.update(brief=Brief(profile=profile, usage=usage))
 
 
 async def retrieve_insights(state: HeraState, ctx: HeraCtx) -> Update:
     """Find E_rel, insights from similar questions (Alg. 4, lines 3 to 8); none in "w/o experience library"."""
-    library = get_library(state.workflow) if ctx.options.library else ()
-    insights = await select_insights(library, state.brief.profile, ctx.embed, ctx.options.experience)
+    if state.brief.profile is None:
+        return {}
+    library, experience = get_library(state.workflow), ctx.options.experience
+    insights = await select_insights(library, state.brief.profile, ctx.embed, experience)
     return state.update(brief=state.brief.replace(insights=insights))
 
 
@@ -274,14 +285,7 @@ async def mutate_topology(state: HeraState, ctx: HeraCtx) -> Update:
 
 async def reflect(state: HeraState, ctx: HeraCtx) -> Update:
     """Draw insights from the groups with successes and failures (Alg. 2)."""
-    iteration, success_at, orchestrator = ctx.at.iteration, ctx.options.success_at, get_orchestrator(ctx)
-    found = await gather_all(
-        reflect_on_group(
-            group, state.trajectories, orchestrator, success_at=success_at, iteration=iteration, scope=ctx.at
-        )
-        for group in state.groups
-        if group.outcome == "mixed"
-    )
+    found = await gather_all(learn_from_group(group, state, ctx) for group in state.groups if group.outcome == "mixed")
     return state.update(
         insights=[insights for insights, _ in found],
         reflection=sum_usages([state.reflection, *(usage for _, usage in found)]),
@@ -294,7 +298,13 @@ async def consolidate_experience(state: HeraState, ctx: HeraCtx) -> Update:
     orchestrator = get_orchestrator(ctx)
     for number, new in enumerate(state.insights):
         library, more, usage = await consolidate_insights(
-            library, new, orchestrator, ctx.embed, ctx.options.experience, scope=ctx.at.at(visit=number)
+            library,
+            new,
+            orchestrator,
+            ctx.embed,
+            ctx.options.experience,
+            find_copy=ctx.find_copy,
+            scope=ctx.at.at(visit=number),
         )
         changes += more
         spent += usage
@@ -477,6 +487,20 @@ def get_best_answer(done: Sequence[Trajectory]) -> str:
     return done[rank_trajectories(done, graded)[0]].answer or ""
 
 
+async def learn_from_group(group: Group, state: HeraState, ctx: HeraCtx) -> tuple[tuple[Insight, ...], Usage]:
+    """The insights of a group, whose question is characterised by now (D22)."""
+    best, orchestrator, usage = state.trajectories[group.order[0]], get_orchestrator(ctx), Usage()
+    profile = get_profile(best)
+    if profile is None:
+        plain = replace(orchestrator, guide="")  # as in the work on a task
+        profile, usage = await characterize_query(best.question, plain, scope=ctx.at, catch=ModelError)
+    iteration, success_at = ctx.at.iteration, ctx.options.success_at
+    insights, more = await reflect_on_group(
+        group, state.trajectories, profile, orchestrator, success_at=success_at, iteration=iteration, scope=ctx.at
+    )
+    return insights, usage + more
+
+
 def list_due(state: HeraState, ctx: HeraCtx) -> list[Group]:
     """Groups whose topologies are to be mutated."""
     return find_hopeless(state.groups, {*get_mutated(state.ran), *state.mutated}) if ctx.options.mutation else []
@@ -500,7 +524,7 @@ async def plan_mutations(group: Group, state: HeraState, ctx: HeraCtx) -> tuple[
             topology=candidate.topology,
             sample=sample,
             notes={
-                "profile": get_profile(best).model_dump(mode="json"),
+                **note_profile(get_profile(best)),
                 "insights": [],  # none of them shaped this topology
                 "topology": candidate.topology.model_dump(mode="json"),
                 "mutation": candidate.why,
@@ -607,7 +631,7 @@ class Hera(Method[HeraConfig]):
         "Li and Ramakrishnan, *Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent "
         "Prompts*, arXiv 2604.00901"
     )
-    departures = "D1-D21"
+    departures = "D1-D22"
 
     @staticmethod
     def estimate_calls(config: HeraConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -620,7 +644,7 @@ class Hera(Method[HeraConfig]):
             "agent": roped * (axes + 1) * run + mutated * 2 * run,
             "meta": roped * (axes + 2) + mutated * 2 + (batch if config.library else 0),
         }
-        return CallEstimate({"agent": run, "meta": 2}, samples=config.group, learning=learning)
+        return CallEstimate({"agent": run, "meta": 1 + config.library}, samples=config.group, learning=learning)
 
     @property
     def prompts(self) -> Prompts:
@@ -657,8 +681,9 @@ class Hera(Method[HeraConfig]):
     async def explore(self, team: Team, question: Question, ctx: HeraCtx) -> Sequence[Trajectory]:
         """Run a group: one profile and one retrieval, then G plans and teams side by side.
 
-        Each member's notes hold `profile`, `insights` (those in its prompt), `topology`, `plan` (the orchestrator's
-        words), `repairs` and `default`. Where a model fails to plan, only that member ends as an error.
+        Each member's notes hold `profile` (where there are insights), `insights` (those in its prompt), `topology`,
+        `plan` (the orchestrator's words), `repairs` and `default`. Where a model fails to plan, only that member ends
+        as an error.
         """
         final = await run_graph(HERA, HeraState, ctx.ask(team, question), question=question.input, aim="explore")
         return final.trajectories

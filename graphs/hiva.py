@@ -317,7 +317,7 @@ async def update_beliefs(state: HivaState, ctx: HivaCtx) -> Update:
     """Update beliefs, synergy and knowledge once by the whole batch."""
     passes = state.passes or [None] * len(state.losses)
     lessons = [
-        make_lesson(done, found, made, await match_noted(done, state.ran, ctx.embed), state.ran)
+        make_lesson(done, found, made, await match_noted(done, state.ran, ctx.embed, ctx.find_copy), state.ran)
         for done, found, made in zip(state.trajectories, state.losses, passes, strict=True)
     ]
     return state.update(workflow=learn_lessons(state.workflow, lessons, config=ctx.options.routing))

@@ -419,6 +419,7 @@ class Ctx(Generic[OptionsT]):
         grade_run: grades further runs on questions of a batch, for methods that make some as they learn.
         frozen: parts of the team that must not change (`evolvers.frozen`), for methods that ask for no change of them.
         guide: what critics and rewriters are told beside their prompts.
+        find_copy: finds the passage of a text that copies a train task, which no memory may keep; "" if there is none.
     """
 
     model: Model
@@ -433,6 +434,7 @@ class Ctx(Generic[OptionsT]):
     grade_run: TrajectoryGrader | None = None
     frozen: tuple[str, ...] = ()
     guide: str = ""
+    find_copy: Callable[[str], str] = lambda text: ""
 
     @cached_property
     def critic(self) -> PromptedModel:

@@ -247,11 +247,13 @@ class NamedSeeds:
     Attributes:
         setting: field of the choices per run, and setting of an assistant, that chooses one.
         make: makes the team of a name for a method; its agents hold these tools.
+        propose: proposes the name that fits a question, from its text alone; "" without an opinion.
     """
 
     names: tuple[str, ...]
     setting: str
     make: Callable[[Any, Sequence[str], str | None], Team]
+    propose: Callable[[str], str] = lambda question: ""
 
 
 class RouterPlan(NamedTuple):

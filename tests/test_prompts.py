@@ -89,6 +89,14 @@ def test_every_structured_reply_of_a_page_has_a_good_one(method: str) -> None:
     assert {ask.step for ask in asked(method)} - good <= {"agent"}
 
 
+@of_every_method
+def test_every_schema_says_what_it_is_and_leaves_no_choice_of_types(method: str) -> None:
+    schemas = {ask.step: ask.options["response_format"]["json_schema"] for ask in asked(method) if ask.step != "agent"}
+    assert [name for name, schema in schemas.items() if not schema.get("description")] == []
+    choices = re.findall(r'"anyOf": \[\{"type": "(\w+)"\}, \{"type": "(\w+)"\}\]', json.dumps(schemas))
+    assert [choice for choice in choices if "null" not in choice] == []
+
+
 def test_nothing_internal_is_in_prompts_and_schemas_beside_the_methods() -> None:
     prompts = [file.read_text(encoding="utf-8") for file in _prompt_files("nodes", "evals")]
     schemas = [json.dumps(schema.model_json_schema()) for schema in (EnsembleChoice, RubricScore)]

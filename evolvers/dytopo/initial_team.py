@@ -1,5 +1,6 @@
 """Teams to start from: the paper's two domains, one for plain questions, and those of users."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
@@ -47,6 +48,26 @@ WITHOUT_TOOLS = (
     "say so or mark what you know as unverified"
 )
 """What the prompts say of sources, by what the team holds; a calculator finds nothing."""
+
+
+_ASKS_FOR = {
+    "code": re.compile(
+        r"```|\bdef \w+\(|\b(?:write|implement|program|fix|debug|refactor)\b[^.?\n]{0,60}"
+        r"\b(?:function|program|script|class|method|code|unit tests?)\b",
+        re.IGNORECASE,
+    ),
+    "math": re.compile(
+        r"\\(?:frac|sqrt|sum|int)\b|\b(?:prove that|solve for|solve the equations?|evaluate the integral|derivative of|"
+        r"remainder when|how many (?:integers|ways|solutions)|find all (?:real|integer|positive))\b",
+        re.IGNORECASE,
+    ),
+}
+"""Wording of tasks that ask for a program, or for a derivation."""
+
+
+def propose_domain(question: str) -> str:
+    """The domain that a question's wording asks for; "" where it asks for none."""
+    return next((name for name, wording in _ASKS_FOR.items() if wording.search(question)), "")
 
 
 def make_initial_team(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Team:

@@ -43,7 +43,8 @@ def turn_schema(*, answers: bool = False, checks: bool = False, tools: bool = Fa
     extras = {name: field for name, field in _EXTRAS.items() if wanted[name]}
     if not extras:
         return Turn
-    return create_model("".join(["Turn", *(f"With{name.title()}" for name in extras)]), __base__=Turn, **extras)
+    name = "".join(["Turn", *(f"With{name.title()}" for name in extras)])
+    return create_model(name, __base__=Turn, __doc__=Turn.__doc__, **extras)
 
 
 class Halting(ReplySchema):

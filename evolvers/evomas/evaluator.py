@@ -69,7 +69,7 @@ async def assess_outcome(
         scope=scope.at(node="evaluator"),
         by="judge",
         task=state.objective,
-        state=format_state(state.replace(hint="")),
+        state=format_state(state.replace(hint=""), here="the subtask to judge"),
         subtask=goal,
         outcome=outcome,
         checks=checks,

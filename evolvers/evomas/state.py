@@ -171,10 +171,14 @@ def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
     return tuple(_shorten_line(f"{name}: {text}", ROW_LENGTH) for name, text in fields.items() if text.strip())
 
 
-def format_state(state: TaskState) -> str:
-    """The state as agents and the evaluator read it beside the task and the active subtask; "" if there is nothing."""
+def format_state(state: TaskState, *, here: str = "this part") -> str:
+    """The state as agents and the evaluator read it beside the task and the active subtask; "" if there is nothing.
+
+    Args:
+        here: what the active subtask is called, whose goal stands elsewhere in the prompt.
+    """
     current = state.current
-    goals = {subtask.id: "this part" if subtask == current else subtask.goal for subtask in state.subtasks}
+    goals = {subtask.id: here if subtask == current else subtask.goal for subtask in state.subtasks}
     plan = [f"[{subtask.id}] {subtask.tag}: {goals[subtask.id]}" for subtask in state.subtasks]
     parts = ["Plan:\n" + "\n".join(plan)] if len(plan) > 1 else []
     parts += _format_results(state)

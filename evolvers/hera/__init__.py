@@ -52,4 +52,6 @@ Departures from the paper (a test is named after each):
         every change stays.
     D21 Limits that the paper lacks, for the bill: 12 steps of a plan, 16 agents, 3 agents per batch whose prompts
         evolve, 100 insights.
+    D22 A question is characterised where the library has insights to retrieve by it; else only when a mixed group is
+        about to teach the first ones. The paper does it for every question, also where nothing can be retrieved.
 """

@@ -71,10 +71,13 @@ def _format_plan(done: Trajectory) -> str:
 
 def draw_run(notes: Mapping[str, Any]) -> Picture:
     """How the team of a question was planned: its profile, the insights that were shown, and repairs."""
-    if "profile" not in notes:
+    if "insights" not in notes:
         return Picture()
-    profile = notes["profile"]
-    about = [Entry(head=f"{profile['type']}, {profile['difficulty']}", text=profile["summary"])]
+    about = [
+        Entry(head=f"{profile['type']}, {profile['difficulty']}", text=profile["summary"])
+        for profile in [notes.get("profile")]
+        if profile
+    ]
     planned = "the default chain, as no valid plan came" if notes.get("default") else "the orchestrator's plan"
     about.append(Entry(head=planned, text=notes.get("plan") or notes.get("mutation") or ""))
     about += [Entry(head="repaired", text=repair, look="bad") for repair in notes.get("repairs", ())]

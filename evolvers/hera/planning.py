@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from selfwire.core.errors import ReplyError, get_error_cost
+from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
@@ -31,9 +31,9 @@ SUMMARY_LENGTH = 300
 
 
 class Brief(FrozenModel):
-    """The basis of a plan: c, E_rel, and the cost of finding both."""
+    """The basis of a plan: c, E_rel, and the cost of finding both; c is None where nothing can be retrieved (D22)."""
 
-    profile: Profile = Profile()
+    profile: Profile | None = None
     insights: ExperienceLibrary = ()
     usage: Usage = Usage()
 
@@ -65,14 +65,19 @@ class PlannedRun(FrozenModel):
     candidate: MutatedTopology | None = None
 
 
-async def characterize_query(question: Question, orchestrator: PromptedModel, *, scope: Scope) -> tuple[Profile, Usage]:
+async def characterize_query(
+    question: Question, orchestrator: PromptedModel, *, scope: Scope, catch: type[ModelError] = ReplyError
+) -> tuple[Profile, Usage]:
     """CharacterizeQuery; a question without a valid profile gets the default one.
 
+    Args:
+        catch: errors for which it gets the default one, too.
+
     Raises:
-        ModelError: the call failed.
+        ModelError: the call failed, except `catch`.
     """
     here, task = scope.at(task=question.id, node="characterize"), excerpt(question.input, TASK_LENGTH)
-    reply, usage = await orchestrator.ask_or(None, QueryProfile, "characterize", scope=here, task=task)
+    reply, usage = await orchestrator.ask_or(None, QueryProfile, "characterize", scope=here, catch=catch, task=task)
     if reply is None:
         return Profile(), usage
     summary = " ".join(reply.summary.split())[:SUMMARY_LENGTH]
@@ -95,7 +100,7 @@ async def sample_topology(
             "plan",
             scope=scope.at(task=question.id, node="plan"),
             task=question.input,
-            profile=brief.profile.text,
+            profile=brief.profile.text if brief.profile else "",
             agents=render_agents(list_able_agents(team.agents)),
             insights=render_lines([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in brief.insights]),
             limits=f"at most {steps} steps",
@@ -129,7 +134,7 @@ def make_default_plan(team: Team, *repairs: str) -> TeamPlan:
 def note_plan(brief: Brief, plan: TeamPlan) -> dict[str, Any]:
     """Notes of a trajectory on its planning."""
     return {
-        "profile": brief.profile.model_dump(mode="json"),
+        **note_profile(brief.profile),
         "insights": [
             {
                 "id": insight.id,
@@ -144,6 +149,11 @@ def note_plan(brief: Brief, plan: TeamPlan) -> dict[str, Any]:
         "default": plan.default,
         "topology": plan.topology.model_dump(mode="json"),
     }
+
+
+def note_profile(profile: Profile | None) -> dict[str, Any]:
+    """A trajectory's note of a profile; empty where its question was not characterised."""
+    return {"profile": profile.model_dump(mode="json")} if profile else {}
 
 
 def _topology(steps: Sequence[StepDraft], team: Team, repairs: list[str]) -> Topology:

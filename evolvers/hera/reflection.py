@@ -1,6 +1,6 @@
 """Insights of mixed groups, and their way into the library (ReflectOnGroup; Alg. 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Embedder
@@ -44,13 +44,10 @@ class InsightChange(FrozenModel):
     why: str = ""
 
 
-def get_profile(trajectory: Trajectory) -> Profile:
-    """The profile noted for a trajectory's question."""
-    return (
-        Profile.model_validate(to_plain_json(trajectory.notes["profile"]))
-        if "profile" in trajectory.notes
-        else Profile()
-    )
+def get_profile(trajectory: Trajectory) -> Profile | None:
+    """The profile noted for a trajectory's question; None where it was not characterised."""
+    noted = trajectory.notes.get("profile")
+    return Profile.model_validate(to_plain_json(noted)) if noted else None
 
 
 def get_topology(trajectory: Trajectory) -> Topology | None:
@@ -62,6 +59,7 @@ def get_topology(trajectory: Trajectory) -> Topology | None:
 async def reflect_on_group(
     group: Group,
     trajectories: Sequence[Trajectory],
+    profile: Profile,
     orchestrator: PromptedModel,
     *,
     success_at: float,
@@ -71,10 +69,10 @@ async def reflect_on_group(
     """ReflectOnGroup: the insights of a mixed group; none without a valid reply.
 
     Args:
+        profile: of the group's question.
         success_at: score from which a run counts as a success, in [0, 1].
     """
     best = trajectories[group.order[0]]
-    profile = get_profile(best)
     reply, usage = await orchestrator.ask_or(
         Reflection(),
         Reflection,
@@ -125,20 +123,37 @@ async def consolidate_insights(
     embedder: Embedder,
     config: LibraryConfig,
     *,
+    find_copy: Callable[[str], str] = lambda text: "",
     scope: Scope,
 ) -> tuple[ExperienceLibrary, tuple[InsightChange, ...], Usage]:
-    """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others."""
+    """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others.
+
+    Args:
+        find_copy: finds the passage of a text that copies a train task; such insights and merged texts are left out.
+    """
+    copies = {insight.text: passage for insight in new if (passage := find_copy(insight.text))}
+    new = [_without_copied_summary(insight, find_copy) for insight in new if insight.text not in copies]
     matches = {insight.id: await find_matching(library, insight, embedder, config) for insight in new}
     met = [insight for insight in new if matches[insight.id]]
     wanted, usage = await _ask_operations(met, matches, orchestrator, scope) if met else ({}, Usage())
-    changes = []
+    changes = [
+        InsightChange(operation="KEEP", insight=text, why=f"left out, as it copies from a train task: {passage!r}")
+        for text, passage in copies.items()
+    ]
     for insight in new:
         if not matches[insight.id]:
             library, change = _add(library, insight, "it matches no entry", config)
         else:
-            library, change = apply_operation(library, insight, matches[insight.id], wanted.get(insight.text), config)
+            operation = wanted.get(insight.text)
+            library, change = apply_operation(library, insight, matches[insight.id], operation, config, find_copy)
         changes.append(change)
     return library, tuple(changes), usage
+
+
+def _without_copied_summary(insight: Insight, find_copy: Callable[[str], str]) -> Insight:
+    """The insight; where the summary of its question copies from it, that is left out."""
+    copied = find_copy(insight.profile.summary)
+    return insight.replace(profile=insight.profile.replace(summary="")) if copied else insight
 
 
 def apply_operation(
@@ -147,6 +162,7 @@ def apply_operation(
     matches: ExperienceLibrary,
     wanted: LibraryOperation | None,
     config: LibraryConfig,
+    find_copy: Callable[[str], str] = lambda text: "",
 ) -> tuple[ExperienceLibrary, InsightChange]:
     """Apply the legal part of an operation; without a valid operation the new insight is added.
 
@@ -163,8 +179,9 @@ def apply_operation(
         change = InsightChange(operation="KEEP", insight=new.text, why="it is there already")
         return add_insight(library, new, config.size), change
     if operation == "MERGE" and targets:
-        text = " ".join(((wanted.merged_insight if wanted else "") or targets[0].text).split())[:TEXT_LENGTH]
-        whole = merge_insights(library, new, ids, text or targets[0].text, config.size)
+        text = " ".join(((wanted.merged_insight if wanted else "") or "").split())[:TEXT_LENGTH]
+        text = targets[0].text if find_copy(text) else text or targets[0].text
+        whole = merge_insights(library, new, ids, text, config.size)
         return whole, InsightChange(operation="MERGE", insight=new.text, targets=ids, why=why)
     if operation == "PRUNE" and targets:
         return _prune(library, new, targets, why, config)

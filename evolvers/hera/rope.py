@@ -210,4 +210,6 @@ def _result(trajectory: Trajectory, agent: str) -> str:
     steps = [step for step in trajectory.steps if step.agent == agent]
     own = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH, about=answer)}" for step in steps)
     final = "" if answer in own else f"\nfinal answer: {excerpt(answer, STEP_LENGTH)}"
-    return f"{render_feedback(trajectory)} ({count_agent_tokens(trajectory)} tokens)\n{own}{final}"
+    score, _, text = render_feedback(trajectory).partition(": ")  # equal words on a line of their own stand there once
+    said = f"\nfeedback: {text}" if text else ""
+    return f"{score}, {count_agent_tokens(trajectory)} tokens{said}\n{own}{final}"

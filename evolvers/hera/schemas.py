@@ -3,9 +3,9 @@
 Docstrings and descriptions of schemas are part of the prompts.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from selfwire.core.chat import ReplySchema
 from selfwire.evolvers.hera.library import Difficulty, QueryType
@@ -26,7 +26,9 @@ class PlanStep(ReplySchema):
 
     step: int = Field(description="Its number, from 1.")
     agent: str = Field(description="Name of an agent, as listed.")
-    depends_on: list[int | str] = Field(default=[], description="Numbers of the steps whose outputs it reads.")
+    depends_on: list[Annotated[int | str, WithJsonSchema({"type": "integer"})]] = Field(
+        default=[], description="Numbers of the steps whose outputs it reads."
+    )
     mode: str = Field(default="sequential", description="sequential or parallel.")
 
 

@@ -129,10 +129,16 @@ def get_concepts(trajectory: Trajectory) -> TaskConcepts | None:
     return TaskConcepts.model_validate(to_plain_json(noted)) if noted else None
 
 
-async def match_noted(trajectory: Trajectory, team: Team, embedder: Embedder) -> TaskMatch | None:
-    """The match of a run's task with the agents; None where it was not characterised."""
+async def match_noted(
+    trajectory: Trajectory, team: Team, embedder: Embedder, find_copy: Callable[[str], str] = lambda text: ""
+) -> TaskMatch | None:
+    """The match of a run's task with the agents; None where it was not characterised.
+
+    Args:
+        find_copy: finds the passage of a text that copies a train task; such concepts are left out.
+    """
     concepts = get_concepts(trajectory)
-    return await match_task(concepts, team, embedder) if concepts else None
+    return await match_task(concepts.without_copies(find_copy), team, embedder) if concepts else None
 
 
 async def note_concepts(

@@ -6,7 +6,7 @@ role and prompt name. Concepts form a tree under the root "Task".
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import log1p, sqrt
 from typing import TYPE_CHECKING, TypeAlias
@@ -48,6 +48,12 @@ class TaskConcepts(FrozenModel):
     def all(self) -> frozenset[str]:
         """concepts(I): the main concept and the skills."""
         return frozenset(concept for concept in (self.main, *self.skills) if concept)
+
+    def without_copies(self, find_copy: Callable[[str], str]) -> "TaskConcepts":
+        """The concepts without those in which a passage of a task is found."""
+        main = "" if find_copy(self.main) else self.main
+        broader, skills = (tuple(c for c in some if not find_copy(c)) for some in (self.broader, self.skills))
+        return self.replace(main=main, broader=broader, skills=skills)
 
 
 class Knowledge(FrozenModel):

@@ -92,6 +92,10 @@ class ToolSource(ReplySchema):
     MAX_TOKENS: ClassVar[int] = 1500
 
     source: str = Field(min_length=1, description="The whole Python code, with the function tool_function.")
+    calls: list[str] = Field(
+        default_factory=list,
+        description="One to three calls to try it with, each its input: a JSON object in a string.",
+    )
 
 
 class TopologyDecision(ReplySchema):

@@ -36,6 +36,8 @@ from selfwire.evolvers.trajectory_text import gather_all, shorten
 
 TRIES = 2
 """Asks for the code of a tool; the second one shows what was wrong with the first."""
+CALLS = 3
+"""Most calls of its writer's that a tool is tried with."""
 SHOWN = 300
 """Most characters of a result in a reason."""
 
@@ -63,7 +65,7 @@ class ToolWriter:
     """Asks for the code of one tool, which is tried before it counts (App. A.3, Fig. 12 and 13).
 
     It must pass the tool's examples: calls whose right result is known from the environment's feedback, never from a
-    reference.
+    reference. And it must give some result for the calls that its writer names.
 
     Attributes:
         meta_model: asks at the temperature for code.
@@ -111,7 +113,7 @@ class ToolWriter:
         changes, random = find_mutations(source), self.scope.random("tool changes")
         made: OwnTool | str = "the code has nothing to change"
         for place in random.choice(len(changes), size=min(TRIES, len(changes)), replace=False) if changes else ():
-            made = await self._try(changes[int(place)].make_source(), make)
+            made = await self._try(changes[int(place)].make_source(), make, ())
             if isinstance(made, OwnTool):
                 break
         return made, Usage()
@@ -136,14 +138,14 @@ class ToolWriter:
             if isinstance(reply, ModelError):
                 return str(reply), spent
             attempt = read_source(reply.source)
-            made = await self._try(attempt, make)
+            made = await self._try(attempt, make, reply.calls)
             if isinstance(made, OwnTool):
                 return made, spent
             complaint = made
         return complaint, spent
 
-    async def _try(self, source: str, make: Callable[[str], OwnTool]) -> OwnTool | str:
-        """The tool if it may run and passes its examples, else why not."""
+    async def _try(self, source: str, make: Callable[[str], OwnTool], calls: Sequence[str]) -> OwnTool | str:
+        """The tool if it may run, passes its examples and gives results for its writer's calls, else why not."""
         if len(source) > self.length:
             return f"the code has {len(source):,} characters; at most {self.length:,} are allowed"
         try:
@@ -151,25 +153,42 @@ class ToolWriter:
             if is_constant(source):
                 return "the result depends on no parameter; compute it from what the function is given"
             tool = make(source)
-            for example in tool.examples:
-                if fault := await self._find_fault(tool, example):
-                    return fault
+            return await self._find_fault(tool, calls) or tool
         except ToolSourceError as error:
             return str(error)
         except ValidationError as error:
             return format_first_fault(error)
         except (ValueError, ToolError) as error:
             return str(error)
-        return tool
 
-    async def _find_fault(self, tool: OwnTool, example: ToolExample) -> str:
-        outcome = await self.trial.run(tool, example.arguments, scope=self.scope)
-        call = f"{tool.name}({to_canonical_json(example.arguments)})"
+    async def _find_fault(self, tool: OwnTool, calls: Sequence[str]) -> str:
+        """The first fault of an example or of another call; "" if all are right."""
+        if not (calls or tool.examples or self.random):
+            return "no call was given to try it with; give one in calls"
+        known = [(example.arguments, example.result) for example in tool.examples]
+        for arguments, result in (*known, *((_read_call(call), None) for call in calls[:CALLS])):
+            if fault := await self._call(tool, arguments, result):
+                return fault
+        return ""
+
+    async def _call(self, tool: OwnTool, arguments: Mapping[str, Any], result: str | None) -> str:
+        """Why a call is not right: it fails, or does not give the result, where one is known; "" if it is."""
+        outcome = await self.trial.run(tool, arguments, scope=self.scope)
+        call = f"{tool.name}({to_canonical_json(arguments)})"
         if outcome.failed:
             return f"{call} fails: {shorten(outcome.result, SHOWN)}"
-        if not is_same_result(outcome.result, example.result):
-            return f"{call} gives {shorten(outcome.result, SHOWN)}, not {shorten(example.result, SHOWN)}"
+        if result is not None and not is_same_result(outcome.result, result):
+            return f"{call} gives {shorten(outcome.result, SHOWN)}, not {shorten(result, SHOWN)}"
         return ""
+
+
+def _read_call(text: str) -> Mapping[str, Any]:
+    try:
+        return parse_object(text)
+    except ValueError as error:
+        raise ValueError(
+            f"a call must be a JSON object with its input, not {shorten(text, SHOWN)!r}: {error}"
+        ) from None
 
 
 def read_known_calls(calls: Iterable[KnownCall], feedback: str) -> tuple[ToolExample, ...]:
@@ -244,7 +263,8 @@ class ToolsResult(FrozenModel):
     Args:
         rewirings: in order of the agents' ids.
         declined: proposals that became no rewiring.
-        handled: agents whose feedback on tools led to a rewiring; their prompts need not say it too.
+        handled: agents whose feedback on tools was met by other code; their prompts need not say it too. Whoever
+            gets a tool is still to be told when to use it.
     """
 
     rewirings: tuple[Rewiring, ...] = ()
@@ -300,7 +320,7 @@ async def evolve_tools(
     return ToolsResult(
         rewirings=tuple(rewirings),
         declined=tuple(result for result in settled if isinstance(result, DeclinedProposal)),
-        handled=tuple(name for made in rewirings if made.operation != REMEMBER for name in made.by.split(", ")),
+        handled=tuple(name for made in rewirings if made.operation == REWRITE for name in made.by.split(", ")),
         usage=sum_usages([*(usage for _, usage in decided), *(usage for _, usage in found)]),
     )
 

@@ -127,3 +127,26 @@ def test_a_baseline_answers_too(tmp_path: Path) -> None:
     result = call(tmp_path, "run", "cot", QUESTION, "--show")
     assert "baseline cot" in result.stderr
     assert result.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("question", "more", "proposed"),
+    [
+        ("Write a Python function `median(values)` that returns the median.", (), "code"),
+        ("Find all positive integers n such that n divides 2^n + 1.", (), "math"),
+        ("Write a Python function `median(values)`.", ("--set", "domain=general"), ""),
+        ("Which of the two programmes was first broadcast?", (), ""),
+        ("Who wrote the code of Hammurabi?", (), ""),
+    ],
+)
+def test_a_team_for_the_kind_of_question_is_proposed_without_a_call(
+    tmp_path: Path, question: str, more: tuple[str, ...], proposed: str
+) -> None:
+    result = call(tmp_path, "run", "dytopo", question, *more, "--budget-calls", "1", code=None)
+    said = re.findall(r"the question asks for (\w+): --set domain=\1 has a team for that", result.stderr)
+    assert said == ([proposed] if proposed else [])
+
+
+def test_no_team_is_proposed_by_a_method_that_has_one(tmp_path: Path) -> None:
+    result = call(tmp_path, "run", "hiva", "Write a Python function.", "--budget-calls", "1", code=None)
+    assert "--set domain" not in result.stderr

@@ -82,8 +82,8 @@ def test_no_answers_cannot_be_voted_on() -> None:
         choose_by_vote([])
 
 
-@pytest.mark.parametrize(("calls", "samples"), [(1, 1), (2, 1), (3.9, 1), (4, 2), (7, 3), (8, 4)])
-async def test_it_samples_until_the_next_sample_would_exceed_its_calls(calls: float, samples: int) -> None:
+@pytest.mark.parametrize(("calls", "samples"), [(1, 1), (2, 1), (3.9, 1), (4, 1), (5.9, 1), (6, 3), (7, 3), (8, 4)])
+async def test_it_samples_until_its_calls_are_spent_and_asks_no_second_time_alone(calls: float, samples: int) -> None:
     acts = Acts("a", "b", "b", "b")
     done = await sampled(acts, calls)
     assert acts.samples == list(range(samples))

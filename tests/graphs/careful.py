@@ -398,7 +398,10 @@ def play_hiva(asked: Asked) -> Body | str | AIMessage:
         tool = {"operation": "CREATE_TOOL", "tool": "to_metres", "description": "Takes feet and returns metres."}
         return tool if wanted else NO_CHANGE
     if asked.kind == "ToolSource":
-        return {"source": "def tool_function(feet: float) -> float:\n    return feet * 0.3048\n"}
+        return {
+            "source": "def tool_function(feet: float) -> float:\n    return feet * 0.3048\n",
+            "calls": ['{"feet": 1}'],
+        }
     if asked.kind == "PromptRewrite":
         return {"prompt": f"{asked['prompt']} {lesson if asked.knows_lesson('gradients') else ''}".strip()}
     if asked.kind == "TaskProfile":

@@ -592,18 +592,37 @@ async def test_runs_that_all_need_more_than_their_share_stop_the_run_and_name_th
     assert len(await load_trajectories(made.journal, Scope(run="r", iteration=0, phase="rollout"))) == 8
 
 
+PASSAGE = "The locksmith of Arlsund sold his workshop beside the old harbour to a glazier"
+
+
+async def test_methods_can_find_what_copies_a_train_task_in_the_texts_that_they_remember() -> None:
+    found = list[str]()
+
+    class Remembering(Scripted):
+        async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+            known = "\n".join(agent.prompt for agent in team.agents)
+            found.extend(map(ctx.find_copy, ("Look it up.", f"It was {PASSAGE}.", known)))
+            return EvolveResult(workflow=team)
+
+    made = context(Remembering(), gate="off", iterations=1)
+    train = tuple(task.replace(input=f"{task.id} {PASSAGE}") for task in made.splits.train[:1])
+    await evolved(replace(made, splits=made.splits.replace(train=(*train, *made.splits.train[1:]))))
+    nothing, copied, own = found
+    assert (nothing, own) == ("", "")
+    assert copied.startswith("The locksmith of Arlsund")
+
+
 async def test_only_the_rewiring_that_copies_a_train_task_is_refused_and_lessons_stay() -> None:
-    passage = "The locksmith of Arlsund sold his workshop beside the old harbour to a glazier"
 
     class Copying(Scripted):
         async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
             honest = Rewiring(RewritePrompt("a", "1"), why="honest")
-            copied = Rewiring(RewritePrompt("b", f"Remember: {passage}"), why="copied")
+            copied = Rewiring(RewritePrompt("b", f"Remember: {PASSAGE}"), why="copied")
             return EvolveResult.of(team, [honest, copied], memory={"lessons": 7})
 
     made = context(Copying(), gate="off", iterations=1)
     train = tuple(
-        task.replace(input=f"{task.id} {passage}" if not at else task.id) for at, task in enumerate(made.splits.train)
+        task.replace(input=f"{task.id} {PASSAGE}" if not at else task.id) for at, task in enumerate(made.splits.train)
     )
     made = replace(made, splits=made.splits.replace(train=train))
     final = await evolved(made)

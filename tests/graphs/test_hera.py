@@ -44,20 +44,47 @@ async def test_a_question_is_answered_by_one_team_planned_for_it() -> None:
     model = Orchestra()
     made, ctx = hera(model)
     done = await made.answer(made.seed(), RIDDLE, ctx)
-    assert model.names() == ["QueryProfile", "TopologyPlan"]
+    assert model.names() == ["TopologyPlan"]
     assert agents(done) == SHORT
     assert done.answer == "answer_generator heard query_decomposer"
-    assert (done.overhead.calls, done.usage.calls) == (2, 4)
-    assert done.notes["profile"]["type"] == "bridge"
+    assert (done.overhead.calls, done.usage.calls) == (1, 3)
     assert (done.notes["insights"], done.notes["repairs"], done.notes["default"]) == ((), (), False)
     assert Topology.model_validate(to_plain_json(done.notes["topology"])).order() == SHORT
     assert {heat for *_, heat in (*model.asked, *model.spoke)} == {0.0}
 
 
+async def test_d22_a_question_is_characterised_only_where_insights_can_be_retrieved_by_it() -> None:
+    for options, insights, asked in (
+        ({}, (), ["TopologyPlan"]),
+        ({}, (known("take the calculator"),), ["QueryProfile", "TopologyPlan"]),
+        ({"library": False}, (known("take the calculator"),), ["TopologyPlan"]),
+    ):
+        model = Orchestra()
+        made, ctx = hera(model, **options)
+        done = await made.answer(with_library(made.seed(), insights), RIDDLE, ctx)
+        assert model.names() == asked
+        characterised = "QueryProfile" in asked
+        [shown] = [shown for name, shown, _ in model.asked if name == "TopologyPlan"]
+        assert ("<profile>\nbridge question, medium. solve a riddle\n</profile>" in shown) == characterised
+        assert ("<profile>" in shown, "profile" in done.notes) == (characterised, characterised)
+
+
+async def test_d22_a_group_that_teaches_the_first_insights_is_characterised_then() -> None:
+    model, judge = Orchestra(), Judge()
+    found, _ = await evolved(hera(model, rope=False), judge)
+    assert model.names() == [*["TopologyPlan"] * 4, "QueryProfile", "Reflection"]
+    assert [insight.profile.summary for insight in get_library(found.workflow)] == ["solve a riddle"]
+    assert found.notes["learning"]["calls"] == 2
+    down = Orchestra(QueryProfile=ModelError("the provider is down"))
+    found, _ = await evolved(hera(down, rope=False), judge)
+    assert [insight.profile.summary for insight in get_library(found.workflow)] == [""]
+
+
 async def test_a_group_is_characterised_once_and_planned_for_g_times_at_its_own_temperature() -> None:
     model = Orchestra()
     made, ctx = hera(model, group=3)
-    found = await made.explore(made.seed(), RIDDLE, ctx)
+    team = with_library(made.seed(), (known("Never mind."),))
+    found = await made.explore(team, RIDDLE, ctx)
     assert model.names() == ["QueryProfile", *["TopologyPlan"] * 3]
     assert [heat for name, _, heat in model.asked] == [0.0, 0.9, 0.9, 0.9]
     assert {heat for *_, heat in model.spoke} == {0.9}

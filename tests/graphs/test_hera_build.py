@@ -14,10 +14,11 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import CHAIN
-from selfwire.evolvers.hera.library import get_library
+from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.store.library import open_library
+from tests.evolvers.hera.doubles import known
 from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample, order
 from tests.graphs.scripted import ASKED, EVOLVE, on
 
@@ -120,7 +121,8 @@ async def test_a_run_that_failed_goes_on_where_it_stopped() -> None:
 
     broken = ["once"]
     model = OrchestraChat(script={**SCRIPT, "TopologyPlan": down})
-    graph = built(model).compile(checkpointer=InMemorySaver())
+    team = with_library(hera.Hera().seed(), (known("Never mind."),))
+    graph = built(model, initial=team).compile(checkpointer=InMemorySaver())
     with pytest.raises(Exception, match="the provider is down"):
         await graph.ainvoke(ASKED, on("t"))
     broken.clear()

@@ -4,18 +4,22 @@ import gzip
 import json
 import time
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.openai_chat import LARGEST_BODY
 from selfwire.models.structured import KEPT_CALLS, LONGEST_REPLY, UNPARSED
-from selfwire.store.journal import Journal
+from selfwire.store.journal import Journal, NullRecorder
 from tests.models.wired import ASKED, KEY, PRICES, QUICK, metered
 from tests.wire.server import Fault, WireServer, lying, raw
 
@@ -53,6 +57,35 @@ async def test_a_body_beyond_the_limit_is_an_error_at_once(
     with pytest.raises(ModelError, match=rf"{told}.*after 1 attempt"):
         await model.generate(ASKED, scope=Scope())
     assert len(wire_server.asked) == 1
+
+
+class Endless(BaseChatModel):
+    """A model of another provider, whose stream does not end; notes how much it has sent."""
+
+    sent: list[int] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "endless"
+
+    def _generate(self, messages: Any, *args: Any, **options: Any) -> ChatResult:
+        calls = [{"name": "search", "args": {}, "id": str(number)} for number in range(2 * KEPT_CALLS)]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("x" * LONGEST_REPLY, tool_calls=calls))])
+
+    def _stream(self, messages: Any, *args: Any, **options: Any) -> Iterator[ChatGenerationChunk]:
+        while sum(self.sent) < 20 * LONGEST_REPLY:
+            self.sent.append(LONGEST_REPLY // 4)
+            yield ChatGenerationChunk(message=AIMessageChunk(content="x" * self.sent[-1]))
+
+
+async def test_a_reply_and_a_stream_of_another_provider_are_bounded() -> None:
+    chat = Endless()
+    model = MeteredModel(chat, policy=QUICK, prices=PRICES, journal=NullRecorder())
+    reply = await model.generate(ASKED, scope=Scope())
+    assert (len(reply.content), len(reply.tool_calls), reply.finish) == (LONGEST_REPLY, KEPT_CALLS, "length")
+    async for _ in model.chat().astream("hello?"):
+        pass
+    assert LONGEST_REPLY < sum(chat.sent) < 3 * LONGEST_REPLY
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "identity"])

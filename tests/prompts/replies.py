@@ -1,10 +1,12 @@
 """Good replies: one per step, with the effect that it has, which `tests/test_prompts.py` holds it to."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from selfwire.evolvers.hera.library import Insight, Profile, get_library
 from tests.prompts.runs import CREATE, CRITICAL, LAYERS, YEARS_FEEDBACK, Outcome, Run
 
 
@@ -140,7 +142,8 @@ HIVA = (
                 lambda out: f"<tool_description>\n{CREATE['description']}\n" in out.shown("ToolSource"),
             ),
             GoodReply(
-                "ToolSource", {"source": FIRST_YEAR}, "The agent holds the tool from the next run on.",
+                "ToolSource", {"source": FIRST_YEAR, "calls": [json.dumps({"text": FOUND})]},
+                "The tool is called with each of the inputs; the agent holds it from the next run on.",
                 lambda out: "first_year" in out.team.agents_by_id["source"].tools
                 and out.team.tools_by_name["first_year"].source == FIRST_YEAR,
             ),
@@ -354,4 +357,148 @@ def _solutions(out: Outcome, letter: str) -> set[str]:
     return {text.strip() for text in found}
 
 
-FEEDS: Mapping[str, Sequence[Feed]] = {"hiva": HIVA, "tacomas": TACOMAS, "dytopo": DYTOPO, "evomas": EVOMAS}
+KNOWN = Insight(
+    profile=Profile(type="comparison", difficulty="easy", summary="Find two dates, then compare them."),
+    text="Let the calculator compare the values.",
+)
+SORT: Mapping[str, Any] = {
+    "query_type": "comparison",
+    "difficulty": "easy",
+    "summary": "Read off the dates of two events, then compare them and take their difference.",
+}
+PLANNED = ("evidence_selector", "calculator", "answer_generator")
+PLAN: Mapping[str, Any] = {
+    "query_profile": "Two events are compared by dates that the task itself gives.",
+    "execution_order": [
+        {"step": 1, "agent": "evidence_selector", "depends_on": [], "mode": "sequential"},
+        {"step": 2, "agent": "calculator", "depends_on": [1], "mode": "sequential"},
+        {"step": 3, "agent": "answer_generator", "depends_on": [1, 2], "mode": "sequential"},
+    ],
+}
+ADVICE = "Let the evidence_selector come before the calculator, which then compares what it is handed."
+MERGED = "Let the evidence_selector find the values and the calculator compare them."
+GIST = "It handed on one date where two are compared."
+LISTED = "Name every event of the question, each with its date and the passage that states it."
+FACTS = "Hand on every fact with its passage, and not the gist alone."
+
+HERA = (
+    Feed(
+        Run("hera", insights=(KNOWN,)),
+        (
+            GoodReply(
+                "QueryProfile", SORT,
+                "Insights from questions of this type, or with a close summary, are shown to whoever plans.",
+                lambda out: f"comparison question, easy. {SORT['summary']}" in out.shown("TopologyPlan")
+                and f"- (comparison, utility 0.50) {KNOWN.text}" in out.shown("TopologyPlan"),
+            ),
+            GoodReply(
+                "TopologyPlan", PLAN, "These agents work, in this order, and each reads the steps that it depends on.",
+                lambda out: all(tuple(step.agent for step in done.steps) == PLANNED for done in out.answered)
+                and all([m.source for m in done.steps[-1].inbox] == [*PLANNED[:2]] for done in out.answered),
+            ),
+            GoodReply(
+                "You are the calculator of a team", COMPUTED, "Whoever depends on the step reads it whole.",
+                lambda out: f"From calculator:\n{COMPUTED}" in out.shown("agent"),
+            ),
+            GoodReply(
+                "You are the answer generator of a team", ANSWER, "It is the team's answer, to the letter.",
+                lambda out: all(done.answer == ANSWER for done in out.answered),
+            ),
+        ),
+    ),
+    Feed(
+        Run("hera", {"rope": False, "mutation": False}, 1, {"QueryProfile": SORT}, insights=(KNOWN,)),
+        (
+            GoodReply(
+                "Reflection",
+                {
+                    "success_factors": ["The facts were selected before anything was computed."],
+                    "failure_modes": ["The calculator was asked before any value was known."],
+                    "insights": [{"query_type": "comparison", "insight": ADVICE}],
+                },
+                "The insight is compared with those of the library that concern such questions; the two lists beside "
+                "it only help to find it.",
+                lambda out: f"- (comparison) {ADVICE}" in out.shown("LibraryOperations"),
+            ),
+            GoodReply(
+                "LibraryOperations",
+                {
+                    "operations": [
+                        {
+                            "operation": "MERGE", "new_insight": ADVICE, "target_entry_ids": [KNOWN.id],
+                            "merged_insight": MERGED, "rationale": "The new one says what comes before.",
+                        }
+                    ]
+                },
+                "The entry has the merged text from now on, with the evidence of both, and is shown in plans.",
+                lambda out: [insight.text for insight in get_library(out.team)] == [MERGED]
+                and f") {MERGED}" in out.shown("TopologyPlan"),
+            ),
+        ),
+    ),
+    Feed(
+        Run("hera", {"library": False, "mutation": False}, 2, {"TopologyPlan": PLAN}),
+        (
+            GoodReply(
+                "FailedAgent", {"agent": "evidence_selector", "cause": GIST},
+                "Variants of this agent's prompt are tried on the question, and their writer reads the cause.",
+                lambda out: "<agent>\nevidence_selector\n</agent>" in out.shown("PromptVariant")
+                and f"blamed for: {GIST}" in out.shown("PromptVariant"),
+            ),
+            GoodReply(
+                "PromptVariant", {"instructions": [LISTED]},
+                "The question is answered once more with it in the agent's prompt, all else being equal.",
+                lambda out: f"- {LISTED}" in out.shown("agent") and f"adds: {LISTED}" in out.shown("Contrast"),
+            ),
+            GoodReply(
+                "Contrast",
+                {
+                    "operational_rules": [
+                        {"rule": FACTS, "derived_from": "efficiency: with the gist alone the next agents lacked facts"}
+                    ],
+                    "behavioral_principles": [],
+                },
+                "The rule is added to the agent's prompt, and proposed to whoever maintains a prompt with rules.",
+                lambda out: FACTS in out.team.agents_by_id["evidence_selector"].prompt
+                and f"rule: {FACTS}" in out.shown("PromptDiff"),
+            ),
+            GoodReply(
+                "PromptDiff", {"added_rules": [], "added_principles": [], "deleted": [], "replaced": []},
+                "The prompt stays as it is: it has the proposed rule already, and no line is to stand there twice.",
+                lambda out: out.team.agents_by_id["evidence_selector"].prompt.count(f"- {FACTS}") == 1
+                and "PromptDiff" in {ask.step for ask in out.asks},
+            ),
+        ),
+    ),
+    Feed(
+        Run(
+            "hera", {"library": False, "rope": False}, 1,
+            {"TopologyPlan": PLAN, "FailedAgent": {"agent": "answer_generator"}, COMPARER: ANSWER},
+        ),
+        (
+            GoodReply(
+                "Mutation",
+                {
+                    "alternative": "conclude_agent", "name": "date comparer", "role": "Compares dates.",
+                    "instruction": COMPARER, "tools": [],
+                },
+                "The question is tried with the other agent in the blamed one's place, and with the new one after it; "
+                "the new one stays in the team if that run succeeds.",
+                lambda out: "conclude_agent" in _ran(out) and COMPARER in [agent.prompt for agent in out.team.agents],
+            ),
+        ),
+    ),
+)  # fmt: skip
+
+
+def _ran(out: Outcome) -> set[str]:
+    return {ask.scope.node for ask in out.asks if ask.step == "agent"}
+
+
+FEEDS: Mapping[str, Sequence[Feed]] = {
+    "hiva": HIVA,
+    "hera": HERA,
+    "tacomas": TACOMAS,
+    "dytopo": DYTOPO,
+    "evomas": EVOMAS,
+}

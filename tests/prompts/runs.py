@@ -15,6 +15,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.graders import load_grader
 from selfwire.evals.retrieval import FORM
+from selfwire.evolvers.hera.library import ExperienceLibrary, with_library
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method, make_method
@@ -49,6 +50,7 @@ class Run:
         iterations: how often it learns from both questions.
         replies: by the title of a schema, where the offline model would seldom say what leads to a further step.
         tool: of the team's own, which its agents with tools hold.
+        insights: in the team's library from the beginning.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Run:
     iterations: int = 0
     replies: Mapping[str, Any] = field(default_factory=dict)
     tool: OwnTool | None = None
+    insights: ExperienceLibrary = ()
     asks: Asks = field(default_factory=Asks)
 
     @cached_property
@@ -75,6 +78,7 @@ class Run:
         if self.tool:
             grants = [Grant(agent.id, self.tool.name) for agent in team.agents if agent.tools]
             team = team.apply(Rewiring(AddTool(self.tool), *grants, why="seed"))
+        team = with_library(team, self.insights)
         tasks, seed = {task.id: task for task in (SEARCHED, QUOTED)}, team
         for number in range(self.iterations):
             team = await self._learn(team, tasks, number)
@@ -164,7 +168,10 @@ CREATE = {
     "description": "Takes a text and returns the first year of four digits in it.",
     "reason": "Years are misread in long sentences.",
 }
-CODE = {"source": "def tool_function(first: int, second: int) -> int:\n    return first - second\n"}
+CODE = {
+    "source": "def tool_function(first: int, second: int) -> int:\n    return first - second\n",
+    "calls": ['{"first": 1874, "second": 1881}'],
+}
 
 
 def _with_tools(decision: Mapping[str, Any]) -> Mapping[str, Any]:

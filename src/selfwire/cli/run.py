@@ -20,7 +20,7 @@ from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.graphs.method import estimate_calls
+from selfwire.graphs.method import estimate_calls, find_method
 from selfwire.models.embeddings import CachedEmbedder
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import (
@@ -80,8 +80,9 @@ def run(
     asked = open_question(found, loaded, toolbox=toolbox, held=held, budget=budget, config=fields)
     hints = explain_offline(target, text, benchmark) if names.calls_no_server and corpus is None else ()
     many = warn_of_many_calls(found.method, fields, asked.team)
+    fits = propose_seed(found.method, fields, text) if found.team is None else ()
     add_result(measured=origin, method=found.method, workflow=asked.team.fingerprint)
-    for line in (origin, *asked.notices, *hints, *many):
+    for line in (origin, *asked.notices, *hints, *many, *fits):
         typer.echo(line, err=True)
     several = len(names.asked) > 1
     printing = _Printing(asked, show=show, page=page, is_offline=names.is_offline, has_several_models=several)
@@ -206,6 +207,14 @@ def explain_offline(target: str, question: str, benchmark: str | None) -> tuple[
         f"a real model answers this one: {ask} {shlex.quote(question)} --model {MODEL}"
         " (needs OPENAI_API_KEY; --base-url ADDRESS for a server of your own)",
     )
+
+
+def propose_seed(method: str, config: Mapping[str, Any], question: str) -> tuple[str, ...]:
+    """Propose another initial team of the method, where the question's wording asks for it and the user has not."""
+    seeds = find_method(method).seeds if method in method_names() else None
+    if seeds is None or seeds.setting in config or not (name := seeds.propose(question)):
+        return ()
+    return (f"the question asks for {name}: --set {seeds.setting}={name} has a team for that, which checks its work",)
 
 
 def warn_of_many_calls(method: str, config: Mapping[str, Any], team: Team) -> tuple[str, ...]:

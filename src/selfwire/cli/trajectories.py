@@ -217,11 +217,13 @@ def show_notes(method: str, done: Trajectory) -> None:
 def show_plan(done: Trajectory) -> None:
     """Print the notes on how a team was planned; nothing for methods that do not plan."""
     notes = to_plain_json(done.notes)
-    if "topology" not in notes or "profile" not in notes:
+    if "topology" not in notes or "insights" not in notes:
         return
-    profile = notes["profile"]
+    profile = notes.get("profile")
     lines = [
-        f"profile: {profile['type']}, {profile['difficulty']}: {profile['summary'] or 'not characterised'}",
+        f"profile: {profile['type']}, {profile['difficulty']}: {profile['summary'] or 'not characterised'}"
+        if profile
+        else "profile: not characterised, as there are no insights to find by it",
         "insights shown:" if notes.get("insights") else "insights shown: none",
         *(
             f"  {insight['id']} (utility {insight['utility']:.2f}) {insight['text']}"

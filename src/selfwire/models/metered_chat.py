@@ -13,6 +13,7 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
@@ -60,6 +61,7 @@ from selfwire.models.providers import (
     is_wrong_option,
 )
 from selfwire.models.structured import (
+    LONGEST_REPLY,
     MODE_NOTE,
     Bound,
     Mode,
@@ -759,14 +761,17 @@ class MeteredChat(BaseChatModel):
         return Usage(calls=1, input_tokens=sent, output_tokens=longest, dollars=dollars)
 
 
-async def _stream(chunks: AsyncIterator[Any], call: LangChainCall) -> AIMessage:
-    """Pass chunks on as they arrive, and return the whole message."""
+async def _stream(chunks: Any, call: LangChainCall) -> AIMessage:
+    """Pass chunks on as they arrive, until there are more than is kept of a reply, and return the whole message."""
     whole: AIMessageChunk | None = None
-    async for chunk in chunks:
-        whole = chunk if whole is None else whole + chunk
-        if call.chunks:
-            call.streamed = True
-            call.chunks.put_nowait(chunk)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            whole = chunk if whole is None else whole + chunk
+            if call.chunks:
+                call.streamed = True
+                call.chunks.put_nowait(chunk)
+            if measure_reply(whole) > LONGEST_REPLY:
+                break
     return _to_message(whole)
 
 
@@ -786,6 +791,8 @@ def _call_synchronously(
         whole = chunk if whole is None else whole + chunk
         call.streamed = True
         call.loop.call_soon_threadsafe(call.chunks.put_nowait, chunk)
+        if measure_reply(whole) > LONGEST_REPLY:
+            break
     return _to_message(whole)
 
 

@@ -173,6 +173,7 @@ def test_agents_are_told_the_whole_state_and_nothing_twice() -> None:
         "The last try at this part:\none length: 691 m\n\n"
         "Why the last try at this part was sent back: half of it\n\nHint: look at the map"
     )
+    assert "[s1] TODO: what to judge\n" in format_state(state(subtask(1), sent_back), here="what to judge")
     assert format_state(state(subtask(1))) == ""  # task and subtask stand beside it
 
 

@@ -22,7 +22,7 @@ from selfwire.evolvers.hera.library import (
 )
 from selfwire.evolvers.hera.reflection import apply_operation, consolidate_insights
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations
-from tests.evolvers.hera.doubles import COMPARISON, Angles, known, meta_model, pool
+from tests.evolvers.hera.doubles import BRIDGE, COMPARISON, Angles, known, meta_model, pool
 from tests.scripted import ScriptedModel
 
 CONFIG = LibraryConfig()
@@ -93,6 +93,31 @@ async def test_what_matches_nothing_is_added_without_asking_and_without_a_decisi
     model, new = ScriptedModel(LibraryOperations=ReplyError("nonsense")), known("new")
     found, [change], _ = await consolidate_insights(old, [new], meta_model(model), Angles(), CONFIG, scope=Scope())
     assert (found, change.operation, len(model.asked)) == ((*old, new), "ADD", len(old))
+
+
+def find_secret(text: str) -> str:
+    return "the locksmith" if "locksmith" in text else ""
+
+
+async def test_no_insight_keeps_what_copies_from_a_task() -> None:
+    model, old = ScriptedModel(LibraryOperations=LibraryOperations(operations=[])), known("always use the reader")
+    asked = BRIDGE.replace(summary="who was the locksmith")
+    new = [known("ask for the locksmith first"), known("read again", profile=asked)]
+    found, [left_out, added], _ = await consolidate_insights(
+        (old,), new, meta_model(model), Angles(), CONFIG, find_copy=find_secret, scope=Scope()
+    )
+    assert [(one.text, one.profile.summary) for one in found] == [(old.text, BRIDGE.summary), ("read again", "")]
+    assert (left_out.operation, added.operation) == ("KEEP", "ADD")
+    assert left_out.why == "left out, as it copies from a train task: 'the locksmith'"
+
+
+def test_a_merged_text_that_copies_from_a_task_is_not_taken() -> None:
+    old, new = known("read twice"), known("read again")
+    wanted = LibraryOperation(
+        operation="MERGE", new_insight=new.text, target_entry_ids=[old.id], merged_insight="read of the locksmith twice"
+    )
+    [whole], change = apply_operation((old,), new, (old,), wanted, CONFIG, find_secret)
+    assert (whole.text, change.operation) == ("read twice", "MERGE")
 
 
 async def test_d17_the_model_decides_once_for_a_group_and_sees_the_entries_that_match() -> None:

@@ -38,7 +38,9 @@ def reflection(*insights: tuple[str, str]) -> Reflection:
 
 async def learn(model: ScriptedModel) -> tuple[Insight, ...]:
     [group] = make_groups(BATCH, 0.6)
-    return (await reflect_on_group(group, BATCH, meta_model(model), success_at=0.6, iteration=4, scope=Scope()))[0]
+    return (
+        await reflect_on_group(group, BATCH, BRIDGE, meta_model(model), success_at=0.6, iteration=4, scope=Scope())
+    )[0]
 
 
 async def test_insights_name_the_trajectories_that_they_came_from() -> None:

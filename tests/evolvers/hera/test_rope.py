@@ -1,9 +1,12 @@
 """Blame, buffers, variants, contrasts and their integration into prompts."""
 
+from dataclasses import replace
+
 import pytest
 
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message
 from selfwire.evolvers.credit import (
@@ -123,7 +126,7 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
     assert (lesson.rules, lesson.principles) == (("Search twice.",), ("Be complete.",))
     [shown] = model.shown("Contrast")
     for part in ("original prompt: score 0.00", "original prompt, repeated: score 0.50", "variant thoroughness",
-                 "adds: Search twice.", "score 1.00: said of it (80 tokens)", "did 1"):  # fmt: skip
+                 "adds: Search twice.", "score 1.00, 80 tokens\nfeedback: said of it", "did 1"):  # fmt: skip
         assert part in shown
     assert "did 2" not in shown  # the last failure is the original that is shown already
 
@@ -176,6 +179,15 @@ def test_an_earlier_failure_keeps_what_the_agent_did_and_loses_only_task_and_inb
     assert "blamed for: it wrote of the ice\nwho ran: reader, writer\nit did:\nSentence 0" in shown
     assert "feedback: wrong" in shown
     assert len(shown) < len(did) + 2_000
+
+
+async def test_what_is_said_of_several_answers_alike_is_shown_once() -> None:
+    measure = "It is not right. Measured by the overlap of its words with those that are expected. " * 3
+    runs = [ran(tokens=n).with_feedback(Feedback(score=0, solved=False, text=measure.strip())) for n in (70, 80, 90)]
+    model = ScriptedModel(Contrast=LEARNED)
+    once = replace(meta_model(model), quotes_once=True)
+    await extract_lesson(RETRIEVER, runs[0], runs[1], [(VARIED, runs[2])], [], once, scope=Scope())
+    assert model.shown("Contrast")[0].count(measure.strip()) == 1
 
 
 async def test_no_task_is_shown_twice() -> None:

@@ -17,12 +17,15 @@ from selfwire.evolvers.hiva.forward import (
     count_instructions,
     get_concepts,
     make_instructor,
+    match_noted,
     match_task,
     note_concepts,
+    to_notes,
 )
 from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts
 from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
+from selfwire.models.embeddings import HashingEmbedder
 from tests.evolvers.hiva.doubles import meta_model, team
 from tests.scripted import ONE_CALL, ScriptedModel
 
@@ -186,3 +189,13 @@ async def test_tasks_of_a_batch_read_the_concepts_of_the_first() -> None:
     assert usage.calls == 3
     known = [shown.partition("<known_concepts>")[2] for shown in model.shown("TaskProfile")]
     assert ["bridge question" in text for text in known] == [False, True, True]
+
+
+async def test_concepts_that_copy_from_a_task_are_not_learned() -> None:
+    noted = TaskConcepts(main="locksmith of arlsund", broader=("trades", "arlsund"), skills=("dates", "arlsund"))
+    done = Trajectory(question=Question(id="q", input="Who?"), workflow="w", notes=to_notes(noted))
+    found = await match_noted(
+        done, team(("a", "end")), HashingEmbedder(), lambda text: "arlsund" if "arlsund" in text else ""
+    )
+    assert found is not None
+    assert found.concepts == TaskConcepts(broader=("trades",), skills=("dates",))

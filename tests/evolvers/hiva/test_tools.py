@@ -2,7 +2,7 @@
 
 import ast
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -100,11 +100,11 @@ async def evolve(
     )
 
 
-def sources(*texts: str) -> Any:
+def sources(*texts: str, calls: Sequence[str] = ()) -> Any:
     left = list(texts)
 
     def answer(prompt: str, scope: Scope) -> Answer:
-        return ToolSource(source=left.pop(0))
+        return ToolSource(source=left.pop(0), calls=[*calls])
 
     return answer
 
@@ -231,6 +231,42 @@ async def test_a_new_tool_is_written_and_granted_under_a_free_name() -> None:
     assert "Adds two." in model.shown("ToolSource")[0]
 
 
+async def test_a_tool_without_known_results_is_tried_with_its_writers_calls_before_anybody_holds_it() -> None:
+    asked, trial = decision("CREATE_TOOL", "more", description="Divides.", examples=[]), Trial()
+    codes = sources("def tool_function(n: int):\n    return n // 0\n", SOURCES[2], calls=('{"n": 4}',))
+    model = ScriptedModel(ToolDecision=asked, ToolSource=codes)
+    [rewiring] = (await evolve(model, trial=trial)).rewirings
+    assert [dict(arguments) for _, arguments in trial.ran] == [{"n": 4}] * 2
+    assert 'more({"n":4}) fails: ZeroDivisionError' in model.shown("ToolSource")[1]
+    added, _ = rewiring.edits
+    assert isinstance(added, AddTool)
+    assert (added.tool.source, added.tool.examples) == (SOURCES[2], ())
+
+
+@pytest.mark.parametrize(
+    ("calls", "reason"),
+    [
+        ([], "no call was given to try it with"),
+        (["four"], "a call must be a JSON object with its input, not 'four'"),
+        (['{"n": 4}', '{"n": 0}'], 'more({"n":0}) fails: ZeroDivisionError'),
+    ],
+)
+async def test_a_tool_whose_calls_fail_twice_is_not_made(calls: list[str], reason: str) -> None:
+    asked = decision("CREATE_TOOL", "more", description="Divides.", examples=[])
+    code = ToolSource(source="def tool_function(n: int):\n    return 1 / n\n", calls=calls)
+    found = await evolve(ScriptedModel(ToolDecision=asked, ToolSource=code))
+    assert found.rewirings == ()
+    assert found.declined[0].reason.startswith(f"'more': {reason}")
+
+
+async def test_whoever_gets_a_tool_is_still_told_of_it_in_the_prompt() -> None:
+    created = decision("CREATE_TOOL", "more", description="Adds two.")
+    for asked in (created, decision("GRANT_TOOL", "other")):
+        model = ScriptedModel(ToolDecision=asked, ToolSource=ToolSource(source=SOURCES[2]))
+        found = await evolve(model)
+        assert (len(found.rewirings), found.handled) == (1, ())
+
+
 async def test_a_new_tool_takes_the_place_of_one_that_nobody_holds_where_the_team_is_full() -> None:
     asked, full = decision("CREATE_TOOL", "more", description="Adds two."), HivaConfig(own_tools=2)
     model = ScriptedModel(ToolDecision=asked, ToolSource=ToolSource(source=SOURCES[2]))
@@ -323,7 +359,7 @@ def test_d31_only_calls_whose_result_the_environment_states_become_examples() ->
 
 
 async def test_w_o_env_has_no_known_calls_and_hears_nothing_from_the_environment() -> None:
-    model = ScriptedModel(ToolDecision=decision(), ToolSource=ToolSource(source=SOURCES[2]))
+    model = ScriptedModel(ToolDecision=decision(), ToolSource=ToolSource(source=SOURCES[2], calls=['{"n": 1}']))
     [rewiring] = (await evolve(model, config=HivaConfig(environment=False))).rewirings
     assert rewiring.edits == (RewriteTool("add", SOURCES[2], examples=()),)
     assert not [text for _, text, *_ in model.asked if TOLD in text]

@@ -1,6 +1,7 @@
 """The file of a team of HERA, which plans its steps for every question."""
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
 from typing import ClassVar
 
 from selfwire.core.chat import load_prompts
@@ -34,9 +35,8 @@ class Answer(TypedDict):
 
 
 class State(Question, Answer):
-    """A question, its sort, the planned steps, what they have said so far by their names, and the answer."""
+    """A question, the planned steps, what they have said so far by their names, and the answer."""
 
-    sort: QuestionSort
     plan: list[TeamStep]
     outputs: Annotated[dict[str, str], operator.or_]
 
@@ -48,6 +48,8 @@ class Work(TypedDict):
     name: str
     inbox: dict[str, str]
 '''
+SORT = "    plan: list[TeamStep]\n"
+"""The line of the state above which the sort of the question stands."""
 NEXT_LEVEL = '''
 def read(state: State, step: TeamStep) -> Work:
     """Collect what a step reads."""
@@ -83,17 +85,21 @@ def build(model: BaseChatModel, embed: Embed | None = None) -> Graph:
             compared by spelling.
     """
 '''
-PLANNING = '''
+CHARACTERIZING = '''
     def characterize(state: State) -> dict[str, Any]:
         """Find what sort of question it is."""
         return {"sort": characterize_question(model, CHARACTERIZE, state["question"])}
-
+'''
+PLANNING = '''
     def plan_team(state: State) -> dict[str, Any]:
         """Plan who takes part, and who reads whose output."""
-        insights = LEARNED
-        plan = plan_steps(model, PLAN, state["question"], state["sort"], insights, AGENTS, MOST_STEPS)
+        plan = plan_steps(model, PLAN, state["question"], None, [], AGENTS, MOST_STEPS)
         return {"plan": repair_plan(plan, [*NODES], ANSWERING, DEFAULT_PLAN, MOST_STEPS)}
 '''
+SELECTING = '        insights = select_insights(INSIGHTS, state["sort"], embed or embed_by_spelling)\n'
+PLANNING_WITH_INSIGHTS = PLANNING.replace("        plan = ", f"{SELECTING}        plan = ").replace(
+    "None, []", 'state["sort"], insights'
+)
 TYPES = ("Embed", *(kind.__name__ for kind in (KnownInsight, PlainReply, QuestionSort, TeamStep)))
 """Definitions that the constants and the state need, so that they stand first."""
 
@@ -113,8 +119,9 @@ class HeraFile(TeamFile):
     def list_helpers(self) -> list[Helper]:
         """List the functions that the file needs beside these."""
         self.insights = rank_insights(get_library(self.team))
-        helpers: list[Helper] = [characterize_question, plan_steps, repair_plan, *super().list_helpers()]
-        return [*helpers, select_insights, embed_by_spelling] if self.insights else helpers
+        helpers: list[Helper] = [plan_steps, repair_plan, *super().list_helpers()]
+        learned: list[Helper] = [characterize_question, select_insights, embed_by_spelling]
+        return [*learned, *helpers] if self.insights else helpers
 
     def _describe(self) -> str:
         return f"a team of {len(self.steps)} agents, planned for every question, as a LangGraph."
@@ -122,7 +129,8 @@ class HeraFile(TeamFile):
     def _write_constants(self) -> Iterator[str]:
         yield from super()._write_constants()
         prompts = load_prompts("evolvers", METHOD).texts
-        yield f"CHARACTERIZE = {write_literal(prompts['characterize'].strip())}"
+        if self.insights:
+            yield f"CHARACTERIZE = {write_literal(prompts['characterize'].strip())}"
         yield f"PLAN = {write_literal(prompts['plan'].strip())}"
         agents = [step.agent for step in self.steps]
         yield f"AGENTS = {write_literal(render_agents(agents))}"
@@ -144,24 +152,23 @@ class HeraFile(TeamFile):
             yield f"    TeamStep({named}, reads=[{reads}], level={depth[step.node]}),\n"
 
     def _write_state(self) -> list[str]:
-        return [STATE, GRAPH, NEXT_LEVEL]
+        state = STATE.replace(SORT, f"    sort: QuestionSort\n{SORT}") if self.insights else STATE
+        return [state, GRAPH, NEXT_LEVEL]
 
     def _write_build(self) -> Iterator[str]:
-        nodes = ["characterize", "plan_team", "next_level"]
+        steps = ["characterize", "plan_team"] if self.insights else ["plan_team"]
         yield self.add_models((BUILD_WITH_INSIGHTS if self.insights else BUILD).rstrip("\n"))
-        nothing = PLANNING.replace("        insights = LEARNED\n", "").replace(" insights,", " [],")
-        learned = 'select_insights(INSIGHTS, state["sort"], embed or embed_by_spelling)'
-        yield PLANNING.replace("LEARNED", learned) if self.insights else nothing
+        yield CHARACTERIZING + PLANNING_WITH_INSIGHTS if self.insights else PLANNING
         for step in self.steps:
             yield from self._write_signature(step, "state: Work")
             yield from self._write_asking(step, 'state["inbox"]')
             yield '        return {"outputs": {state["name"]: said}}\n'
         yield "    graph = StateGraph(State, input_schema=Question, output_schema=Answer)"
-        yield from (f"    graph.add_node({node})" for node in nodes)
+        yield from (f"    graph.add_node({node})" for node in (*steps, "next_level"))
         names = [self.functions[step.node] for step in self.steps]
         yield from (f"    graph.add_node({quote_id(name)}, {name}, input_schema=Work)" for name in names)
-        yield '    graph.add_edge(START, "characterize")'
-        yield '    graph.add_edge("characterize", "plan_team")'
+        ends = ["START", *map(quote_id, steps)]
+        yield from (f"    graph.add_edge({source}, {target})" for source, target in pairwise(ends))
         yield '    graph.add_conditional_edges("plan_team", hand_out, [*NODES.values()])'
         yield "    for node in NODES.values():"
         yield '        graph.add_edge(node, "next_level")'

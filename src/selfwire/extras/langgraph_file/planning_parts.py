@@ -71,7 +71,7 @@ def plan_steps(
     model: BaseChatModel,
     prompt: str,
     question: str,
-    sort: QuestionSort,
+    sort: QuestionSort | None,
     insights: Sequence[KnownInsight],
     agents: str,
     most: int,
@@ -79,13 +79,14 @@ def plan_steps(
     """Ask who takes part, and who reads whose output; None where the reply is not valid.
 
     Args:
+        sort: None where there are no insights to find by it.
         agents: each with what it is for, a line each.
         most: steps.
     """
     learned = [f"- ({insight.kind}, utility {insight.utility:.2f}) {insight.text}" for insight in insights]
     sections = {
         "task": question.strip(),
-        "profile": f"{sort['kind']} question, {sort['difficulty']}. {sort['summary']}".strip(),
+        "profile": f"{sort['kind']} question, {sort['difficulty']}. {sort['summary']}".strip() if sort else "",
         "agents": agents,
         "insights": "\n".join(learned) or "(none)",
         "limits": f"at most {most} steps",

@@ -54,11 +54,19 @@ def tool_source(brief: CriticInput) -> dict[str, Any]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         changed = []
     if not changed:
-        return {"source": code or _ECHO}
+        return {"source": code or _ECHO, "calls": [_make_call(code or _ECHO)]}
     calls = [(json.loads(call), result) for call, result in re.findall(r"^(\{.*\}) -> (.*)$", brief["examples"], re.M)]
     fitting = [code for code in changed if all(_gives(code, arguments, result) for arguments, result in calls)]
     careless = brief.errs("repair") or not calls
-    return {"source": brief.pick("repair", changed if careless or not fitting else fitting)}
+    return {
+        "source": brief.pick("repair", changed if careless or not fitting else fitting),
+        "calls": [_make_call(code)],
+    }
+
+
+def _make_call(code: str) -> str:
+    """A call with 1 for each parameter."""
+    return json.dumps(dict.fromkeys(re.findall(r"(\w+):", code.partition(")")[0]), 1))
 
 
 def _read_arguments(text: str) -> dict[str, int]:

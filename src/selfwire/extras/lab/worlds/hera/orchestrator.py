@@ -44,7 +44,7 @@ def plan(given: Reading) -> dict[str, Any]:
 
 
 def _find_advice(given: Reading, workers: list[str]) -> list[str]:
-    kind = given.sections["profile"].split()[0]
+    kind = given.sections.get("profile", " ").split(" ")[0]
     found = re.findall(r"^- \((\w+), utility ([\d.]+)\) (.*)$", given.sections["insights"], re.MULTILINE)
     fitting = [(float(utility), text) for of, utility, text in found if of == kind and float(utility) >= TRUSTED]
     for _, text in sorted(fitting, reverse=True):

@@ -1,7 +1,7 @@
 """Verdicts on systems: each against another on the same tasks, by evidence that is corrected for their number.
 
-A comparison tests "the mean difference is 0" by the gate's e-process (`evolvers.gate`), in both directions, with half of
-the error for each. Its evidence e gives the p-value 1/e (Markov), and Holm's procedure (Holm, 1979) corrects these: in
+A comparison tests "the mean difference is 0" by the gate's e-process (`evolvers.gate`), in both directions, each with
+half of the error. Its evidence e gives the p-value 1/e (Markov), and Holm's procedure (Holm, 1979) corrects these: in
 order of their evidence, the comparison at place i of m needs (m - i + 1) / error. So the chance that a page says
 "better" or "worse" anywhere without a difference is at most the error, however the comparisons depend on each other. A
 procedure for the share of false verdicts, such as e-BH, would let a page with many true gains have false ones beside
@@ -36,7 +36,7 @@ class Verdict(FrozenModel):
     """What tasks say about the difference between a system and another.
 
     Args:
-        difference: mean over tasks, with the interval at the error that is left for this comparison; None without tasks.
+        difference: mean over tasks, with the interval at the error left for this comparison; None without tasks.
         says: the verdict.
         visible: the smallest gain that would have been seen in four of five cases; None if none would.
     """

@@ -225,6 +225,7 @@ def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], com
 
 
 def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, Any]) -> tuple[SystemSummary, ...]:
+    """Run an open evaluation, print its progress and its table, and return the lines."""
     out, asked = output.make_console(), run.request
     workers, markdown = _choose_workers(asked, given), given.get("markdown")
     names = ", ".join(asked.targets)

@@ -41,22 +41,11 @@ class Chances(NamedTuple):
 
 DECKS = ("good", "mediocre", "bad")
 CHANCES = {"good": Chances(0.9, 0.9, 0.5), "mediocre": Chances(0.5, 0.9, 0.5), "bad": Chances(0.2, 0.2, 0.6)}
-REHEARSALS, TASKS, SEEDS, POOL = 20, 60, 2, 600
+REHEARSALS, TASKS, SEEDS, POOL = 20, 50, 2, 1000
 LEARNING = ("hiva", "hera")
 SIZES = (
-    "--iterations",
-    "3",
-    "--batch",
-    "4",
-    "--train",
-    "12",
-    "--gate",
-    "mean",
-    "--gate-tasks",
-    "20",
-    "--gate-size",
-    "20",
-)
+    "--iterations", "2", "--batch", "3", "--train", "6", "--gate", "mean", "--gate-tasks", "12", "--gate-size", "12",
+)  # fmt: skip
 LEVEL = 0.9
 """The mark of every rewriting; what it is worth depends on the deck."""
 
@@ -159,10 +148,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(arguments)
-    numbers = range(given.first, given.first + given.rehearsals)
+    numbers, found = range(given.first, given.first + given.rehearsals), list[dict[Key, str]]()
+    out = Console(width=160)
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(partial(rehearse, tasks=given.tasks, seeds=given.seeds), numbers))
-    print_table(Console(width=160), TITLE, summarise(found, given.tasks, given.seeds))
+        for verdicts in pool.map(partial(rehearse, tasks=given.tasks, seeds=given.seeds), numbers):
+            found.append(verdicts)
+            wrong = [f"{' '.join(key)}: {says}" for key, says in verdicts.items() if not is_right(key, says)]
+            out.print(f"rehearsal {numbers[len(found) - 1]}: {'; '.join(wrong) or 'all as planted'}")
+    print_table(out, TITLE, summarise(found, given.tasks, given.seeds))
 
 
 if __name__ == "__main__":

@@ -119,8 +119,8 @@ def choose_systems(named: str) -> tuple[list[str], str]:
     if named:
         return [name.strip() for name in named.split(",") if name.strip()], ""
     missing = [name for name in LIBRARIES if find_spec(name) is None]
-    note = f"{', '.join(missing)} is left out: it is not installed; pip install 'selfwire[{missing[0]}]' adds it"
-    return [name for name in USUAL_SYSTEMS if name not in missing], note if missing else ""
+    notes = [f"{name} is left out: it is not installed; pip install 'selfwire[{name}]' adds it" for name in missing]
+    return [name for name in USUAL_SYSTEMS if name not in missing], "; ".join(notes)
 
 
 def choose_benchmarks() -> tuple[tuple[str, ...], str]:

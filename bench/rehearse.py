@@ -43,6 +43,8 @@ DECKS = ("good", "mediocre", "bad")
 CHANCES = {"good": Chances(0.9, 0.9, 0.5), "mediocre": Chances(0.5, 0.9, 0.5), "bad": Chances(0.2, 0.2, 0.6)}
 REHEARSALS, TASKS, SEEDS, POOL = 20, 50, 2, 1000
 LEARNING = ("hiva", "hera")
+SYSTEMS = ("self-refine", "hiva")
+"""What is rehearsed by default; HERA's evolutions and votes take three quarters of the calls."""
 SIZES = (
     "--iterations", "2", "--batch", "3", "--train", "6", "--gate", "mean", "--gate-tasks", "12", "--gate-size", "12",
 )  # fmt: skip
@@ -79,17 +81,13 @@ def get_effect(deck: str, system: str) -> float:
     return round(changed - chances.plain, 6)
 
 
-def rehearse(number: int, tasks: int = TASKS, seeds: int = SEEDS, systems: Sequence[str] = LEARNING) -> dict[Key, str]:
-    """Run a proof on cards that no other rehearsal has; return its verdicts.
-
-    Args:
-        systems: beside self-refine.
-    """
+def rehearse(number: int, tasks: int = TASKS, seeds: int = SEEDS, systems: Sequence[str] = SYSTEMS) -> dict[Key, str]:
+    """Run a proof on cards that no other rehearsal has; return its verdicts."""
     with serve(reply) as address, TemporaryDirectory() as folder:
         named = [str(write_deck(Path(folder), place, number)) for place in range(len(DECKS))]
         words = (
             "prove", *(word for name in named for word in ("--benchmark", name)), "--yes",
-            "--systems", ",".join(["self-refine", *systems]), "--set", "self-refine.iterations=1",
+            "--systems", ",".join(systems), "--set", "self-refine.iterations=1",
             "--tasks", str(tasks), "--seeds", str(seeds), *SIZES, "--embedder", "hashing",
             "--model", "openai:rehearsed", "--base-url", address, "--home", folder, "--out", folder,
         )  # fmt: skip
@@ -146,12 +144,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first, by which its cards are drawn")
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--systems", nargs="*", default=SYSTEMS, help="of the proof, such as self-refine hiva hera")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(arguments)
     numbers, found = range(given.first, given.first + given.rehearsals), list[dict[Key, str]]()
     out = Console(width=160)
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        for verdicts in pool.map(partial(rehearse, tasks=given.tasks, seeds=given.seeds), numbers):
+        for verdicts in pool.map(
+            partial(rehearse, tasks=given.tasks, seeds=given.seeds, systems=given.systems), numbers
+        ):
             found.append(verdicts)
             wrong = [f"{' '.join(key)}: {says}" for key, says in verdicts.items() if not is_right(key, says)]
             out.print(f"rehearsal {numbers[len(found) - 1]}: {'; '.join(wrong) or 'all as planted'}")

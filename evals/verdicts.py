@@ -32,8 +32,8 @@ STEP = 0.01
 Key = TypeVar("Key")
 
 
-class Verdict(FrozenModel):
-    """What tasks say about the difference between a system and another.
+class ComparisonVerdict(FrozenModel):
+    """The verdict on the difference between a system and another.
 
     Args:
         difference: mean over tasks, with the interval at the error left for this comparison; None without tasks.
@@ -78,7 +78,7 @@ def compute_evidence(differences: Sequence[float]) -> float:
     return max(sides) - math.log(2)
 
 
-def judge_differences(found: Mapping[Key, Sequence[float]], error: float = ERROR) -> dict[Key, Verdict]:
+def judge_differences(found: Mapping[Key, Sequence[float]], error: float = ERROR) -> dict[Key, ComparisonVerdict]:
     """Judge a family of comparisons, by Holm's procedure on their evidence.
 
     Args:
@@ -87,7 +87,7 @@ def judge_differences(found: Mapping[Key, Sequence[float]], error: float = ERROR
     """
     evidence = {key: compute_evidence(differences) for key, differences in found.items()}
     ranked = sorted(evidence, key=lambda key: -evidence[key])
-    verdicts, rejects = dict[Key, Verdict](), True
+    verdicts, rejects = dict[Key, ComparisonVerdict](), True
     left = len(ranked)
     for key in ranked:
         rejects = rejects and evidence[key] >= math.log(left / error)
@@ -96,15 +96,15 @@ def judge_differences(found: Mapping[Key, Sequence[float]], error: float = ERROR
     return {key: verdicts[key] for key in found}
 
 
-def _judge(differences: Sequence[float], error: float, *, told_apart: bool) -> Verdict:
+def _judge(differences: Sequence[float], error: float, *, told_apart: bool) -> ComparisonVerdict:
     if not differences:
-        return Verdict()
+        return ComparisonVerdict()
     mean, (low, high) = fmean(differences), estimate_gain(differences, error)
     difference = IntervalEstimate(value=mean, low=low, high=high, n=len(differences))
     if told_apart:
-        return Verdict(difference=difference, says="better" if mean > 0 else "worse")
+        return ComparisonVerdict(difference=difference, says="better" if mean > 0 else "worse")
     spread = fmean(value * value for value in differences)
-    return Verdict(difference=difference, visible=find_visible_gain(len(differences), error, spread))
+    return ComparisonVerdict(difference=difference, visible=find_visible_gain(len(differences), error, spread))
 
 
 def find_visible_gain(tasks: int, error: float, differing: float = DIFFERING) -> float | None:

@@ -32,7 +32,7 @@ from selfwire.evals.table import (
     merge_lines,
     write_lines,
 )
-from selfwire.evals.verdicts import ERROR, Verdict, average_differences, find_visible_gain, judge_differences
+from selfwire.evals.verdicts import ERROR, ComparisonVerdict, average_differences, find_visible_gain, judge_differences
 from selfwire.runs.evaluation import load_request_tasks
 from selfwire.runs.record import ContaminatedTasks, compute_code_hash, compute_config_hash, shorten_name
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
@@ -100,7 +100,7 @@ class Proof:
         return found
 
     @cached_property
-    def verdicts(self) -> dict[tuple[str, str, str], Verdict]:
+    def verdicts(self) -> dict[tuple[str, str, str], ComparisonVerdict]:
         """Verdicts by benchmark, system and what it is compared with: `DIRECT` or `BEST_OF`; one family."""
         found = {}
         for benchmark, parts in self.by_benchmark.items():
@@ -291,7 +291,7 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
     return build_table(columns, rows)
 
 
-def _describe_seeds(found: SeedSummary, verdict: Verdict) -> str:
+def _describe_seeds(found: SeedSummary, verdict: ComparisonVerdict) -> str:
     """Say of an evolved system whose verdict its seeds do not bear out that it holds for these evolutions."""
     evolved = any(line.contestant.evolution for line in found.lines)
     over = found.difference

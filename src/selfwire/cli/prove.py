@@ -175,6 +175,9 @@ def _run_parts(
                     names.append(name_run(head.proof, seeded, number, votes=True))
                     run(votes, names[-1])
                 kept += [list_kept_lines(get_run_folder(folder, name) / RESULTS) for name in names]
+    except (typer.Exit, KeyboardInterrupt):
+        typer.echo("go on with: the same `selfwire prove` again", err=True)
+        raise
     finally:
         if kept:
             write_rows(head, kept, out / KEPT)
@@ -183,6 +186,4 @@ def _run_parts(
             add_result(proof=head.proof, verdicts=summarise_proof(proof), page=str(out / PAGE), spend=spent)
             parts = format_count(len(proof.parts), "part")
             output.make_console().print(f"\n{parts} of {len(head.seeds) * len(requests)} are on the page {out / PAGE}")
-        if len(kept) == 0 or len(proof.parts) < len(head.seeds) * len(requests):
-            typer.echo("go on with: the same `selfwire prove` again", err=True)
     exit_on_errors(summaries, given["max_errors"])

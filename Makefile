@@ -98,7 +98,7 @@ calibrate: setup
 	@$(BIN)/python -m bench.calibrate $(ARGS)
 
 rehearse: setup
-	@echo "==> 20 proofs over HTTP whose effects are known; about ten minutes on 2 cores"
+	@echo "==> 20 proofs over HTTP whose effects are known"
 	@$(BIN)/python -m bench.rehearse $(ARGS)
 
 MINUTES ?= 15

@@ -5,7 +5,7 @@ BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
-.PHONY: help setup demo test test-slow check fault-coverage lock bench calibrate chaos fuzz weak light images clean
+.PHONY: help setup demo test test-slow check fault-coverage lock bench calibrate rehearse chaos fuzz weak light images clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make lock    choose the versions anew that CI installs (constraints.txt)"
 	@echo "make bench   measure overheads; prints tables; ARGS=peers: beside other engines"
 	@echo "make calibrate  evolve with changes of known effect, and count how many the gate keeps"
+	@echo "make rehearse  run prove 20 times with effects that are known, and count what it finds"
 	@echo "make chaos   disturb runs of every kind for 15 minutes (MINUTES=, SEED=)"
 	@echo "make fuzz    parse a million odd replies and read damaged files, about 15 minutes on 2 cores"
 	@echo "make weak    run all methods with a weak real model; compiles llama.cpp once, in 10 to 45 minutes"
@@ -95,6 +96,10 @@ bench: setup
 calibrate: setup
 	@echo "==> 120 evolutions over HTTP whose changes have a known effect; about half an hour on 2 cores"
 	@$(BIN)/python -m bench.calibrate $(ARGS)
+
+rehearse: setup
+	@echo "==> 20 proofs over HTTP whose effects are known"
+	@$(BIN)/python -m bench.rehearse $(ARGS)
 
 MINUTES ?= 15
 SEED ?= 1

@@ -9,9 +9,10 @@ import json
 import re
 import threading
 from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from http.server import ThreadingHTTPServer
 from itertools import product
 from multiprocessing import get_context
@@ -76,8 +77,7 @@ def reply(body: Mapping[str, Any], chance: float) -> AIMessage:
     """Answer a request: as a marked rewriting, or as an agent whose chance is known."""
     asked = "\n".join(str(message["content"]) for message in body["messages"])
     if body.get("response_format"):
-        found = answer_offline(body)
-        return found.model_copy(update={"content": json.dumps(mark(json.loads(str(found.text)), chance))})
+        return propose(body, chance)
     cards = ASKED.findall(asked)
     if not cards:
         return AIMessage("There is nothing to do.")
@@ -88,6 +88,12 @@ def reply(body: Mapping[str, Any], chance: float) -> AIMessage:
     wrong = [word for word in WORDS if word != get_word(card)]
     said = f"Work with care level {marks[-1]}.\n" if marks else ""
     return AIMessage(f"{said}Answer: {get_word(card) if right else draw.choice(wrong)}")
+
+
+def propose(body: Mapping[str, Any], chance: float) -> AIMessage:
+    """Answer a request for an object, with the mark of a chance in what becomes a part of a prompt."""
+    found = answer_offline(body)
+    return found.model_copy(update={"content": json.dumps(mark(json.loads(str(found.text)), chance))})
 
 
 def mark(found: Any, chance: float) -> Any:
@@ -107,14 +113,14 @@ def mark(found: Any, chance: float) -> Any:
 
 
 @contextmanager
-def serve(chance: float) -> Iterator[str]:
-    """Serve a model whose rewritings have this chance; yields its address."""
+def serve(respond: Callable[[Mapping[str, Any]], AIMessage]) -> Iterator[str]:
+    """Serve a model that answers requests so; yields its address."""
 
     class CalibratedHandler(DemoHandler):
         protocol_version = "HTTP/1.1"
 
         def answer(self, body: Mapping[str, Any]) -> AIMessage:
-            return reply(body, chance)
+            return respond(body)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), CalibratedHandler) as server:
         server.daemon_threads = True
@@ -129,7 +135,7 @@ def serve(chance: float) -> Iterator[str]:
 
 def evolve(method: str, chance: float, gate: Gate, seed: int) -> Evolved:
     """Run an evolution on cards that no other run has."""
-    with serve(chance) as address, TemporaryDirectory() as home:
+    with serve(partial(reply, chance=chance)) as address, TemporaryDirectory() as home:
         found = selfwire.evolve(
             method,
             make_tasks(seed, 0, TRAIN),

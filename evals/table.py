@@ -697,6 +697,15 @@ def keep_scores(results: Path, out: Path) -> None:
     Raises:
         ConfigError: it is no file of results, it is not complete, or `out` cannot be written.
     """
+    write_lines(list_kept_lines(results), out, "scores")
+
+
+def list_kept_lines(results: Path) -> list[str]:
+    """List the lines that are kept of a file of results: a `KeptHead`, and a `KeptSystem` each.
+
+    Raises:
+        ConfigError: it is no file of results, or it is not complete.
+    """
     header, rows = read_results(results)
     if not header.complete:
         raise ConfigError(f"{results} lacks tasks of some systems; resume the run {header.run}, then keep its scores")
@@ -710,7 +719,7 @@ def keep_scores(results: Path, out: Path) -> None:
         tasks=tuple(row.task for row in next(iter(by_system.values()))),
     )
     lines: list[FrozenModel] = [head, *(_keep(info, by_system[info.name]) for info in header.contestants)]
-    write_lines((line.model_dump_json(exclude_defaults=True) for line in lines), out, "scores")
+    return [line.model_dump_json(exclude_defaults=True) for line in lines]
 
 
 def write_lines(lines: Iterable[str], out: Path, what: str) -> None:

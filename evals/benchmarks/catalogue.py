@@ -55,7 +55,8 @@ def load_benchmark(
     Args:
         name: one of `NAMES`, or the user's own tasks: the path of a JSONL, JSON, CSV or Parquet file, or the name of a
             data set, `hf:owner/name`; `hotpotqa` and `2wikimultihopqa` search by words, `hotpotqa:dense` and
-            `hotpotqa:hybrid` (likewise the other) by MiniLM embeddings too.
+            `hotpotqa:hybrid` (likewise the other) by MiniLM embeddings too; `hotpotqa:paragraphs` and `hotpotqa:full`
+            have the paragraphs of a question in its input.
         seed, size: of generated tasks; size is the least number.
         grader: for the user's own tasks: a named grader, `judge` or `module:function`.
         rubric: for the judge: what a good answer is; None for agreement with the reference.
@@ -85,8 +86,10 @@ def load_benchmark(
     if (published := _load_published(name)) is not None:
         return published
     if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
-        from selfwire.evals.benchmarks.multihop import multihop
+        from selfwire.evals.benchmarks.multihop import FULL, PARAGRAPHS, multihop, read_with_paragraphs
 
+        if name in (f"hotpotqa:{PARAGRAPHS}", f"hotpotqa:{FULL}"):
+            return read_with_paragraphs(name.partition(":")[2])
         return multihop(*parse_retrieval_name(name))
     near = get_close_matches(name.lower(), NAMES, n=1)
     meant = f"did you mean {near[0]}? Or " if near else ""

@@ -1,13 +1,15 @@
 """Multi-hop questions over real passages: HotpotQA (Yang et al., 2018) and 2WikiMultihopQA (Ho et al., 2020).
 
 hotpotqa         100 questions of the validation set; the corpus is their paragraphs, ten for each, pooled.
+hotpotqa:paragraphs  the same questions, each with its own ten paragraphs in the input and without a search.
+hotpotqa:full    so all 7,405 questions of the validation set, from the Hugging Face Hub (selfwire[data]).
 2wikimultihopqa  97 questions of the validation set over 6,119 passages. The file has neither types nor supporting
                  passages of questions, so the kind follows from a question's form.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,19 @@ from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader, make_disjoint_splits
 from selfwire.evals.benchmarks.sources import find_source
 from selfwire.evals.graders import add_measure, contains, em, f1, find_final_answer, get_references, normalise
+from selfwire.evals.readers import read_hub
 from selfwire.evals.retrieval import FORM, Collection, format_recall, measure_recall, strip_format_hint
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import PER_STEP, BrowseTool, Document, SearchTool, make_retriever
 
 NAMES = ("hotpotqa", "2wikimultihopqa")
+
+PARAGRAPHS, FULL = "paragraphs", "full"
+"""Words after `hotpotqa:` for questions with their paragraphs: the sample, and the whole validation set."""
+FULL_SET = "hf:hotpotqa/hotpot_qa:distractor@1908d6afbbead072334abe2965f91bd2709910ab"
 
 SOLVED_AT = 0.8
 """F1 from which an answer counts as solved; an exact match always does. "Barack Obama" for "Barack Hussein Obama"
@@ -93,6 +100,55 @@ def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = Non
         figures=("em", "f1", "accuracy"),
         aside=partial(_recall, found, retrieval, embedder),
     )
+
+
+def read_with_paragraphs(which: str) -> Benchmark:
+    """Make HotpotQA with the paragraphs in the input: `PARAGRAPHS` or `FULL`, which is loaded once a split is drawn.
+
+    Raises:
+        ConfigError: the data is not available; of the whole set when a split is drawn.
+    """
+    if which == PARAGRAPHS:
+        load_reading_tasks(which)
+    told = "100" if which == PARAGRAPHS else "7,405"
+    return Benchmark(
+        name=f"hotpotqa:{which}",
+        description=f"{told} multi-hop questions, each with ten paragraphs to read; scored by F1.",
+        load=make_disjoint_loader(partial(load_reading_tasks, which)),
+        environment=MultihopEnvironment("hotpotqa"),
+        toolbox={"calculator": CalculatorTool()},
+        tools=(),
+        baseline=TrivialRule("first option", lambda text: choose_first_option(text.rpartition("\n\n")[2])),
+        figures=("em", "f1", "accuracy"),
+    )
+
+
+@cache
+def load_reading_tasks(which: str) -> tuple[Task, ...]:
+    """The questions of `read_with_paragraphs` with their paragraphs; raises as that."""
+    if which == PARAGRAPHS:
+        lines = find_source("hotpotqa/validate_100.jsonl").read_text(encoding="utf-8").splitlines()
+        rows: Iterable[Mapping[str, Any]] = map(json.loads, lines)
+    else:
+        rows = (_from_hub(row.values) for row in read_hub(FULL_SET, "validation")[0])
+    return tuple(_with_paragraphs(row) for row in rows)
+
+
+def _from_hub(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the Hub in the form of the authors' file: pairs in place of a list for each field."""
+    facts, context = row["supporting_facts"], row["context"]
+    return {
+        **row,
+        "_id": row["id"],
+        "supporting_facts": list(zip(facts["title"], facts["sent_id"], strict=True)),
+        "context": list(zip(context["title"], context["sentences"], strict=True)),
+    }
+
+
+def _with_paragraphs(row: Mapping[str, Any]) -> Task:
+    task = _task("hotpotqa", row["_id"], row, row["type"], frozenset(title for title, _ in row["supporting_facts"]))
+    paragraphs = [f"{title}: {_flat(''.join(sentences))}" for title, sentences in row["context"]]
+    return task.replace(input="\n\n".join([*paragraphs, task.input]))
 
 
 async def _recall(found: Collection, retrieval: str, embedder: Embedder | None) -> list[str]:

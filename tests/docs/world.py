@@ -41,6 +41,7 @@ CUT = {
     "eval": "--tasks 2 --embedder hashing",
     "compare": f"--tasks 1 --workers 1 --embedder hashing --gate mean {LEARN}",
     "ablate": f"--variants full,random --seeds 1 --test 1 --workers 1 --embedder hashing {LEARN}",
+    "prove": "--systems self-refine --tasks 3 --seeds 1 --evolve none --embedder hashing",
     "train": "--train 4 --batch 4 --updates 1 --test 2 --embedder hashing",
 }
 """Options that a command gets in place of those of the page, so that it takes a second."""

@@ -19,6 +19,7 @@ COMMANDS = {
     "run": ("run:run", "Put one question to a team and print its answer."),
     "eval": ("evaluate:evaluate", "Measure a method, a baseline or a saved team."),
     "compare": ("compare:compare", "Measure several systems on the same tasks."),
+    "prove": ("prove:prove", "Find out what systems are worth with your model, at equal price."),
     "adopt": ("", "Read a graph of your own: nodes, edges, tools, models, texts."),
     "ablate": ("", "Compare a method with its ablations and controls."),
     "show": ("workflows:show", "Show a team, or the tasks of a run."),

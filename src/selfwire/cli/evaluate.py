@@ -142,8 +142,8 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         refuse_unwritable(markdown)
     if given["resume"] is not None:
         with resume_evaluation(given["resume"], folder, parse_changes(ctx)) as run:
-            lines = _run_and_report(run, folder, given)
-        _exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
+            lines = run_and_report(run, folder, given)
+        exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
         return
     refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
@@ -158,8 +158,8 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         _compare_seeds(request, seeds, folder, given)
         return
     with start_evaluation(request, folder, out=given["out"]) as run:
-        lines = _run_and_report(run, folder, given)
-    _exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
+        lines = run_and_report(run, folder, given)
+    exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
 
 
 def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given: Mapping[str, Any]) -> None:
@@ -174,7 +174,7 @@ def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given
         asked = request.replace(seed=seed)
         left = compute_left(asked.budget, spent, Usage())
         with start_or_resume(asked.replace(budget=left), folder, f"{name}-s{seed}", Given()) as run:
-            found.append(_run_and_report(run, folder, {**given, "markdown": None}))
+            found.append(run_and_report(run, folder, {**given, "markdown": None}))
             spent += run.spent
     over = summarise_seeds(found, request.against)
     note = (
@@ -193,7 +193,7 @@ def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given
     show_standings(table)
     if given["markdown"]:
         write_markdown(table, given["markdown"])
-    _exit_on_errors([line for summary in over[1:] for line in summary.lines], given["max_errors"])
+    exit_on_errors([line for summary in over[1:] for line in summary.lines], given["max_errors"])
 
 
 def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], command: str, **more: Any) -> EvaluateSpec:
@@ -224,7 +224,8 @@ def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], com
     return options.tell(fit_evaluation(request, sizes))
 
 
-def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, Any]) -> tuple[SystemSummary, ...]:
+def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, Any]) -> tuple[SystemSummary, ...]:
+    """Run an open evaluation, print its progress and its table, and return the lines."""
     out, asked = output.make_console(), run.request
     workers, markdown = _choose_workers(asked, given), given.get("markdown")
     names = ", ".join(asked.targets)
@@ -236,7 +237,7 @@ def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, 
     with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for line in (*run.origins, *run.notices):
             out.print(line)
-        if evolving := asked.evolving:
+        if (evolving := asked.evolving) and evolving.names:
             out.print(
                 f"evolved first, on other tasks: {', '.join(evolving.names)}; "
                 f"{format_count(evolving.iterations, 'iteration')} of {format_count(evolving.batch, 'task')}; "
@@ -251,7 +252,7 @@ def _run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, 
     return lines
 
 
-def _exit_on_errors(contestants: Sequence[SystemSummary], most: int | None) -> None:
+def exit_on_errors(contestants: Sequence[SystemSummary], most: int | None) -> None:
     """Exit with code 1 if too many tasks ended as errors."""
     errors = sum(line.errors for line in contestants)
     lost = [line.contestant.name for line in contestants if line.errors and line.errors == line.tasks]

@@ -153,7 +153,8 @@ def describe_trivial_baseline(rule: TrivialRule) -> str:
 def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: SystemSummary) -> str:
     request = run.request
     cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
-    evolved = "; calls per task are those of answering, evolution has its own column" if request.evolving else ""
+    evolves = request.evolving is not None and request.evolving.names
+    evolved = "; calls per task are those of answering, evolution has its own column" if evolves else ""
     efficiency = "; S = 100 P / ($ per task + 0.01)" if any(line.spend.dollars != 0 for line in lines) else ""
     tasks = format_count(len(run.tasks), "task")
     return (

@@ -1,5 +1,6 @@
 """Estimates of costs before a run: calls by sizes, config fields and rates that were measured offline."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TypeVar
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.team import Team
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.core.values import format_count
 from selfwire.evals.baselines import SingleAgent, make_baseline
 from selfwire.evals.benchmarks.benchmark import NeedsModel
 from selfwire.evolvers.router.config import TrainConfig
@@ -20,6 +22,7 @@ from selfwire.runs.evolution import EvolutionPlan, refuse_unpriced_objective
 from selfwire.runs.evolution import validate_request as validate_evolution
 from selfwire.runs.open import load_prices, refuse_useless_address
 from selfwire.runs.pre_evolution import make_evolutions
+from selfwire.runs.proof import ALWAYS
 from selfwire.runs.record import get_runs_folder
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec
 
@@ -140,6 +143,21 @@ def estimate_evaluation(request: EvaluateSpec, home: Path | None, seeds: int = 1
         f"per agent with tools; set --calls-per-task, {BINDING}"
     )
     return sum([found] * seeds, CostEstimate()).explain(title, assumes, plan.notices)
+
+
+def estimate_proof(requests: Sequence[EvaluateSpec], home: Path | None, seeds: int) -> CostEstimate:
+    """Estimate a proof, as `estimate_evaluation`: each comparison, and votes that cost as much as its systems' answers.
+
+    Args:
+        seeds: of each comparison.
+    """
+    found, title = CostEstimate(), f"{len(requests[0].entries)} systems and votes at their price"
+    for request in requests:
+        unevolved = request.replace(evolving=None, entries=request.entries[len(ALWAYS) :], against="")
+        found += estimate_evaluation(request, home, seeds) + estimate_evaluation(unevolved, home, seeds)
+    names = ", ".join(request.benchmark for request in requests)
+    assumes = f"what methods take offline, {WITHIN}; fewer --systems, --tasks or --seeds cost less; set {BINDING}"
+    return found.explain(f"{title} on {names}, {format_count(seeds, 'seed')}", assumes)
 
 
 def estimate_ablation(study: Study) -> CostEstimate:

@@ -203,12 +203,13 @@ class PreEvolutionSpec(FrozenModel):
     """The systems that are evolved before they are measured, and the sizes of their evolutions.
 
     Args:
-        names: of entries whose targets are methods.
+        names: of entries whose targets are methods; without any, tasks are set aside for evolutions all the same, so
+            that the tasks are those of a comparison with evolutions.
         train, gate_size: tasks of these splits.
         iterations, batch, gate, gate_tasks: as in `EvolutionConfig`.
     """
 
-    names: tuple[Id, ...] = Field(min_length=1)
+    names: tuple[Id, ...] = ()
     train: int = Field(default=60, ge=1)
     gate_size: int = Field(default=60, ge=1)
     gate: Gate = "better"

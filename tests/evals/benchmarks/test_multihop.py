@@ -1,5 +1,8 @@
 """HotpotQA and 2WikiMultihopQA: the data, the official measures, splits, the trivial baseline, recall of retrieval."""
 
+import json
+from typing import Any
+
 import pytest
 
 from selfwire.core.errors import ConfigError
@@ -11,8 +14,11 @@ from selfwire.evals.benchmarks.multihop import (
     choose_first_option,
     get_question_form,
     load_collection,
+    load_reading_tasks,
     multihop,
 )
+from selfwire.evals.benchmarks.sources import find_source
+from selfwire.evals.readers import DataRow
 from selfwire.evals.retrieval import FORM, Collection, compute_gold_share, format_recall, has_answer, measure_recall
 from selfwire.tools.search import Document
 from tests.benchmark_data import needs_data
@@ -179,3 +185,30 @@ def test_an_unknown_retriever_is_named() -> None:
         load_benchmark("hotpotqa:tfidf")
     with pytest.raises(ConfigError, match="was given no embedder"):
         multihop("hotpotqa", "dense")
+
+
+@needs_data
+def test_a_question_with_its_paragraphs_has_the_answer_above_it() -> None:
+    bench = load_benchmark("hotpotqa:paragraphs")
+    tasks = bench.splits(0, train=20, gate=20, test=20).test
+    assert {task.input.count("\n\n") for task in tasks} <= {*range(2, 11)}
+    asked = {task.id: task.input for task in load_collection("hotpotqa").tasks}
+    assert all(task.input.endswith(f"\n\n{asked[task.id]}") for task in tasks)
+    assert [bench.baseline.answer(task.input) for task in tasks] == [choose_first_option(asked[t.id]) for t in tasks]
+    assert not bench.tools
+
+
+@needs_data
+def test_the_rows_of_the_hub_give_the_same_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [json.loads(line) for line in find_source("hotpotqa/validate_100.jsonl").read_text().splitlines()]
+    kept = [DataRow("hub", str(at), str(at), to_hub(row)) for at, row in enumerate(rows)]
+    monkeypatch.setattr("selfwire.evals.benchmarks.multihop.read_hub", lambda name, split: (iter(kept), ()))
+    load_reading_tasks.cache_clear()
+    assert load_reading_tasks("full") == load_reading_tasks("paragraphs")
+    load_reading_tasks.cache_clear()
+
+
+def to_hub(row: dict[str, Any]) -> dict[str, Any]:
+    (titles, sentences), (facts, at) = zip(*row["context"], strict=True), zip(*row["supporting_facts"], strict=True)
+    told = {"context": {"title": titles, "sentences": sentences}, "supporting_facts": {"title": facts, "sent_id": at}}
+    return {**row, **told, "id": row["_id"]}

@@ -14,6 +14,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
                 `systems=` names some of them
     world       a world's tables: `method`, `name`, `rows`
     claims      what the mechanisms of all worlds on the page are worth
+    proof       a table of `selfwire prove`: `rows` as it writes them, and `part`, the number of the benchmark
     cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
 """
 
@@ -42,6 +43,7 @@ from selfwire.extras.lab.ablation.table import build_comparison
 from selfwire.extras.lab.ablation.table import build_table as build_study_table
 from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
+from selfwire.runs.proof import build_proof_table, read_proof
 
 END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
@@ -266,6 +268,11 @@ def _format_cells(page: Path, given: Mapping[str, str]) -> str:
         raise ConfigError(f"{path} holds no table: {error!r}; `make bench` with --keep writes such files") from None
 
 
+def _format_proof(page: Path, given: Mapping[str, str]) -> str:
+    proof = read_proof(page.parent / given["rows"])
+    return build_proof_table(proof, [*proof.by_benchmark][int(given["part"]) - 1]).markdown
+
+
 TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "systems": _format_systems,
     "paired": _format_paired,
@@ -275,5 +282,6 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "studies": _format_studies,
     "world": _format_world,
     "claims": _format_claims,
+    "proof": _format_proof,
     "cells": _format_cells,
 }

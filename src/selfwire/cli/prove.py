@@ -1,0 +1,189 @@
+"""The command that finds out what systems are worth with the user's model: prove."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import options, output
+from selfwire.cli.compare import Evolutions, parse_contestants
+from selfwire.cli.evaluate import exit_on_errors, parse_request, run_and_report
+from selfwire.cli.json_output import add_result
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Usage
+from selfwire.core.values import format_count
+from selfwire.evals.table import SystemSummary, list_kept_lines
+from selfwire.evals.tasks import is_own_data
+from selfwire.runs.estimates import estimate_proof
+from selfwire.runs.evaluation import RESULTS, start_or_resume
+from selfwire.runs.open import Given
+from selfwire.runs.pre_evolution import compute_left
+from selfwire.runs.proof import (
+    DIRECT,
+    KEPT,
+    PAGE,
+    ProofHead,
+    choose_benchmarks,
+    choose_systems,
+    describe_visible_gains,
+    format_page,
+    make_entries,
+    make_votes_request,
+    name_proof,
+    name_run,
+    read_proof,
+    summarise_proof,
+    write_rows,
+)
+from selfwire.runs.record import get_run_folder
+from selfwire.runs.spec import EvaluateSpec
+
+TASKS, SEEDS, CALLS = 100, 3, 200
+"""The usual sizes: tasks of a seed, seeds, and a cap of calls that cuts no method."""
+
+
+def prove(
+    ctx: typer.Context,
+    *,
+    benchmark: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A benchmark, or a file of your own tasks; may be given again.",
+            show_default="HotpotQA with its paragraphs, and gsm8k",
+        ),
+    ] = None,
+    systems: Annotated[
+        str,
+        typer.Option(
+            help="Methods, baselines, saved teams and graphs of your own (module:graph), with commas; NAME=TARGET "
+            "gives one a name.",
+            show_default="the methods, self-refine, centralised, gepa",
+        ),
+    ] = "",
+    tasks: Annotated[
+        int | None, typer.Option(min=2, help="Tasks per seed.", show_default=f"{TASKS}, or what there are")
+    ] = None,
+    seed: options.Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with evolutions and tasks of its own.")] = SEEDS,
+    calls_per_task: Annotated[int, typer.Option(min=1, help="Most model calls for a task, for every system.")] = CALLS,
+    evolutions: Evolutions,
+    without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
+    config: options.ConfigFields = None,
+    models: options.ModelOptions,
+    grading: options.GradingOptions,
+    grading_timeout: options.GradingTimeout = 60.0,
+    concurrency: options.Concurrency = 8,
+    max_errors: options.MaxErrors = None,
+    workers: options.WorkerChoice,
+    limits: options.BudgetOptions,
+    dry_run: options.DryRun = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
+    out: Annotated[Path, typer.Option(help=f"Folder for the page {PAGE} and its rows {KEPT}.")] = Path(),
+    home: options.Home = None,
+) -> None:
+    """Find out what systems are worth with your model: at equal price, over seeds, with verdicts that hold together.
+
+    Beside a single call, and beside as many votes as a system's answers cost. Methods that learn are evolved first.
+    The same command goes on with what is unfinished.
+    """
+    folder = options.to_local_folder(home)
+    named, notes = choose_systems(systems)
+    entries = make_entries(parse_contestants(named, options.parse_config_fields(config or []), without or []))
+    chosen, which = (tuple(benchmark), "") if benchmark else choose_benchmarks()
+    remarks = tuple(filter(None, (notes, which)))
+    shared = {"evolving": evolutions.among(entries), "against": DIRECT, "tasks": TASKS if tasks is None else tasks}
+    plain = {"split": "test", "langsmith": False, "upload_references": False, "resume": None, "markdown": None}
+    given = {**ctx.params, **plain}
+    if not any(map(is_own_data, chosen)):
+        options.refuse_unused(
+            ctx, OF_OWN_TASKS, "they are for tasks of your own, and every benchmark here has its rule"
+        )
+    requests = [
+        parse_request(
+            {**given, "benchmark": name, **({} if is_own_data(name) else BUILT_IN)}, entries, "compare", **shared
+        )
+        for name in chosen
+    ]
+    for remark in remarks:
+        typer.echo(remark, err=True)
+    cost = estimate_proof(requests, folder, seeds)
+    gains = list(describe_visible_gains(requests, seeds))
+    output.show_estimate(cost)
+    typer.echo("\n".join(gains))
+    add_result(dry_run=dry_run, visible=gains)
+    if dry_run:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the page cannot be written to {out}: {error.strerror}; name a folder with --out") from None
+    if not (yes or requests[0].models.calls_no_server):
+        _ask_before_spending()
+    proof = name_proof(requests)
+    head = ProofHead(
+        proof=proof,
+        systems=tuple(entry.name for entry in entries if entry.name != DIRECT),
+        seeds=tuple(range(seed, seed + seeds)),
+        command=output.get_command_line(),
+        notes=(*remarks, *gains),
+    )
+    _run_parts(head, requests, folder, given, out)
+
+
+OF_OWN_TASKS = ("input_fields", "reference_field", "data_split", "grader", "rubric", "tools")
+BUILT_IN = {"input_fields": None, "reference_field": None, "data_split": None, "grader": "exact", "rubric": None} | {
+    "tools": None
+}
+"""Options of own tasks as benchmarks with their own rule take them."""
+
+
+def _ask_before_spending() -> None:
+    """Ask whether to go on.
+
+    Raises:
+        ConfigError: nobody can be asked.
+    """
+    if not options.has_terminal():
+        raise ConfigError("prove asks before it spends money, and there is no terminal here; --yes goes on without it")
+    if not options.ask_on_terminal("go on?"):
+        raise typer.Abort
+
+
+def _run_parts(
+    head: ProofHead, requests: Sequence[EvaluateSpec], folder: Path | None, given: Mapping[str, Any], out: Path
+) -> None:
+    """Run what is not finished, seed by seed; write rows and page of what is, also where a run stops."""
+    spent, kept, summaries = Usage(), list[Sequence[str]](), list[SystemSummary]()
+
+    def run(request: EvaluateSpec, name: str) -> dict[str, SystemSummary]:
+        nonlocal spent
+        left = compute_left(request.budget, spent, Usage())
+        with start_or_resume(request.replace(budget=left), folder, name, Given()) as opened:
+            lines = run_and_report(opened, folder, given)
+            spent += opened.spent
+        summaries.extend(lines[1:])
+        return {line.contestant.name: line for line in lines}
+
+    try:
+        for seed in head.seeds:
+            for number, request in enumerate(requests, 1):
+                seeded = request.replace(seed=seed)
+                names = [name_run(head.proof, seeded, number)]
+                lines = run(seeded, names[0])
+                if votes := make_votes_request(seeded, lines):
+                    names.append(name_run(head.proof, seeded, number, votes=True))
+                    run(votes, names[-1])
+                kept += [list_kept_lines(get_run_folder(folder, name) / RESULTS) for name in names]
+    except (typer.Exit, KeyboardInterrupt):
+        typer.echo("go on with: the same `selfwire prove` again", err=True)
+        raise
+    finally:
+        if kept:
+            write_rows(head, kept, out / KEPT)
+            proof = read_proof(out / KEPT)
+            output.write_text(out / PAGE, format_page(proof), "the page")
+            add_result(proof=head.proof, verdicts=summarise_proof(proof), page=str(out / PAGE), spend=spent)
+            parts = format_count(len(proof.parts), "part")
+            output.make_console().print(f"\n{parts} of {len(head.seeds) * len(requests)} are on the page {out / PAGE}")
+    exit_on_errors(summaries, given["max_errors"])

@@ -1,0 +1,132 @@
+"""Proofs: votes at a system's price, rows that are read again, and what the page says of a few tasks."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Usage
+from selfwire.evals.benchmarks.benchmark import TooFewTasksError
+from selfwire.evals.table import KeptHead, KeptSystem, SystemInfo, SystemSummary
+from selfwire.runs import proof
+from selfwire.runs.proof import (
+    ProofHead,
+    build_proof_table,
+    choose_benchmarks,
+    choose_systems,
+    count_samples,
+    format_page,
+    make_votes_request,
+    read_proof,
+    summarise_proof,
+    write_rows,
+)
+from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec, SystemSpec
+
+TASKS = tuple(f"t{number}" for number in range(40))
+HEAD = ProofHead(proof="prove-1", systems=("cot", "mine"), seeds=(0, 1))
+
+
+def kept(name: str, scores: Sequence[float | None], tokens: int, dollars: float | None = 0.0, evolved: int = 0) -> str:
+    cost = Usage(calls=evolved) if evolved else None
+    return KeptSystem(
+        info=SystemInfo(name=name, target=name, method="", workflow="", learned=bool(evolved), evolution=cost),
+        scores=tuple(scores),
+        calls=(1,) * len(scores),
+        tokens=((tokens, 0),) * len(scores),
+        dollars=() if dollars == 0 else (dollars,) * len(scores),
+    ).model_dump_json(exclude_defaults=True)
+
+
+def part(seed: int, mine: Sequence[float], evolved: int = 0) -> list[str]:
+    names = tuple(f"{seed} {task}" for task in TASKS)
+    head = KeptHead(benchmark="b", model="m", seed=seed, calls_per_task=9, code="c", tasks=names)
+    single = [kept(name, [0.0] * 40, 100) for name in ("trivial", "direct", "cot")]
+    votes = [head.model_dump_json(), kept("best-of-3", [1.0] * 20 + [0.0] * 20, 300)]
+    return [head.model_dump_json(), *single, kept("mine", mine, 250, evolved=evolved), *votes]
+
+
+def summary(tokens: int, dollars: float | None) -> SystemSummary:
+    head = KeptHead(benchmark="b", model="m", seed=0, calls_per_task=9, code="c", tasks=("t",))
+    return KeptSystem.model_validate_json(kept("x", [1.0], tokens, dollars)).summarise(head)
+
+
+@pytest.mark.parametrize(
+    ("system", "voter", "samples"),
+    [
+        ((250, 0.0), (100, 0.0), 3),
+        ((300, 0.0), (100, 0.0), 3),
+        ((250, 0.7), (100, 0.1), 7),
+        ((250, None), (100, 0.1), 3),
+        ((50, 0.0), (100, 0.0), 1),
+        ((0, 0.0), (0, 0.0), 1),
+        ((9_000_000, 0.0), (1, 0.0), 1000),
+    ],
+)
+def test_votes_cost_as_much_as_the_system_in_dollars_else_in_tokens(
+    system: tuple[int, float | None], voter: tuple[int, float | None], samples: int
+) -> None:
+    assert count_samples(summary(*system), summary(*voter)) == samples
+
+
+def test_votes_are_of_the_same_tasks_and_fit_below_the_cap() -> None:
+    entries = tuple(SystemSpec(name=name, target=name) for name in ("direct", "cot", "hiva"))
+    request = EvaluateSpec(
+        benchmark="archive", entries=entries, evolving=PreEvolutionSpec(names=("hiva",)), calls_per_task=2
+    )
+    lines = {"cot": summary(100, 0.0), "hiva": summary(450, 0.0)}
+    votes = make_votes_request(request, lines)
+    assert votes is not None
+    assert [(entry.name, entry.config["samples"]) for entry in votes.entries] == [("best-of-5", 5)]
+    assert votes.calls_per_task == 5
+    assert votes.evolving is not None
+    assert (votes.evolving.names, votes.evolving.train) == ((), 60)
+    assert make_votes_request(request, {**lines, "hiva": summary(100, 0.0)}) is None
+
+
+def test_rows_are_read_again_and_the_page_says_what_they_show(tmp_path: Path) -> None:
+    write_rows(
+        HEAD, [part(0, [1.0] * 40, evolved=9), part(1, [1.0] * 20 + [0.0] * 20, evolved=9)], tmp_path / "r.jsonl"
+    )
+    found = read_proof(tmp_path / "r.jsonl")
+    said = {(line["system"], line["against"]): line["says"] for line in summarise_proof(found)}
+    assert said == {("cot", "direct"): "not told apart", ("mine", "direct"): "better", ("mine", "best of k"): "better"}
+    table = build_proof_table(found, "b")
+    assert [row[0] for row in table.rows] == ["direct", "cot", "mine", "best of 3, 3, the price of mine"]
+    cells = dict(zip(table.head, table.rows[2], strict=True))
+    assert cells["from direct"].startswith("+0.75 [")
+    assert cells["from best of k"].endswith("better, for these 2 evolutions")  # one of the two alone has a gain
+    page = format_page(found)
+    assert "2 of 2 parts are finished. Of 3 comparisons 2 better, 0 worse." in page
+    assert "80 tasks, seeds 0, 1" in page
+
+
+def test_rows_without_votes_or_of_another_kind_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    write_rows(HEAD, [part(0, [1.0] * 40)[:5]], path)
+    with pytest.raises(ConfigError, match=r"holds no rows of a proof: KeyError\('best-of-3'\)"):
+        read_proof(path)
+    path.write_text(json.dumps({"other": 1}))
+    with pytest.raises(ConfigError, match="`selfwire prove` writes such files"):
+        read_proof(path)
+
+
+def test_a_library_that_is_not_installed_is_left_out_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "gepa" in choose_systems("")[0]
+    monkeypatch.setattr(proof, "find_spec", lambda name: None)
+    names, note = choose_systems("")
+    assert "gepa" not in names
+    assert note == "gepa is left out: it is not installed; pip install 'selfwire[gepa]' adds it"
+    assert choose_systems(" hiva, mine.graph:app ") == (["hiva", "mine.graph:app"], "")
+
+
+def test_the_sample_is_used_where_the_whole_set_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise TooFewTasksError(f"{name} is not here")
+
+    monkeypatch.setattr(proof, "load_benchmark", refuse)
+    names, note = choose_benchmarks()
+    assert names == ("hotpotqa:paragraphs", "gsm8k")
+    assert note.endswith("as the whole set cannot be read: hotpotqa:full is not here")

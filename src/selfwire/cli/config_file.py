@@ -262,7 +262,7 @@ def _format_default(parameter: Any, ctx: typer.Context) -> str:
     if default is None and isinstance(parameter.process_value(ctx, "2"), int | float):
         usual = parameter.show_default if isinstance(parameter.show_default, str) else "none"
         return f"{usual.split()[0].strip(',') if usual[0].isdigit() else 2}  # by default {usual}"
-    return json.dumps(default or "")
+    return json.dumps(str(default or ""))
 
 
 def init(

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from langchain_core.language_models import BaseChatModel
@@ -34,7 +34,7 @@ from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import Budget
-from selfwire.core.values import FrozenMap, fingerprint, is_id
+from selfwire.core.values import fingerprint, is_id
 from selfwire.evolvers.router.choosers import PURPOSE, LearnedChooser, draw_layers, to_layered_workflow
 from selfwire.evolvers.router.config import HeadConfig, RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow, to_router_episode
@@ -289,6 +289,21 @@ _LAST: ContextVar["tuple[RoutedTeam, Trajectory] | None"] = ContextVar("last", d
 """The last answer of the current thread or asyncio task."""
 
 
+class RoutedTeamOptions(TypedDict, total=False):
+    """Options of `RoutedTeam`, all of which may be left out.
+
+    Attributes:
+        embedder: auto, minilm or hashing as for `load_embedder`, or a ready one; auto is hashing beside the offline
+            model.
+        budget: of all questions together.
+        models: that agents may ask instead, by the names that `Agent.model` has for them.
+    """
+
+    embedder: str | Embedder
+    budget: Budget
+    models: Mapping[str, str | BaseChatModel]
+
+
 class RoutedTeam(RewardedRouter):
     """A team whose trained router chooses the agents that hear each answer next.
 
@@ -298,12 +313,9 @@ class RoutedTeam(RewardedRouter):
         team: with at least one agent that has two successors; a workflow, or the path of an exported one.
         model: of the agents; a name as for `make_chat_model`, or a ready model.
         tools: for agents that hold tools.
-        embedder: auto, minilm or hashing as for `load_embedder`, or a ready one; auto is hashing beside the offline
-            model.
         seed: of everything drawn.
         sampling: how successors are drawn; by default a single one.
-        budget: of all questions together.
-        models: that agents may ask instead, by the names that `Agent.model` has for them.
+        options: `RoutedTeamOptions`.
 
     Raises:
         ConfigError, LibraryError, TopologyError: the team, its weights, a model or a tool cannot be used.
@@ -315,22 +327,20 @@ class RoutedTeam(RewardedRouter):
         model: str | BaseChatModel = "offline",
         *,
         tools: Sequence[BaseTool | Tool] = (),
-        embedder: str | Embedder = "auto",
         seed: int = 0,
         sampling: SamplingConfig = SINGLE,
-        budget: Budget = Budget(),
-        models: Mapping[str, str | BaseChatModel] = FrozenMap(),
+        **options: Unpack[RoutedTeamOptions],
     ) -> None:
         workflow = team if isinstance(team, Team) else read_team(Path(team))
         compile_team(workflow.topology)
         if not list_branches(workflow):
             raise ConfigError("no agent of this team has two successors to choose from; give a team that branches")
         chat = make_chat_model(model)
-        super().__init__(workflow, load_embedder_beside(embedder, chat), sampling)
+        super().__init__(workflow, load_embedder_beside(options.get("embedder", "auto"), chat), sampling)
         self.seed, self.toolbox = seed, make_toolbox(tools)
         refuse_missing_tools(workflow, self.toolbox)
-        labels, named = {"method": workflow.method}, {name: make_chat_model(given) for name, given in models.items()}
-        ledger = Ledger(budget)
+        named = {name: make_chat_model(given) for name, given in options.get("models", {}).items()}
+        ledger, labels = Ledger(options.get("budget", Budget())), {"method": workflow.method}
         self.model = MeteredModel(chat, named=named, journal=NullRecorder(), ledger=ledger, labels=labels)
         self.model.refuse_unnamed(workflow.agents)
         self._asked = itertools.count()

@@ -62,7 +62,7 @@ def prove(
         ),
     ] = "",
     tasks: Annotated[
-        int | None, typer.Option(min=2, help="Tasks per seed.", show_default=f"{TASKS}, or what there are")
+        int | None, typer.Option(min=1, help="Tasks per seed.", show_default=f"{TASKS}, or what there are")
     ] = None,
     seed: options.Seed = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with evolutions and tasks of its own.")] = SEEDS,

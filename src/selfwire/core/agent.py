@@ -1,8 +1,8 @@
 """An agent: a role with a prompt, tools and a memory."""
 
-from typing import Any
+from operator import not_
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from selfwire.core.values import FrozenModel, Id
 
@@ -32,12 +32,4 @@ class Agent(FrozenModel):
     memory: tuple[str, ...] = Field(default=(), max_length=MEMORY_NOTES)
     kind: str = "worker"
     temperature: float | None = Field(default=None, ge=0, le=2)
-    model: str = Field(default="", max_length=200, pattern=r"^[!-~]*$")
-
-    @model_serializer(mode="wrap")
-    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave an empty model out, so that fingerprints are those from before agents had models."""
-        written: dict[str, Any] = write(self)
-        if not self.model:
-            written.pop("model", None)
-        return written
+    model: str = Field(default="", max_length=200, pattern=r"^[!-~]*$", exclude_if=not_)  # as in teams without models

@@ -15,7 +15,7 @@ from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, p
 from selfwire.cli.output import format_spend, print_answer
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
-from selfwire.core.plugins import load_plugin, method_names
+from selfwire.core.plugins import is_graph, load_plugin, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
@@ -72,7 +72,9 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     found = _find_team(target, question, team, home)
-    names, origin = models.names, found.title + describe_other_model(found.model, models.model)
+    names, origin = models.names, found.title
+    if not is_graph(found.method):
+        origin += describe_other_model(found.model, models.model)
     loaded = load_models(names, to_local_folder(home))
     toolbox, held = _load_tools(benchmark, tools, corpus, retriever, loaded.embedder)
     fields = parse_config_fields(config or [], router)
@@ -83,7 +85,7 @@ def run(
     add_result(measured=origin, method=found.method, workflow=asked.team.fingerprint)
     for line in (origin, *asked.notices, *hints, *many):
         typer.echo(line, err=True)
-    printing = _Printing(asked, show=show, page=page, is_offline=names.is_offline)
+    printing = _Printing(asked, show=show, page=page, is_offline=names.is_offline and not is_graph(found.method))
     try:
         done = run_sync(asked.ask(text, seed=seed))
     except (StoppedError, ModelError) as error:

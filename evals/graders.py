@@ -531,8 +531,8 @@ def _import_grader(name: str, module: str, function: str) -> Grader:
         grader: object = getattr(import_user_module(module), function)
     except _IMPORT_FAULTS as error:
         raise ConfigError(
-            f"grader {name!r} cannot be imported: {format_error(error)}; name your own as {OWN}; named ones are "
-            f"{', '.join(NAMED)}, judge"
+            f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}, "
+            f"judge; name your own as {OWN}"
         ) from error
     if not callable(grader):
         raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")

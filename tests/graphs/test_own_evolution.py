@@ -153,6 +153,14 @@ def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
     before = len(shop.asked)
     assert score(home, "desk") == 1
     assert all(RULE in asked["text"] for asked in shop.asked[before:] if asked["text"].startswith("You sort"))
+    measured = call(home, "eval", "desk", "--benchmark", "desk.jsonl", "--grader", "contains").stdout
+    assert "tasks, seed 0, models of its own" in measured  # the offline model has no part in it
+    assert "offline" not in measured
+    asked = call(home, "run", "desk", "Message 1 is about tech. Which desk?")
+    assert asked.stdout == "tech\n"
+    assert "offline" not in asked.stderr
+    refused = call(home, "export", "desk", "none/mine.patch", code=2).stderr
+    assert "the patch cannot be written to none/mine.patch" in refused
     patch = call(home, "export", "desk", "mine.patch")
     assert "git apply mine.patch" in patch.output
     written = Path("mine.patch").read_text(encoding="utf-8")

@@ -434,8 +434,8 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
     head = run_sync(run.library.head(name))
     if head.version != evolved.version:
         name = evolved.ref
-        moved = "a rollback has made" if head.run == run.run else f"run {head.run!r} has saved"
-        out.print(f"\n{moved} {head.ref!r} the team of this name since; this run's own is {name!r}")
+        moved = "a rollback has put" if head.run == run.run else f"run {head.run!r} has saved"
+        out.print(f"\n{moved} {head.ref!r} under this name since; this run's own is {name!r}")
     look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
     team = run_sync(run.library.load(evolved.ref))
     powers = list_new_powers(run.seed_team, team)

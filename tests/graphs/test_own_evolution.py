@@ -147,6 +147,7 @@ def evolve(home: Path, *more: str, code: int = 0) -> Any:
 def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
     done = evolve(home)
     assert "evolved - seed, paired over 30 tasks: +1.00" in done.output
+    assert "trivial baseline" not in done.output  # nor is a line of the table
     assert "it must end with '{wish}\\n\\n{question}', which the program fills" in done.output  # the first rewriting
     changes = call(home, "diff", "desk@0", "desk").output
     assert RULE in changes

@@ -162,6 +162,8 @@ _NUMBER = re.compile(
 )
 _MINUS = str.maketrans("\u2212\u2013", "--")
 """The minus sign, and the dash that some texts use for it; as separators they would turn -5 into 5."""
+OWN = "module:function or file.py:function"
+"""Names of graders of the user's own."""
 _IMPORT_FAULTS = (
     ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, OSError, RuntimeError,
     ArithmeticError, AssertionError, SystemExit,
@@ -466,7 +468,7 @@ def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
         close = get_close_matches(name.lower(), (*NAMED, "judge"))
         hint = f"did you mean {close[0]}? " if close else ""
         raise ConfigError(
-            f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, judge, or your own as module:function"
+            f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, judge, or your own as {OWN}"
         )
     return GradedEnvironment(name, _import_grader(name, module, function), solved_at=solved_at)
 
@@ -529,7 +531,8 @@ def _import_grader(name: str, module: str, function: str) -> Grader:
         grader: object = getattr(import_user_module(module), function)
     except _IMPORT_FAULTS as error:
         raise ConfigError(
-            f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}, judge"
+            f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}, "
+            f"judge; name your own as {OWN}"
         ) from error
     if not callable(grader):
         raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")

@@ -10,6 +10,7 @@ import glob
 import io
 import json
 import math
+import os
 import re
 import stat
 from collections import Counter
@@ -68,7 +69,7 @@ def check_size(path: Path) -> None:
     try:
         found = path.stat()
     except OSError as error:
-        raise ConfigError(f"task file {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"task file {path} cannot be read: {error.strerror}{_find_near_file(path)}") from None
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):  # reading a pipe may wait for ever
         raise ConfigError(f"task file {path} cannot be read: it is a pipe, a socket or a device; save it as a file")
     size = found.st_size
@@ -79,13 +80,19 @@ def check_size(path: Path) -> None:
         )
 
 
+def _find_near_file(path: Path) -> str:
+    """Write a hint at a file of a similar name in the same folder; "" if there is none."""
+    near = get_close_matches(path.name, os.listdir(path.parent), n=1) if path.parent.is_dir() else []
+    return f"; did you mean {near[0]}?" if near and near[0] != path.name else ""
+
+
 def read_file(path: Path) -> bytes:
     """Read the bytes of a data file; ConfigError if it cannot be read, or is too large."""
     check_size(path)
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"task file {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"task file {path} cannot be read: {error.strerror}{_find_near_file(path)}") from None
 
 
 def read_json_lines(path: Path) -> Iterator[DataRow]:

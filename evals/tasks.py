@@ -24,7 +24,10 @@ from selfwire.evals.readers import (
     read_field,
     read_hub,
 )
+from selfwire.evolvers.trajectory_text import shorten
 
+VALUE = 60
+"""Most characters of a value in an error."""
 FORMS = f"a {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]} file, or hf:owner/name"
 """Forms of the files with own tasks, as a text."""
 
@@ -147,7 +150,9 @@ def _make_task(row: DataRow, fields: TaskFields) -> Task:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"][:1]))
-        raise ConfigError(f"{row.where}: {field}: {first['msg']}") from None
+        has_value = first["type"] not in ("missing", "extra_forbidden")
+        value = f", not {shorten(repr(first['input']), VALUE)}" if has_value else ""
+        raise ConfigError(f"{row.where}: {field}: {first['msg']}{value}") from None
     name = row.id if parsed.id is None else str(parsed.id)
     return Task(id=name, input=parsed.input, kind=parsed.kind, reference=parsed.reference, entities=parsed.entities)
 

@@ -76,10 +76,13 @@ def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> 
         return schema.model_validate(to_plain_json(config))
     except ValidationError as error:
         faults = error.errors()
-        reasons = "; ".join(map(format_validation_error, faults))
-        is_unknown = any(fault["type"] == UNKNOWN for fault in faults)
-        fields = f"; fields are {', '.join(_names(schema))}" if is_unknown else ""
-        raise ConfigError(f"config of {name}: {reasons}{fields}") from None
+        names, unknown = list(_names(schema)), [".".join(map(str, f["loc"])) for f in faults if f["type"] == UNKNOWN]
+        reasons = [format_validation_error(fault) for fault in faults if fault["type"] != UNKNOWN]
+        for field in unknown:
+            near = get_close_matches(field, names, n=1)
+            reasons.append(f"{field}: there is no such field{f'; did you mean {near[0]}?' if near else ''}")
+        fields = f"; fields are {', '.join(names)}" if unknown else ""
+        raise ConfigError(f"config of {name}: {'; '.join(reasons)}{fields}") from None
 
 
 def _names(schema: type[BaseModel], within: str = "") -> Iterator[str]:

@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain, count, pairwise
 from operator import attrgetter
-from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
@@ -29,7 +28,7 @@ from typing_extensions import get_type_hints
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError, format_error
-from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_file, import_user_module, load_plugin
+from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
@@ -142,8 +141,7 @@ def _import(name: str) -> Any:
     assert matched is not None, name
     module = matched["module"]
     try:
-        imported = import_user_file(Path(module)) if module.endswith(".py") else import_user_module(module)
-        return attrgetter(matched["name"])(imported)
+        return attrgetter(matched["name"])(import_user_module(module))
     except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise ConfigError(
             f"graph {name!r} cannot be imported: {format_error(error)}; "

@@ -160,7 +160,9 @@ def test_an_evaluation_counts_errors_apart_and_repeats_tasks() -> None:
 
     found = selfwire.evaluate("cot", SUMS[:3], fail_on_first, repeats=2)
     assert (len(found.rows), len(found.errors), len(found.scores)) == (6, 2, 2)
-    assert repr(found) == "<Evaluation of cot: score 0.50 [0.50, 0.50] on 2 tasks, 2 errors>"
+    assert repr(found).startswith(
+        "<Evaluation of cot: score 0.50 [0.50, 0.50] on 2 tasks, 2 errors, such as GradingError: "
+    )
 
 
 def test_teams_are_compared_under_one_cap_of_calls() -> None:
@@ -285,6 +287,36 @@ def test_a_model_that_is_none_and_tools_without_a_list_are_told_in_words() -> No
             hiva.build(tools=single)
         with pytest.raises(selfwire.errors.ConfigError, match=r"tools=\[price\]"):
             selfwire.run("hiva", "Who?", tools=single)  # type: ignore[arg-type]
+
+
+def test_a_result_without_a_score_says_why() -> None:
+    def fail(task: Task, answer: str) -> float:
+        raise KeyError("amount")
+
+    assert str(selfwire.evaluate("direct", SUMS[:1], fail)).endswith(
+        "score - on 0 tasks, 1 error, such as GradingError: grader "
+        f"{fail.__qualname__.replace('<locals>.', '')!r} failed on task 'testset-1': KeyError('amount')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": 3}, r"budget 3 cannot be used: .*; its limits are calls, .*, as in budget=\{\"calls\": 100\}"),
+        ({"budget": {"euros": 3}}, r"budget \{'euros': 3\} cannot be used: euros"),
+        ({"limit": 0}, "limit must be 1 or more, not 0"),
+    ],
+)
+def test_limits_that_cannot_be_used(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(selfwire.errors.ConfigError, match=message):
+        selfwire.evaluate("direct", SUMS, grade, **options)
+
+
+def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
+    with pytest.raises(selfwire.errors.ConfigError, match="a question is a text, a Question or a Task, not 5"):
+        selfwire.run("hiva", 5)  # type: ignore[arg-type]
+    with pytest.raises(selfwire.errors.LibraryError, match=r"there is no team 'hvia'.*; did you mean hiva\?; methods"):
+        selfwire.evolve("hvia", SUMS, grade)
 
 
 def test_results_have_a_cost_and_a_score_that_prints_with_its_interval() -> None:

@@ -168,7 +168,7 @@ def _load(name: str, several: bool) -> list[Any]:
 def _import(listed: str, module: str, name: str) -> list[Any]:
     try:
         found = attrgetter(name)(import_user_module(module))
-    except (ImportError, AttributeError, ValueError, TypeError) as error:  # TypeError of a relative name
+    except (ImportError, AttributeError, ValueError, TypeError, OSError) as error:  # TypeError of a relative name
         raise ConfigError(f"tools {listed!r}: {error}; name {FORMS}") from None
     if isinstance(found, Mapping):
         return [*found.values()]

@@ -60,6 +60,16 @@ async def test_what_a_grader_rewards_by_mistake_is_a_problem(score: Callable[[st
     assert any(found.startswith(problem) for found in problems), problems
 
 
+async def test_one_fault_of_a_grader_is_one_problem() -> None:
+    class Failing(Grades):
+        async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+            raise GradingError("no amount")
+
+    [problem], _ = judge_grader(await score_anchors(Failing(lambda reference, answer: 0.0), TASKS))
+    assert problem.startswith("the grader fails on the reference itself; the reference below a thought; ")
+    assert problem.endswith("the reference of another task: no amount")
+
+
 async def test_a_form_that_a_grader_asks_for_is_a_note() -> None:
     problems, notes = await judge(lambda reference, answer: float(answer == f"It follows.\n\nAnswer: {reference}"))
     assert problems == []

@@ -13,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import selfwire
 from selfwire.cli.app import build
 from selfwire.core.agent import Agent
 from selfwire.core.edits import (
@@ -223,6 +224,14 @@ def test_export_replaces_nothing_unasked(home: Path, tmp_path: Path) -> None:
     said(home, "export", "archive", str(file), "--force")
     assert Team.model_validate_json(file.read_text()) == GROWN
     call(home, "export", "archive", str(tmp_path / "team.txt"), code=2)
+
+
+@pytest.mark.parametrize("name", ["team.py", "team.json"])
+def test_an_export_into_a_folder_that_is_not_there_is_refused_in_a_line(home: Path, tmp_path: Path, name: str) -> None:
+    selfwire.save(selfwire.load("hiva"), "plain", home=home)
+    refused = call(home, "export", "plain", str(tmp_path / "none" / name), code=2).stderr
+    assert "cannot be written to" in refused
+    assert refused.count("\n") == 1
 
 
 def a_run(home: Path, name: str) -> None:

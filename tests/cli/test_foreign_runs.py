@@ -211,3 +211,19 @@ def test_the_end_of_an_evolution_names_the_run_that_has_moved_the_name_on(
     assert "nothing was evolved" not in said
     assert "run 't' has saved 'n@t.1' under this name since; this run's own is 'n@" in said
     assert ".99" in said
+
+
+def test_the_end_of_an_evolution_tells_of_a_rollback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = OpenEvolution.note_end
+
+    async def roll_back(run: OpenEvolution, final: Any) -> None:
+        await run.library.save("n", TEAM, run=run.run, step=99)
+        await run.library.rollback("n", "0")
+        await end(run, final)
+
+    monkeypatch.setattr(OpenEvolution, "note_end", roll_back)
+    small = ("--gate", "mean", "--train", "2", "--gate-size", "2", "--test", "2", "--iterations", "1", "--batch", "1")
+    asked = ("evolve", "hiva", "--benchmark", "archive", "--name", "n", "--gate-tasks", "1")
+    said = " ".join(call(tmp_path, *asked, *small).stdout.split())
+    assert "a rollback has put 'n@" in said
+    assert "has saved" not in said

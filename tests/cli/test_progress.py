@@ -32,6 +32,14 @@ def test_the_bar_is_the_rule_s_until_a_contestant_is_at_work() -> None:
     assert told.getvalue().count("single (1/1): score 1.00, 0 calls") == 1
 
 
+def test_the_spend_of_several_systems_is_a_running_sum_and_says_so() -> None:
+    told = io.StringIO()
+    with EvaluationProgress(Console(file=told, width=100)) as progress:
+        progress({**event("cot", 1, 3), "targets": 2, "spend": Usage(calls=3)})
+        progress({**event("single", 2, 3), "targets": 2, "spend": Usage(calls=9)})
+    assert "single (2/2): score 1.00, so far 9 calls" in told.getvalue()
+
+
 def test_a_spend_below_a_cent_is_not_told_as_nothing() -> None:
     told = [format_spend(Usage(calls=1, dollars=dollars)) for dollars in (None, 0.0, 0.0007, 0.01, 1234.5)]
     assert [one.split("tokens, ")[1] for one in told] == [

@@ -142,11 +142,21 @@ async def test_a_grader_of_ones_own_is_found_in_the_working_directory(own: str) 
         ("{own}:missing", "cannot be imported: AttributeError.*named ones are exact"),
         ("{own}_broken:grade", "cannot be imported: SyntaxError"),
         ("{own}:number", "is int, not a function"),
+        (
+            "no_such_file.py:f",
+            r"cannot be imported: FileNotFoundError: .*; name your own as module:function or file.py:",
+        ),
     ],
 )
 def test_a_grader_that_is_not_there_is_named(own: str, name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_grader(name.format(own=own))
+
+
+async def test_a_grader_is_named_by_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "of_a_shop.py"
+    file.write_text("def grade(task, answer):\n    return len(answer) / 10\n", encoding="utf-8")
+    assert (await load_grader(f"{file}:grade").grade(task("x"), "12345", scope=SCOPE)).score == 0.5
 
 
 @pytest.mark.parametrize("solved_at", [0, 1.5, math.nan])

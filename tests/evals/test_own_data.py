@@ -44,9 +44,9 @@ GOOD = '{"id": "a", "input": "Who?", "reference": "Ada"}\n'
     [
         (GOOD + '{"input": "Who?"', r"tasks\.jsonl, line 2: not JSON \(Expecting ',' delimiter at column 17\)"),
         (GOOD + "\n[1]", r"line 3: a task is a JSON object, not list"),
-        (GOOD + '{"reference": "x"}', r"line 2: input: Field required"),
+        (GOOD + '{"reference": "x"}', r"line 2: input: Field required$"),
         (GOOD + '{"input": "  "}', r"line 2: input: String should match"),
-        (GOOD + '{"input": 3}', r"line 2: input: Input should be a valid string"),
+        (GOOD + '{"input": 3}', r"line 2: input: Input should be a valid string, not 3"),
         (GOOD + '{"input": "x", "answer": "y"}', r"line 2: answer: Extra inputs are not permitted"),
         (GOOD + '{"input": "x", "reference": NaN}', r"line 2: reference: Input should be a finite number"),
         (GOOD + GOOD, r"line 2: id 'a' is already in line 1"),

@@ -147,12 +147,21 @@ def evolve(home: Path, *more: str, code: int = 0) -> Any:
 def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
     done = evolve(home)
     assert "evolved - seed, paired over 30 tasks: +1.00" in done.output
+    assert "trivial baseline" not in done.output  # nor is a line of the table
     assert "it must end with '{wish}\\n\\n{question}', which the program fills" in done.output  # the first rewriting
     changes = call(home, "diff", "desk@0", "desk").output
     assert RULE in changes
     before = len(shop.asked)
     assert score(home, "desk") == 1
     assert all(RULE in asked["text"] for asked in shop.asked[before:] if asked["text"].startswith("You sort"))
+    measured = call(home, "eval", "desk", "--benchmark", "desk.jsonl", "--grader", "contains").stdout
+    assert "tasks, seed 0, models of its own" in measured  # the offline model has no part in it
+    assert "offline" not in measured
+    asked = call(home, "run", "desk", "Message 1 is about tech. Which desk?")
+    assert asked.stdout == "tech\n"
+    assert "offline" not in asked.stderr
+    refused = call(home, "export", "desk", "none/mine.patch", code=2).stderr
+    assert "the patch cannot be written to none/mine.patch" in refused
     patch = call(home, "export", "desk", "mine.patch")
     assert "git apply mine.patch" in patch.output
     written = Path("mine.patch").read_text(encoding="utf-8")

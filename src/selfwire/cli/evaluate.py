@@ -232,7 +232,7 @@ def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, A
     add_result(
         benchmark=asked.benchmark, split=asked.split, seed=asked.seed, tasks=len(run.tasks), measured=run.origins
     )
-    tasks, models = format_count(len(run.tasks), "task"), describe_models(asked)
+    tasks, models = format_count(len(run.tasks), "task"), describe_models(run)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {tasks}, seed {asked.seed}, {models}")
     with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for line in (*run.origins, *run.notices):

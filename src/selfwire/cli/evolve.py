@@ -32,7 +32,7 @@ from selfwire.core.team import Team
 from selfwire.core.text import MASK
 from selfwire.core.trajectory import sum_decisions
 from selfwire.core.values import format_count, mask_controls
-from selfwire.evals.table import format_difference
+from selfwire.evals.table import TRIVIAL, format_difference
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
@@ -389,7 +389,9 @@ def show_result(result: Evolution, run: OpenEvolution) -> None:
     for title, team in (("before", result.seed), ("after", result.team)):
         out.print(f"\nteam {title} ({team.fingerprint})\n{topology.to_text(team.topology)}")
     out.print()
-    output.print_table(result.table._replace(notes=(describe_trivial_baseline(run.benchmark.baseline),)))
+    has_trivial = any(line.contestant.name == TRIVIAL for line in result.systems)
+    notes = (describe_trivial_baseline(run.benchmark.baseline),) if has_trivial else ()
+    output.print_table(result.table._replace(notes=notes))
     for what, estimate in (("evolved - seed", result.gain), ("evolved - single agent", result.over_single)):
         if estimate is not None:
             out.print(f"{what}, paired over {estimate.n} tasks: {format_difference(estimate)}")
@@ -434,7 +436,8 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
     head = run_sync(run.library.head(name))
     if head.version != evolved.version:
         name = evolved.ref
-        out.print(f"\nrun {head.run!r} has saved {head.ref!r} under this name since; this run's own is {name!r}")
+        moved = "a rollback has put" if head.run == run.run else f"run {head.run!r} has saved"
+        out.print(f"\n{moved} {head.ref!r} under this name since; this run's own is {name!r}")
     look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
     team = run_sync(run.library.load(evolved.ref))
     powers = list_new_powers(run.seed_team, team)

@@ -306,7 +306,9 @@ class GradingOptions:
     input_fields: InputFields = None
     reference_field: ReferenceField = None
     data_split: DataSplit = None
-    grader: Annotated[str, typer.Option(help="For your own tasks: a named grader, judge or module:function.")] = "exact"
+    grader: Annotated[
+        str, typer.Option(help="For your own tasks: a named grader, judge, module:function or file.py:function.")
+    ] = "exact"
     rubric: Rubric = None
     tools: Tools = None
 

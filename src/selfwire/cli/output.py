@@ -149,7 +149,7 @@ def show_team(team: Team, version: Version | None, title: str = "", scores: str 
         facts, saved = version.facts, f"saved {format_time(version.saved)}"
         score = f"scores: {scores}" if scores else ""
         parent = facts.get(PARENT_SCORE)
-        before = "" if parent is None else f"made from one with train score {format_value(parent)}"
+        before = "" if parent is None else f"made from a team with train score {format_value(parent)}"
         known = (saved, score, before, format_outcome(facts), format_reasons(version), format_other_facts(facts))
         out.print("; ".join(filter(None, known)))
     out.print(f"\n{topology.to_text(team.topology)}\n")

@@ -136,7 +136,8 @@ class EvaluationProgress(Bar):
     def _told(self, event: Event) -> str:
         left, made = event["total"] - event["done"], event["done"] - self.before
         seconds = (time.monotonic() - self.since) / made * left if made else None
-        return f"{_measured(event)}, {format_spend(event['spend'])}{format_seconds_left(seconds)}"
+        so_far = "so far " if event["targets"] > 1 else ""  # the spend is of all systems until then
+        return f"{_measured(event)}, {so_far}{format_spend(event['spend'])}{format_seconds_left(seconds)}"
 
 
 class ContestProgress(Bar):

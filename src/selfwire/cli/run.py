@@ -15,7 +15,7 @@ from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, p
 from selfwire.cli.output import format_spend, list_spend_by_model, print_answer
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
-from selfwire.core.plugins import load_plugin, method_names
+from selfwire.core.plugins import is_graph, load_plugin, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
@@ -72,20 +72,24 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     found = _find_team(target, question, team, home)
-    names, origin = models.names, found.title + describe_other_model(found.model, models.model)
+    names, origin, is_offline = models.names, found.title, models.names.is_offline
+    if is_graph(found.method):  # it has models of its own
+        is_offline = False
+    else:
+        origin += describe_other_model(found.model, models.model)
     loaded = load_models(names, to_local_folder(home))
     toolbox, held = _load_tools(benchmark, tools, corpus, retriever, loaded.embedder)
     fields = parse_config_fields(config or [], router)
     budget = options.make_budget({"calls": budget_calls})
     asked = open_question(found, loaded, toolbox=toolbox, held=held, budget=budget, config=fields)
-    hints = explain_offline(target, text, benchmark) if names.calls_no_server and corpus is None else ()
+    hints = explain_offline(target, text, benchmark) if is_offline and names.calls_no_server and corpus is None else ()
     many = warn_of_many_calls(found.method, fields, asked.team)
     fits = propose_seed(found.method, fields, text) if found.team is None else ()
     add_result(measured=origin, method=found.method, workflow=asked.team.fingerprint)
     for line in (origin, *asked.notices, *hints, *many, *fits):
         typer.echo(line, err=True)
     several = len(names.asked) > 1
-    printing = _Printing(asked, show=show, page=page, is_offline=names.is_offline, has_several_models=several)
+    printing = _Printing(asked, show=show, page=page, is_offline=is_offline, has_several_models=several)
     try:
         done = run_sync(asked.ask(text, seed=seed))
     except (StoppedError, ModelError) as error:

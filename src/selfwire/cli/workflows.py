@@ -306,7 +306,7 @@ def _export_langgraph(
         add_result(source=source, fingerprint=team.fingerprint)
         typer.echo(source, nl=False)
         return
-    file.write_text(source, encoding="utf-8")
+    output.write_text(file, source, "the team")
     add_result(files=[str(file)], fingerprint=team.fingerprint)
     typer.echo(f'wrote {ref} ({team.fingerprint}) to {file}; ask it with: python {file} "your question"')
 
@@ -324,7 +324,7 @@ def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, 
         typer.echo(written, nl=False)
         return
     output.refuse_existing(file, force)
-    file.write_text(written, encoding="utf-8")
+    output.write_text(file, written, "the patch")
     typer.echo(f"wrote {', '.join(sorted(changed))} of {ref} to {file}; apply it with: git apply {file}")
 
 
@@ -344,7 +344,7 @@ def _export_context(
         typer.echo(written)
         return
     output.refuse_existing(file, force)
-    file.write_text(f"{written}\n", encoding="utf-8")
+    output.write_text(file, f"{written}\n", "the context")
     typer.echo(
         f"wrote {', '.join(values)} of {ref} to {file}; pass it as the context of a run or of an assistant, as in "
         f"graph.invoke(..., context=json.load(open({str(file)!r})))"
@@ -387,7 +387,9 @@ def _find_changed_texts(
             those that were evolved.
     """
     if not is_graph(team.method) or version is None:
-        raise ConfigError(f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json file")
+        raise ConfigError(
+            f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json or a .py file"
+        )
     texts, _ = read_texts(team.method)
     changed = find_changed(team, texts)
     if not changed:

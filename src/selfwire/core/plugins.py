@@ -40,7 +40,9 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a module by name; the working directory is searched too, as `python` does for scripts."""
+    """Import a module by name, or a file that ends in .py; the working directory is searched too, as for scripts."""
+    if name.endswith(".py"):
+        return import_user_file(Path(name))
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
 from socket import gaierror
 from typing import Any, NamedTuple, Self
@@ -232,7 +233,7 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
         return _make_offline(name, model or "all", options)
     refuse_unknown_model(name)
     given = {"timeout": TIMEOUT, "max_tokens": MAX_TOKENS, **options, "max_retries": 0}
-    return _make_hosted(name, _openai_options(given) if provider == "openai" else given)
+    return _make_hosted(name, _openai_options(name, given) if provider == "openai" else given)
 
 
 def _make_offline(name: str, voice: str, options: Mapping[str, Any]) -> BaseChatModel:
@@ -251,12 +252,12 @@ def _register_secrets(options: Mapping[str, Any]) -> None:
         mask_address(str(address or ""))
 
 
-def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
+def _openai_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     own_server = options.get("base_url") or next(filter(None, map(os.environ.get, ADDRESSES)), None)
     if not (options.get("api_key") or os.environ.get("OPENAI_API_KEY")):
         if not own_server:
             raise ConfigError(
-                "model openai: needs a key; set OPENAI_API_KEY, name a server of yours (--base-url; in Python "
+                f"model {name} needs a key; set OPENAI_API_KEY, name a server of yours (--base-url; in Python "
                 "make_chat_model(name, base_url=...)), or use model 'offline'"
             )
         options = {**options, "api_key": LOCAL_KEY}
@@ -282,7 +283,9 @@ def _make_hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
         raise ConfigError(f"model {name!r} needs a package that is not installed: {error}") from None
     except (ValueError, TypeError, KeyError, OpenAIError) as error:
         why = redact_error(error)
-        raise ConfigError(f"model {name!r} cannot be used: {why}; check provider, key and options") from None
+        near = get_close_matches(provider, re.findall(r"\w+", why.partition("Supported providers:")[2]), n=1)
+        hint = f"did you mean {near[0]}:{model_name}? " if near else ""
+        raise ConfigError(f"model {name!r} cannot be used: {hint}{why}; check provider, key and options") from None
     return model
 
 

@@ -24,13 +24,11 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import Event, OpenEvaluation, fit_evaluation, start_or_resume
 from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike, open_in_thread
 from selfwire.runs.record import make_run_name, shorten_name
-from selfwire.runs.results import Comparison, Evaluation
+from selfwire.runs.results import FAULT, Comparison, Evaluation
 from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec
 
 USUAL = {"eval": 100, "compare": 60}
 """Tasks by command, where their number is not given."""
-FAULT = 160
-"""Most characters of an error below the table; `selfwire show RUN` and the results have the whole error."""
 
 
 async def evaluate_team(
@@ -138,10 +136,10 @@ def build_results_table(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> 
     return build_table(columns, lines, (_conditions(run, lines, against), *_remarks(run, lines)))
 
 
-def describe_models(request: EvaluateSpec) -> str:
-    """Name the model of the agents; graphs of the user's own bring theirs."""
-    model = f"model {request.models.agent}"
-    own = [is_graph(target) for target in request.targets]
+def describe_models(run: OpenEvaluation) -> str:
+    """Name the model of the agents; graphs of the user's own, and what was evolved from one, bring theirs."""
+    model = f"model {run.request.models.agent}"
+    own = [is_graph(system.contestant.method) for system in run.systems if system.contestant.workflow]
     return "models of its own" if all(own) else f"{model}, graphs with models of their own" if any(own) else model
 
 
@@ -158,7 +156,7 @@ def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: Sy
     efficiency = "; S = 100 P / ($ per task + 0.01)" if any(line.spend.dollars != 0 for line in lines) else ""
     tasks = format_count(len(run.tasks), "task")
     return (
-        f"{run.benchmark.name}, {request.split} split, {tasks}, {describe_models(request)}, seed {request.seed}, "
+        f"{run.benchmark.name}, {request.split} split, {tasks}, {describe_models(run)}, seed {request.seed}, "
         f"{cap}; errors are counted apart;"
         f" differences are paired by task, from {against.contestant.name}{evolved}{efficiency}"
     )
@@ -180,7 +178,9 @@ def _remarks(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> Iterator[st
         yield from _describe_runs(line)
     if run.benchmark.aside is not None:
         yield from run_sync(run.benchmark.aside())
-    if run.request.models.is_offline and not all(map(is_graph, run.request.targets)):
+    if run.request.models.is_offline and not all(
+        is_graph(line.contestant.method) for line in lines if line.contestant.workflow
+    ):
         yield STAMP
 
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 from pydantic import ValidationError
 
-from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
+from selfwire.core.errors import ConfigError, LibraryError, format_faults, format_first_fault
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
@@ -173,9 +174,16 @@ class CallOptions:
         """The budget as a value.
 
         Raises:
-            ConfigError: a limit is 0, which allows no call.
+            ConfigError: it is no budget, or a limit is 0, which allows no call.
         """
-        found = self.budget if isinstance(self.budget, Budget) else Budget.model_validate(self.budget or {})
+        try:
+            found = Budget.model_validate({} if self.budget is None else self.budget)
+        except ValidationError as error:
+            names = ", ".join(Budget.model_fields)
+            raise ConfigError(
+                f"budget {self.budget!r} cannot be used: {format_faults(error)}; its limits are {names}, as in "
+                'budget={"calls": 100}'
+            ) from None
         if nothing := found.find_zero():
             raise ConfigError(f"a budget of 0 {nothing} allows no call; give more, or leave {nothing} out for no limit")
         return found
@@ -248,8 +256,10 @@ class TaskSets:
         """Name the tasks; or read them if tasks, grader or tools have no name; blocks.
 
         Raises:
-            ConfigError: tasks, a tool or the grader cannot be used.
+            ConfigError: tasks, a tool, the grader or the limit cannot be used.
         """
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit must be 1 or more, not {self.limit}")
         given = {split: tasks for split, tasks in self.sets.items() if tasks is not None}
         [first, *others] = given.values()
         named = tools or None if isinstance(tools, str) or not tools else None
@@ -390,8 +400,12 @@ async def load_saved(ref: str, library: Library) -> tuple[Team, Version | None]:
     except LibraryError as error:
         if ref.endswith(".json") or ref.removeprefix(TEAM).partition("@")[0] in await library.names():
             raise
+        near = get_close_matches(ref, [*method_names(), *BASELINES], n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        if ref.endswith(".py"):
+            hint = f"; a graph in a file is named as {ref}:graph, after its variable"
         raise LibraryError(
-            f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
+            f"{error}{hint}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
         ) from None
 
 

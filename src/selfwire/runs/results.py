@@ -11,9 +11,12 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evals.table import ResultTable, SystemSummary, TaskRow, compute_difference, format_difference
+from selfwire.evolvers.trajectory_text import shorten
 from selfwire.graphs.pruning import list_model_changes
 from selfwire.store.library import Version
 
+FAULT = 160
+"""Most characters of an error in a line; `selfwire show RUN` and the results have the whole error."""
 SEED_TEAM, EVOLVED = "seed team", "evolved team"
 SINGLE, SEED_VOTES = "single agent with votes", "seed team with votes"
 """Names of the systems that an evolution tests."""
@@ -214,7 +217,10 @@ class Evaluation(RunResult):
     @property
     def title(self) -> str:
         """The result in a line."""
-        errors = f", {len(self.errors)} errors" if self.errors else ""
+        errors = ""
+        if self.errors:
+            fault = shorten(self.errors[0].error or "", FAULT)
+            errors = f", {format_count(len(self.errors), 'error')}, such as {fault}"
         return f"Evaluation of {self.name}: score {self.score or '-'} on {len(self.scores)} tasks{errors}"
 
 

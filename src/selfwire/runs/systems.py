@@ -219,7 +219,7 @@ def describe_origin(entry: SystemSpec, loaded: LoadedTeam, model: str, *, evolve
     if kind:
         return f"{entry.name}: {kind} {entry.target}"
     saved = f"{entry.name}: saved team {loaded.version or entry.target} of method {loaded.workflow.method} ({print_of})"
-    return saved + describe_other_model(loaded.model, model)
+    return saved + ("" if is_graph(loaded.workflow.method) else describe_other_model(loaded.model, model))
 
 
 def make_system(entry: SystemSpec, loaded: LoadedTeam, parts: SystemParts) -> MeasuredSystem:
@@ -325,11 +325,13 @@ class OpenQuestion:
             config: LangChain's, with callbacks, tags and metadata of traces.
 
         Raises:
-            ConfigError: the question is blank.
+            ConfigError: the question is blank, or none.
             BudgetError, OutageError: it stopped; `partial_result` has the best answer until then, if there was one.
         """
         if isinstance(question, Task):
             question = question.question
+        if not isinstance(question, str | Question):
+            raise ConfigError(f"a question is a text, a Question or a Task, not {question!r}")
         if isinstance(question, str):
             if not question.strip():
                 raise ConfigError("the question is empty; write one")

@@ -27,6 +27,8 @@ VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
 COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "dict", "Final")
 """Functions whose result has the items of their first argument."""
+AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
+"""Functions that make a dict of an object's fields."""
 MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
@@ -356,6 +358,7 @@ class Program:
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
         rests: the dicts that calls pass for `**rest`.
+        passed: items of dicts that `**` passes, by dict and key.
         list_globbed: lists the files of `folder.glob(pattern)`.
     """
 
@@ -382,6 +385,7 @@ class Program:
         self.steps = 0
         self.keys: dict[Any, int] = {}
         self.rests: dict[Any, ast.Dict] = {}
+        self.passed: dict[tuple[ast.expr, str], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
 
     # files
@@ -448,7 +452,8 @@ class Program:
     def _index(self, file: SourceFile) -> None:
         """Note the parent of every node, and the calls by the name of what they call."""
         pending: list[tuple[ast.AST, Surroundings]] = [(file.tree, file.top)]
-        other_names: dict[str, str] = {}
+        imports = [node for node in ast.walk(file.tree) if isinstance(node, ast.ImportFrom)]
+        other_names = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
         while pending:
             node, at = pending.pop()
             if isinstance(node, ast.If) and at is file.top and is_main_guard(node):
@@ -463,11 +468,10 @@ class Program:
                 parent = self.parents.get(node)
                 if not (isinstance(parent, ast.Call) and parent.func is node):
                     self.handed.add(get_last_name(node))
-            if isinstance(node, ast.ImportFrom):
-                other_names |= {alias.asname: alias.name for alias in node.names if alias.asname}
-            elif isinstance(node, ast.Call):
-                for name in {called := get_last_name(node.func), other_names.get(called, called)}:
-                    self.calls.setdefault(name, []).append(Traced(node, at))
+            if isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Name) and node.func.id in other_names:
+                    node.func.imported_as = other_names[node.func.id]  # type: ignore[attr-defined]
+                self.calls.setdefault(get_last_name(node.func), []).append(Traced(node, at))
 
     def _index_definition(self, found: Traced) -> None:
         """Note a class, what is decorated, and what a function adds to a collection outside it."""
@@ -704,10 +708,21 @@ class Program:
             yield from self._iterate_all([node.left, node.right], at)
         elif isinstance(node, ast.Dict | ast.DictComp):
             yield from (key for key, _ in self.list_pairs(value))
+        elif isinstance(node, ast.ClassDef):
+            yield from self._list_members(value)
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
             yield from (Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at))
         elif isinstance(node, ast.Call):
             yield from self._iterate_call(node, at)
+
+    def _list_members(self, value: Traced) -> Iterator[Traced]:
+        """List the values of an Enum's members."""
+        bases = (base.node.name for base in self.list_bases(value) if isinstance(base.node, Outside))
+        if any(name.endswith("Enum") for name in bases):
+            inside = self.enter(value.node, value.at)
+            yield from (
+                Traced(part.value, inside) for part in value.node.body if isinstance(part, ast.Assign)
+            )
 
     def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
         return [part for node in nodes for found in self.trace(node, at) for part in self.iterate(found)]
@@ -746,6 +761,17 @@ class Program:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             for side in (node.left, node.right):
                 yield from (pair for inner in self.trace(side, at) for pair in self.list_pairs(inner))
+        elif isinstance(node, ast.Call) and get_last_name(node.func) in AS_DICT:
+            owner = node.args[0] if node.args else getattr(node.func, "value", None)
+            for found in self.trace(owner, at) if owner is not None else ():
+                yield from self._list_field_pairs(found)
+
+    def _list_field_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
+        """List the names and values of the fields of an object."""
+        for part in value.node.of.body if isinstance(value.node, Instance) else ():
+            if is_field(part):
+                name = ast.Constant(part.target.id)
+                yield from ((Traced(name, value.at), found) for found in self.get_member(value, name.value))
 
     def list_rounds(self, loops: Sequence[Any], at: Surroundings) -> list[Surroundings]:
         """Find the surroundings inside loops for each of their rounds, where the source shows them."""
@@ -777,6 +803,8 @@ class Program:
             elif node.default is not None and at.outer is not None:
                 yield from self.trace(node.default, at.outer, call)
         name = getattr(node.function, "name", "")
+        if name == "__init__" and at.outer is not None:
+            name = getattr(at.outer.owner, "name", name)
         is_handed = not calls or name in self.handed or name.startswith("__")
         if node.default is not None and at.outer is not None and is_handed:
             yield from self.trace(node.default, at.outer)
@@ -979,8 +1007,7 @@ class Program:
                                 return found
         return None
 
-    @staticmethod
-    def _get_passed_field(instance: Instance, name: str) -> ast.expr | None:
+    def _get_passed_field(self, instance: Instance, name: str) -> ast.expr | None:
         assert instance.call is not None
         for keyword in instance.call.keywords:
             if keyword.arg == name:
@@ -988,7 +1015,15 @@ class Program:
         fields = [part.target.id for part in instance.of.body if is_field(part)]  # type: ignore[attr-defined]
         if name in fields and fields.index(name) < len(instance.call.args):
             return instance.call.args[fields.index(name)]
-        return None
+        rest = [keyword.value for keyword in instance.call.keywords if keyword.arg is None]
+        return self._make_item(rest[0], name) if rest and name in fields else None
+
+    def _make_item(self, owner: ast.expr, key: str) -> ast.expr:
+        """The expression of an item that `**owner` passes."""
+        if (owner, key) not in self.passed:
+            made = ast.copy_location(ast.Subscript(owner, ast.Constant(key), ast.Load()), owner)
+            self.passed[owner, key], self.parents[made] = made, self.parents.get(owner)
+        return self.passed[owner, key]
 
     def _get_argument_member(self, base: Traced, name: str) -> Iterator[Traced]:
         argument: Argument = base.node
@@ -1026,16 +1061,31 @@ class Program:
 
     def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
-        key = read_key(node.slice)
-        if key is None and not isinstance(node.slice, ast.Slice):
-            keys = [value.node.value for value in self.trace(node.slice, at) if is_text(value.node)]
-            key = keys[0] if len(keys) == 1 else None
+        keys = self.list_keys(node.slice, at) or [Traced(None, at)]
         for base in self.trace(node.value, at):
-            for part in self._list_sliced(base, node.slice) or self.get_items(base, key):
-                found = True
-                yield from self.trace(part.node, part.at, base.call)
+            for key in keys:
+                value = None if key.node is None else read_key(key.node)
+                for part in self._list_sliced(base, node.slice) or self.get_items(base, value):
+                    found = True
+                    yield from self.trace(part.node, part.at, base.call or key.call)
         if not found:
             yield Traced(node, at)
+
+    def list_keys(self, node: ast.expr, at: Surroundings) -> list[Traced]:
+        """List the constants that a key may be; none if there may be others, as in a field of the state."""
+        if isinstance(node, ast.Slice):
+            return []
+        if read_key(node) is not None:
+            return [Traced(node, at)]
+        for base in self.trace(node.value, at) if isinstance(node, ast.Attribute) else ():
+            is_given = isinstance(base.node, Argument) and not (
+                is_first_argument(base.node) and base.at.outer and isinstance(base.at.outer.owner, ast.ClassDef)
+            )
+            if is_given or (isinstance(base.node, Instance) and base.node.call is None):
+                return []
+        found = self.trace(node, at)
+        keys = [value for value in found if isinstance(value.node, ast.Constant)]
+        return keys if all(isinstance(value.node, ast.Constant | Argument) for value in found) else []
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
@@ -1193,8 +1243,11 @@ class Program:
         if function.args.kwarg is not None and name == function.args.kwarg.arg:
             return Traced(self._collect_rest(function, call), at)
         dicts = [keyword.value for keyword in call.keywords if keyword.arg is None]
-        pairs = [pair for part in dicts for found in self.trace(part, at) for pair in self.list_pairs(found)]
-        return next((value for key, value in pairs if is_text(key.node) and key.node.value == name), None)
+        for part in dicts:
+            pairs = [pair for found in self.trace(part, at) for pair in self.list_pairs(found)]
+            if any(is_text(key.node) and key.node.value == name for key, _ in pairs):
+                return Traced(self._make_item(part, name), at)
+        return None
 
     def list_returned(
         self,
@@ -1328,8 +1381,11 @@ def read_key(node: ast.expr) -> Any:
 
 
 def get_last_name(node: Any) -> str:
-    """The last identifier of a name with dots; "" for another expression."""
-    return str(getattr(node, "attr", getattr(node, "id", "")))
+    """The last identifier of a name with dots; "" for another expression.
+
+    What is called by the name of an import, `import f as g`, has its own name, `f`.
+    """
+    return str(getattr(node, "imported_as", getattr(node, "attr", getattr(node, "id", ""))))
 
 
 class TextConstant(ast.Constant):

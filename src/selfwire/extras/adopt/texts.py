@@ -28,6 +28,7 @@ from selfwire.extras.adopt.source import (
     get_last_name,
     is_text,
     list_items,
+    read_key,
 )
 
 ROLES = {
@@ -438,11 +439,13 @@ class TextFinder:
     def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
         """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`."""
         name, found = made.node.args[0], False
+        names = prompt_files.find_patterns(self.program, name, made.at)
         for folder, at in self._list_jinja_folders(made):
-            path = ast.Call(ast.Name("join", ast.Load()), [folder, name], [])
-            for text in self._read_files(path, at):
-                found = True
-                self._add_file(text, reach._replace(mode="curly"))
+            for part in names:
+                path = ast.Call(ast.Name("join", ast.Load()), [folder, ast.Constant(part)], [])
+                for text in self._read_files(path, at):
+                    found = True
+                    self._add_file(text, reach._replace(mode="curly"))
         if not found:
             self._note_computed_file(made.node, made.at)
 
@@ -463,6 +466,10 @@ class TextFinder:
         self.follow(separator, at, reach)
         if given is not None:
             self.follow(given, at, reach._replace(whole=False, kind=""))
+            for found in self.program.trace(given, at):
+                if isinstance(found.node, ast.ClassDef):  # the members of an Enum
+                    for part in self.program.iterate(found):
+                        self.follow(part.node, part.at, reach._replace(whole=False, kind=""))  # type: ignore[union-attr]
 
     def _follow_changed(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `text.strip()` and its like."""
@@ -491,7 +498,8 @@ class TextFinder:
             if "content" in names:
                 self.follow(node.keywords[names.index("content")].value, at, reach)
                 return
-        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+        named = [keyword.value for keyword in node.keywords if keyword.arg in (None, "messages")]
+        for part in [*node.args, *named]:
             self.follow(part, at, reach)
 
     def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
@@ -541,7 +549,7 @@ class TextFinder:
         inner: Any = node
         where = at
         for _ in range(DEEPEST):
-            if isinstance(inner, ast.Call):
+            if isinstance(inner, ast.Call) and prompt_files.is_prompt_loader(get_last_name(inner.func)):
                 return self._follow_loaded(inner, where, tuple(keys), reach)
             if isinstance(inner, ast.Subscript):
                 keys.insert(0, self._list_keys(inner.slice, where))
@@ -560,10 +568,7 @@ class TextFinder:
 
     def _list_keys(self, node: ast.expr, at: Surroundings) -> tuple[Any, ...] | None:
         """The keys that a subscript may have; None if they are not known."""
-        found = self.program.trace(node, at)
-        keys = tuple(value.node.value for value in found if isinstance(value.node, ast.Constant))
-        is_whole = all(isinstance(value.node, ast.Constant | Argument) for value in found)
-        return keys if keys and is_whole else None
+        return tuple(read_key(key.node) for key in self.program.list_keys(node, at)) or None
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
         if not prompt_files.is_prompt_loader(get_last_name(call.func)) or not call.args:

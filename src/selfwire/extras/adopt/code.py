@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, tell_kind
 from selfwire.extras.adopt.source import (
@@ -105,7 +105,13 @@ class CodeReader:
         Args:
             me: the object whose method the function is, if it is known.
         """
-        inside = self._enter_method(owner, at, me) if me is not None else None
+        return self._get_inner_code(owner, at, self._enter_method(owner, at, me) if me is not None else None)
+
+    def get_partial_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
+        """The piece of code of a function with the arguments that `partial(function, ...)` passes."""
+        return self._get_inner_code(found.node, found.at, self.program.enter_partial(found, call, at))
+
+    def _get_inner_code(self, owner: Any, at: Surroundings, inside: Surroundings | None) -> Code:
         key = (owner, inside.key if inside else at.key)
         if key not in self.codes:
             if inside is not None:
@@ -182,7 +188,9 @@ class CodeReader:
                     continue
                 call = parent if isinstance(parent, ast.Call) and parent.func is node else None
                 for found in self._list_referred(node, at):
-                    if isinstance(found.node, ast.ClassDef) and call is not None:
+                    if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
+                        code.refers.append(self.get_partial_code(found, parent, at))
+                    elif isinstance(found.node, ast.ClassDef) and call is not None:
                         self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
                     else:
                         self.refer(found, code)
@@ -373,6 +381,12 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
 }
 """How a call is read, by the name of what it calls."""
+
+
+def is_partial(call: Any, function: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether a call is `partial(function, ...)`."""
+    is_first = isinstance(call, ast.Call) and call.args[:1] == [function]
+    return is_first and get_last_name(call.func) == "partial"
 
 
 def is_filled(node: ast.expr, parent: ast.AST | None) -> bool:

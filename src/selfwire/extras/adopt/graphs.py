@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from selfwire.extras.adopt.code import Code
+from selfwire.extras.adopt.code import Code, is_partial
 from selfwire.extras.adopt.inventory import ProgramEdge, ProgramInterrupt, ProgramNode, Subgraph
 from selfwire.extras.adopt.kinds import (
     BUILDERS,
@@ -315,8 +315,9 @@ class GraphReader:
             if kind in ("function", "partial", "tool", "graph") and isinstance(node, BoundMethod | Function):
                 function = node.function if isinstance(node, BoundMethod) else node
                 name = getattr(function, "name", "lambda")
+                code = self.reader.get_found_code(found) if kind != "partial" else self._read_partial(found, action, at)
                 own = "lambda" if isinstance(function, ast.Lambda) else "subgraph" if kind == "graph" else kind
-                yield Action(own, name, found, self.reader.get_found_code(found))
+                yield Action(own, name, found, code)
             elif kind in ("object", "tool") and isinstance(node, Instance):
                 yield self._read_object(found)
             elif kind == "graph":
@@ -328,6 +329,12 @@ class GraphReader:
                 yield Action("tools", "ToolNode", found)
             elif kind in ("chain", "model", "prompt"):
                 yield Action(kind, self.makers.name_by_target(node), found, self.reader.get_code(node, found.at))
+
+    def _read_partial(self, found: Traced, action: ast.expr, at: Surroundings) -> Code:
+        for value in self.program.trace(action, at) if not isinstance(found.node, BoundMethod) else ():
+            if isinstance(value.node, ast.Call) and is_partial(value.node, value.node.args[0]):
+                return self.reader.get_partial_code(found, value.node, value.at)
+        return self.reader.get_found_code(found)
 
     def _read_object(self, found: Traced) -> Action:
         for name in ("__call__", "invoke", "ainvoke"):

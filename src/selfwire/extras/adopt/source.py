@@ -1077,15 +1077,25 @@ class Program:
             return []
         if read_key(node) is not None:
             return [Traced(node, at)]
-        for base in self.trace(node.value, at) if isinstance(node, ast.Attribute) else ():
-            is_given = isinstance(base.node, Argument) and not (
-                is_first_argument(base.node) and base.at.outer and isinstance(base.at.outer.owner, ast.ClassDef)
-            )
-            if is_given or (isinstance(base.node, Instance) and base.node.call is None):
-                return []
+        bound = [value for value in self.look_up(node.id, at) if isinstance(value.node, ast.Attribute | ast.Call)] if isinstance(node, ast.Name) else [Traced(node, at)]
+        if any(self._is_open(value) for value in bound):
+            return []
         found = self.trace(node, at)
         keys = [value for value in found if isinstance(value.node, ast.Constant)]
         return keys if all(isinstance(value.node, ast.Constant | Argument) for value in found) else []
+
+    def _is_open(self, value: Traced) -> bool:
+        """Whether an expression reads a field of the state or of settings, whose default is not its only value."""
+        if isinstance(value.node, ast.Call):
+            return get_last_name(value.node.func) == "get"
+        for base in self.trace(value.node.value, value.at) if isinstance(value.node, ast.Attribute) else ():
+            around = base.at.outer.owner if base.at.outer else None
+            if isinstance(base.node, Argument):
+                if not (isinstance(around, ast.ClassDef) and is_first_argument(base.node)):
+                    return True
+            elif isinstance(base.node, Instance) and base.node.call is None:
+                return True
+        return False
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
@@ -1197,6 +1207,13 @@ class Program:
             keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in rest]
             self.rests[function, call] = ast.Dict(keys, [part.value for part in rest])
         return self.rests[function, call]
+
+    def enter_partial(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
+        """Return the surroundings inside a function with the arguments that `partial(function, ...)` passes."""
+        passed = ast.Call(call.func, call.args[1:], call.keywords)
+        given = self._pass(function.node, passed, at)
+        inside = Surroundings(function.at.file, function.node, function.at, given)
+        return inside if given and inside.depth <= NESTED else None
 
     def _call_partial(self, target: ast.Call, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find what `partial(function, ...)(...)` returns."""

@@ -92,7 +92,7 @@ FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "
 LETTERS = re.compile(r"[^\W\d_]")
 PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
 DOLLAR = re.compile(r"\$\$|\$(?:(\w+)|\{(\w+)\})")
-CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}")
+CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}|\{(#.*?#)\}", re.DOTALL)
 ESCAPES = ("%%", "$$")
 HOLES = {"percent": PERCENT, "dollar": DOLLAR, "curly": CURLY}
 """Patterns of holes by how they are written; those of `format` have a parser of their own."""
@@ -185,10 +185,20 @@ class TextFinder:
             elif isinstance(found.node, Outside):
                 self._note_opaque(node, at, reach, found.node.name)
             elif not isinstance(found.node, Argument):
-                unit = self.unit_of(found.call) if found.call is not None else None
+                is_called = found.call is not None and not self._is_constant_field(node, at)
+                unit = self.unit_of(found.call) if is_called else None
                 self.follow(found.node, found.at, reach._replace(unit=unit or reach.unit))
         if isinstance(node, ast.Attribute):
             self._follow_field(node.value, node.attr, at, reach)
+
+    def _is_constant_field(self, node: Any, at: Surroundings) -> bool:
+        """Whether a node is a field of an object that a constant of a module holds, as `PROMPTS.plan`."""
+        owner = node.value if isinstance(node, ast.Attribute) else None
+        found = list(self.program.look_up(owner.id, at)) if isinstance(owner, ast.Name) else []
+        return bool(found) and all(
+            isinstance(value.node, ast.expr) and value.at.owner is value.at.file.tree and not value.at.given
+            for value in found
+        )
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""

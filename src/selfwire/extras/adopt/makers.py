@@ -471,7 +471,9 @@ class MakerReader:
         names, descriptions, schemas = (
             list(self.program.get_member(found, key)) for key in ("name", "description", "args_schema")
         )
-        name = "".join([text for value in names for text in find_strings(self.program, value.node, value.at).values][:1])
+        name = "".join(
+            [text for value in names for text in find_strings(self.program, value.node, value.at).values][:1]
+        )
         draft = self._add_tool(name or of.name, "class", node, where)
         for value in descriptions[:1]:
             self._describe(draft, value.node, value.at, None)

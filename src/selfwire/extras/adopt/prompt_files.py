@@ -8,7 +8,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.extras.adopt.source import Outside, Program, Surroundings, Traced, end_circles, get_last_name, is_text
+from selfwire.extras.adopt.source import (
+    DEEPEST,
+    Element,
+    Outside,
+    Program,
+    Surroundings,
+    Traced,
+    end_circles,
+    get_last_name,
+    is_text,
+    read_key,
+)
 
 LARGEST = 1_000_000
 """Bytes of a file from which on it is no prompt."""
@@ -68,6 +79,50 @@ def _find_resource(node: ast.Call, at: Surroundings) -> tuple[ast.expr, Surround
     if get_last_name(node.func) in ("read_text", "get_data") and len(node.args) > 1:
         return node, at
     return None
+
+
+def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tuple[Traced, tuple[Any, ...]] | None:
+    """Find the call that loads what an item of a YAML, JSON or TOML file is taken from, and the keys of the item."""
+    keys: list[Any] = []
+    inner: Any = node
+    where = at
+    for _ in range(DEEPEST):
+        if isinstance(inner, ast.Call) and is_prompt_loader(get_last_name(inner.func)):
+            return Traced(inner, where), tuple(keys)
+        if isinstance(inner, ast.Subscript):
+            keys.insert(0, tuple(read_key(key.node) for key in program.list_keys(inner.slice, where)) or None)
+            inner = inner.value
+            continue
+        if isinstance(inner, Element):
+            keys[:0] = [*([None] if inner.loop else []), *((index,) for index in inner.path)]
+            inner = inner.source
+            continue
+        found = [value for value in program.trace(inner, where) if value.node is not inner]
+        found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
+        if not found:
+            return None
+        inner, where = found[0].node, found[0].at
+    return None
+
+
+def find_loaded_path(program: Program, call: ast.Call, at: Surroundings) -> tuple[ast.expr, Surroundings] | None:
+    """Find the path of the file that a call such as `yaml.safe_load(file)` loads; None if it loads none."""
+    if not is_prompt_loader(get_last_name(call.func)) or not call.args:
+        return None
+    opened = None
+    for value in program.trace(call.args[0], at):
+        if isinstance(value.node, ast.Call):
+            opened = find_opened(program, value) or find_read(program, value.node, value.at)
+    return opened
+
+
+def read_loaded(
+    program: Program, opened: tuple[ast.expr, Surroundings], keys: tuple[Any, ...]
+) -> list[FileText] | None:
+    """Read the texts below some keys of the files that a path names; None if none can be read."""
+    read = [read_keys(path, keys) for path in list_files(program, *opened)]
+    known = [texts for texts in read if texts is not None]
+    return [text for texts in known for text in texts] if known else None
 
 
 def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:

@@ -720,9 +720,7 @@ class Program:
         bases = (base.node.name for base in self.list_bases(value) if isinstance(base.node, Outside))
         if any(name.endswith("Enum") for name in bases):
             inside = self.enter(value.node, value.at)
-            yield from (
-                Traced(part.value, inside) for part in value.node.body if isinstance(part, ast.Assign)
-            )
+            yield from (Traced(part.value, inside) for part in value.node.body if isinstance(part, ast.Assign))
 
     def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
         return [part for node in nodes for found in self.trace(node, at) for part in self.iterate(found)]
@@ -1077,7 +1075,11 @@ class Program:
             return []
         if read_key(node) is not None:
             return [Traced(node, at)]
-        bound = [value for value in self.look_up(node.id, at) if isinstance(value.node, ast.Attribute | ast.Call)] if isinstance(node, ast.Name) else [Traced(node, at)]
+        bound = (
+            [value for value in self.look_up(node.id, at) if isinstance(value.node, ast.Attribute | ast.Call)]
+            if isinstance(node, ast.Name)
+            else [Traced(node, at)]
+        )
         if any(self._is_open(value) for value in bound):
             return []
         found = self.trace(node, at)

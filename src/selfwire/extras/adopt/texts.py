@@ -28,7 +28,6 @@ from selfwire.extras.adopt.source import (
     get_last_name,
     is_text,
     list_items,
-    read_key,
 )
 
 ROLES = {
@@ -555,49 +554,17 @@ class TextFinder:
 
     def _follow_file_keys(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
         """Follow `yaml.safe_load(...)["key"]`; returns whether it is such an expression."""
-        keys: list[Any] = []
-        inner: Any = node
-        where = at
-        for _ in range(DEEPEST):
-            if isinstance(inner, ast.Call) and prompt_files.is_prompt_loader(get_last_name(inner.func)):
-                return self._follow_loaded(inner, where, tuple(keys), reach)
-            if isinstance(inner, ast.Subscript):
-                keys.insert(0, self._list_keys(inner.slice, where))
-                inner = inner.value
-                continue
-            if isinstance(inner, Element):
-                keys[:0] = [*([None] if inner.loop else []), *((index,) for index in inner.path)]
-                inner = inner.source
-                continue
-            found = [value for value in self.program.trace(inner, where) if value.node is not inner]
-            found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
-            if not found:
-                return False
-            inner, where = found[0].node, found[0].at
-        return False
-
-    def _list_keys(self, node: ast.expr, at: Surroundings) -> tuple[Any, ...] | None:
-        """The keys that a subscript may have; None if they are not known."""
-        return tuple(read_key(key.node) for key in self.program.list_keys(node, at)) or None
+        found = prompt_files.find_loaded(self.program, node, at)
+        return found is not None and self._follow_loaded(found[0].node, found[0].at, found[1], reach)
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
-        if not prompt_files.is_prompt_loader(get_last_name(call.func)) or not call.args:
-            return False
-        opened = None
-        for value in self.program.trace(call.args[0], at):
-            if isinstance(value.node, ast.Call):
-                opened = prompt_files.find_opened(self.program, value) or prompt_files.find_read(
-                    self.program, value.node, value.at
-                )
+        opened = prompt_files.find_loaded_path(self.program, call, at)
         if opened is None:
             return False
-        known = False
-        for path in prompt_files.list_files(self.program, *opened):
-            texts = prompt_files.read_keys(path, keys)
-            for text in texts or ():
-                self._add_file(text, reach)
-            known = known or texts is not None
-        if not known:
+        texts = prompt_files.read_loaded(self.program, opened, keys)
+        for text in texts or ():
+            self._add_file(text, reach)
+        if texts is None:
             self._note_computed_file(call, at)
         return True
 

@@ -239,7 +239,7 @@ class GraphReader:
         self._add_action(call, action, at, graph, names.values)
         for draft in self.nodes[-1:]:
             if "destinations" in named:
-                ends = self._list_names(named["destinations"], at)
+                ends = self._list_names(named["destinations"], at, keys=True)
                 self._add_edge(draft.name, ends, "code", "destinations", (call, at), graph, router=draft.target)
 
     def _add_action(
@@ -343,14 +343,14 @@ class GraphReader:
                     return Action("object", found.node.of.name, found, self.reader.get_found_code(member))
         return Action("object", found.node.of.name, found)
 
-    def _list_names(self, node: ast.expr, at: Surroundings) -> Strings:
-        """Find the names in a list or a dict of names, or a name alone."""
+    def _list_names(self, node: ast.expr, at: Surroundings, *, keys: bool = False) -> Strings:
+        """Find the names in a list, or in the values or keys of a dict, or a name alone."""
         values: list[str] = []
         complete = True
         is_list = False
         for found in self.program.trace(node, at):
             pairs = list(self.program.list_pairs(found))
-            parts = [value for _, value in pairs] if pairs else list(self.program.iterate(found))
+            parts = [pair[0 if keys else 1] for pair in pairs] if pairs else list(self.program.iterate(found))
             is_list = is_list or bool(parts) or isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict)
             for part in parts:
                 if not isinstance(part, Traced):

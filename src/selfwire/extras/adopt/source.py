@@ -540,6 +540,8 @@ class Program:
         while here is not None:
             if name in here.given:
                 yield from here.given[name]
+                if all(is_none(value.node) for value in here.given[name]):  # which may be replaced, `x = x or ...`
+                    yield from (Traced(value, here) for value in here.names.bound[name][1:])
                 return
             found = here.names.bound.get(name) if here is at or not isinstance(here.owner, ast.ClassDef) else None
             if found:
@@ -990,9 +992,7 @@ class Program:
         call, at = me.node.call, me.node.made_in
         for init in self.find_init(me) if call is not None and at is not None else ():
             given = self._pass(init.node, call, at, skip_first=True)
-            for argument in init.at.file.read_names(init.node).bound.values():
-                if isinstance(argument[0], Argument) and argument[0].default is not None:
-                    given.setdefault(argument[0].name, [Traced(argument[0].default, init.at)])
+            given = {**list_defaults(init.at.file.read_names(init.node), init.at), **given}
             inside = Surroundings(init.at.file, init.node, init.at, {init.node.args.args[0].arg: [me], **given})
             if init.node is target:
                 return inside
@@ -1280,6 +1280,8 @@ class Program:
         names = at.file.read_names(function)
         if owner is not None and function.args.args and not is_static(function):
             given = {function.args.args[0].arg: [owner], **given}
+        if given and isinstance(call, ast.Call) and is_complete(call):
+            given = {**list_defaults(names, at), **given}
         inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
         if inside.depth > NESTED:
             inside = self.enter(function, at)
@@ -1377,6 +1379,17 @@ def pick_argument(
     return None
 
 
+def is_complete(call: ast.Call) -> bool:
+    """Whether a call shows all arguments that it passes."""
+    return not any(isinstance(part, ast.Starred) for part in call.args) and all(part.arg for part in call.keywords)
+
+
+def list_defaults(names: BoundNames, at: Surroundings) -> dict[str, list[Traced]]:
+    """List the defaults of a function's arguments."""
+    found = [values[0] for values in names.bound.values() if isinstance(values[0], Argument)]
+    return {part.name: [Traced(part.default, at)] for part in found if part.default is not None}
+
+
 def get_default(call: ast.Call) -> ast.expr | None:
     """The default, or the function that makes it, in a call of `field` or `Field`."""
     named = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -1416,6 +1429,11 @@ class TextConstant(ast.Constant):
 def is_text(node: Any) -> TypeGuard[TextConstant]:
     """Whether an expression is a constant text."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def is_none(node: Any) -> bool:
+    """Whether an expression is None."""
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def list_items(node: ast.Dict) -> list[tuple[str, ast.expr]]:

@@ -35,7 +35,11 @@ class Handoff(BaseTool):
 
 
 def handoff(target: str, when: str) -> Handoff:
-    return Handoff(name=f"ask_{target}", description=f"Pass the customer on to {target}. Use it when {when}.", target=target)
+    return Handoff(
+        name=f"ask_{target}",
+        description=f"Pass the customer on to {target}. Use it when {when}.",
+        target=target,
+    )
 
 
 def stock(item: str) -> str:

@@ -57,7 +57,8 @@ def call_tools(state: Account):
         if call["name"] not in TOOLS:
             content = f"There is no tool {call['name']}. Use one of {', '.join(TOOLS)}."
         else:
-            content = TOOLS[call["name"]].invoke({**call["args"], "state": state} if call["name"] == "balance" else call["args"])
+            extra = {"state": state} if call["name"] == "balance" else {}
+            content = TOOLS[call["name"]].invoke({**call["args"], **extra})
         results.append(ToolMessage(content=content, tool_call_id=call["id"]))
     return {"messages": results}
 

@@ -5,7 +5,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2 import Template as Inline
 from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_core.prompts import ChatPromptTemplate, HumanMessagePromptTemplate, PromptTemplate, SystemMessagePromptTemplate
+from langchain_core.prompts import (
+    ChatPromptTemplate,
+    HumanMessagePromptTemplate,
+    PromptTemplate,
+    SystemMessagePromptTemplate,
+)
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
 from pydantic import BaseModel
@@ -37,14 +42,18 @@ def write(state: Label) -> dict:
     return {"draft": llm.invoke(text).text}
 
 
-CHECK = Inline("Is this label right for {{ audience }}? {% if audience == 'kids' %}Use small words.{% endif %}\n{{ draft }}")
+CHECK = Inline(
+    "Is this label right for {{ audience }}? {% if audience == 'kids' %}Use small words.{% endif %}\n{{ draft }}"
+)
 
 
 def check(state: Label) -> dict:
     reply = llm.invoke(CHECK.render(audience=state.audience, draft=state.draft))
     translator = ChatPromptTemplate.from_messages(
         [
-            SystemMessagePromptTemplate.from_template("You translate museum labels into {{ language }}.", template_format="jinja2"),
+            SystemMessagePromptTemplate.from_template(
+                "You translate museum labels into {{ language }}.", template_format="jinja2"
+            ),
             HumanMessagePromptTemplate(prompt=PromptTemplate.from_template("Translate the label: {label}")),
         ]
     )

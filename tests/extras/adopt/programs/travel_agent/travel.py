@@ -3,8 +3,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse, SummarizationMiddleware, dynamic_prompt
-from langchain.agents.middleware import wrap_model_call
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ModelRequest,
+    ModelResponse,
+    SummarizationMiddleware,
+    dynamic_prompt,
+    wrap_model_call,
+)
 from langchain.tools import ToolRuntime, tool
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool, StructuredTool

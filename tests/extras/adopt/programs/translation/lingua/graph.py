@@ -36,7 +36,8 @@ def make_critic(entry: dict):
 
 def polish(state: Job) -> Job:
     remarks = "\n".join(state["remarks"])
-    return {"answer": llm.invoke([("system", get_prompt("polish")), ("user", f"{state['draft']}\n\nRemarks:\n{remarks}")]).text}
+    messages = [("system", get_prompt("polish")), ("user", f"{state['draft']}\n\nRemarks:\n{remarks}")]
+    return {"answer": llm.invoke(messages).text}
 
 
 builder = StateGraph(Job)

@@ -261,6 +261,7 @@ class CodeReader:
             self._read_direct(node, at, code)
         elif name in ASKING and isinstance(node.func, ast.Attribute):
             self._read_asking(node, at, code)
+        self._read_handed(node, at, code)
         if name not in AGENT_MAKERS:
             self._read_keywords(node, at, code)
 
@@ -324,6 +325,12 @@ class CodeReader:
         elif kinds & {"model", "chain", "prompt"} or not self._is_unlikely(node.func.value):
             for part in given:
                 self.ask(part, at, code, role="" if kinds & {"chain", "prompt"} else "user", whole="model" in kinds)
+
+    def _read_handed(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read a method that asks a model where it is handed over, as in `to_thread(model.invoke, prompt)`."""
+        for number, part in enumerate(node.args[:2], 1):
+            if isinstance(part, ast.Attribute) and part.attr in ASKING and node.args[number:]:
+                self._read_asking(ast.Call(part, node.args[number:], node.keywords), at, code)
 
     @staticmethod
     def _is_unlikely(receiver: ast.expr) -> bool:

@@ -51,7 +51,9 @@ def find_read(program: Program, node: ast.Call, at: Surroundings) -> tuple[ast.e
     Returns:
         The path's expression, or None if the call reads no file.
     """
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in (*READS, "decode"):
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    is_module = owner is not None and any(isinstance(found.node, Outside) for found in program.trace(owner, at))
+    if not isinstance(node.func, ast.Attribute) or is_module or node.func.attr not in (*READS, "decode"):
         return _find_resource(node, at)
     for found in program.trace(node.func.value, at):
         opened = find_opened(program, found)

@@ -357,7 +357,7 @@ class Program:
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
-        rests: the dicts that calls pass for `**rest`.
+        rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key.
         list_globbed: lists the files of `folder.glob(pattern)`.
     """
@@ -385,6 +385,7 @@ class Program:
         self.steps = 0
         self.keys: dict[Any, int] = {}
         self.rests: dict[Any, ast.Dict] = {}
+        self.positional: dict[Any, ast.Tuple] = {}
         self.passed: dict[tuple[ast.expr, str], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
 
@@ -770,8 +771,8 @@ class Program:
         """List the names and values of the fields of an object."""
         for part in value.node.of.body if isinstance(value.node, Instance) else ():
             if is_field(part):
-                name = ast.Constant(part.target.id)
-                yield from ((Traced(name, value.at), found) for found in self.get_member(value, name.value))
+                name = part.target.id
+                yield from ((Traced(ast.Constant(name), value.at), found) for found in self.get_member(value, name))
 
     def list_rounds(self, loops: Sequence[Any], at: Surroundings) -> list[Surroundings]:
         """Find the surroundings inside loops for each of their rounds, where the source shows them."""
@@ -1149,7 +1150,27 @@ class Program:
         if found or found_default:
             return
         copied = self._list_copied(node, at)
-        yield from copied or [Traced(node, at)]
+        named = list(self._trace_named(node, at)) if get_last_name(node.func) == "getattr" else []
+        yield from copied or named or [Traced(node, at)]
+
+    def _trace_named(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find what `getattr(owner, name)` may be; parts of a name that are computed may be anything."""
+        if len(node.args) < 2:
+            return
+        patterns = filter(None, (make_name_pattern(found.node) for found in self.trace(node.args[1], at)))
+        known = re.compile("|".join(patterns) or "(?!)")
+        for base in self.trace(node.args[0], at):
+            owner = base.node.of if isinstance(base.node, Instance) else base.node
+            names: Any = ()
+            if isinstance(owner, Imported):
+                names = owner.file.top.names.bound
+            elif isinstance(owner, ast.ClassDef):
+                names = self.enter(owner, base.at).names.bound
+            for name in filter(known.fullmatch, names):
+                for found in self.get_member(base, name):
+                    yield from self.trace(found.node, found.at, found.call)
+        for default in node.args[2:]:
+            yield from self.trace(default, at)
 
     def _list_copied(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find what a copy is made of, or the dict that `dict(key=value)` makes."""
@@ -1200,6 +1221,13 @@ class Program:
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 
+    def _collect_positional(self, function: Function, call: ast.Call, *, skip_first: bool) -> ast.Tuple:
+        """The tuple that a call passes for `*rest`."""
+        if (function, call) not in self.positional:
+            own = len(function.args.posonlyargs) + len(function.args.args) - skip_first
+            self.positional[function, call] = ast.Tuple(call.args[own:], ast.Load())
+        return self.positional[function, call]
+
     def _collect_rest(self, function: Function, call: ast.Call) -> ast.Dict:
         """The dict that a call passes for `**rest`."""
         if (function, call) not in self.rests:
@@ -1244,7 +1272,7 @@ class Program:
         self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False
     ) -> dict[str, list[Traced]]:
         named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-        named += [function.args.kwarg] if function.args.kwarg is not None else []
+        named += filter(None, (function.args.vararg, function.args.kwarg))
         given = {}
         for argument in named:
             value = self._pick(function, argument.arg, node, at, skip_first=skip_first)
@@ -1259,6 +1287,8 @@ class Program:
         value = pick_argument(function, name, call.args, call.keywords, skip_first=skip_first)
         if value is not None:
             return Traced(value, at)
+        if function.args.vararg is not None and name == function.args.vararg.arg:
+            return Traced(self._collect_positional(function, call, skip_first=skip_first), at)
         if function.args.kwarg is not None and name == function.args.kwarg.arg:
             return Traced(self._collect_rest(function, call), at)
         dicts = [keyword.value for keyword in call.keywords if keyword.arg is None]
@@ -1429,6 +1459,13 @@ class TextConstant(ast.Constant):
 def is_text(node: Any) -> TypeGuard[TextConstant]:
     """Whether an expression is a constant text."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def make_name_pattern(node: Any) -> str:
+    """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    texts = [re.escape(part.value) if is_text(part) else r"\w*" for part in parts]
+    return "".join(texts) if any(map(is_text, parts)) else ""
 
 
 def is_none(node: Any) -> bool:

@@ -501,6 +501,11 @@ class TextFinder:
         for part in node.args[:1]:
             self.follow(part, at, reach.change_first((own,)))
 
+    def _follow_laid_out(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `textwrap.indent(text, prefix)` and its like."""
+        for part in node.args[:1]:
+            self.follow(part, at, reach)
+
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":
             names = [keyword.arg for keyword in node.keywords]
@@ -784,6 +789,7 @@ CALLS: dict[str, Any] = {
     "cleandoc": TextFinder._follow_dedent,
     "replace": TextFinder._follow_replaced,
     "cast": TextFinder._follow_cast,
+    **dict.fromkeys(("indent", "fill"), TextFinder._follow_laid_out),
     "getenv": TextFinder._follow_environment,
     "text": TextFinder._follow_marker,
     "get": TextFinder._follow_got,

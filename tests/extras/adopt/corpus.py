@@ -63,6 +63,7 @@ GRAPHS = {
     "partials": "pipeline:graph",
     "persona_loop": "panel:graph",
     "plan_and_execute": "plan_execute:app",
+    "press": "office.graph:graph",
     "prompt_builder": "app:graph",
     "prompt_files": "app.graph:app",
     "prompt_folders": "load:graph",

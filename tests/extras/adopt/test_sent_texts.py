@@ -33,6 +33,7 @@ INPUTS: dict[str, Any] = {
     "garden": {"messages": [HumanMessage("The north bed is dry.")]},
     "incident": {"messages": [HumanMessage("The shop is down.")]},
     "labels": {"object": "vase"},
+    "press": {"facts": "It rained."},
     "recipes": {"wish": "soup"},
     "reviewers": {"diff": "+ x = 1"},
     "statutes": {"question": "When does a lease end?"},

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from selfwire.extras.adopt.source import (
     DEEPEST,
     Element,
+    Imported,
     Outside,
     Program,
     Surroundings,
@@ -182,6 +183,10 @@ def _read_outside(program: Program, node: Outside, at: Surroundings) -> list[str
     return [str(at.file.path)] if node.name == "__file__" else [ANY]
 
 
+def _read_package(program: Program, node: Imported, at: Surroundings) -> list[str]:
+    return [str(node.file.path.parent)]
+
+
 def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> list[str]:
     found = [""]
     for part in node.values:
@@ -233,8 +238,9 @@ def _read_call(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
 
 def _read_resource(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
     """Read `importlib.resources.files("my_app.prompts")` and its older forms."""
-    packages = find_patterns(program, node.args[0], at) if node.args else [at.file.name.rpartition(".")[0]]
-    folders = [root / Path(*package.split(".")) for package in packages for root in program.roots]
+    named = find_patterns(program, node.args[0], at) if node.args else [at.file.name.rpartition(".")[0]]
+    packages = [package if Path(package).is_absolute() else package.replace(".", "/") for package in named]
+    folders = [root / package for package in packages for root in program.roots]
     folders = [folder for folder in folders if folder.is_dir()] or [at.file.path.parent]
     if len(node.args) < 2:
         return [str(folder) for folder in folders]
@@ -244,6 +250,7 @@ def _read_resource(program: Program, node: ast.Call, at: Surroundings) -> list[s
 PATHS: dict[type, Callable[..., list[str]]] = {
     ast.Constant: _read_constant,
     Outside: _read_outside,
+    Imported: _read_package,
     ast.JoinedStr: _read_f_string,
     ast.BinOp: _read_sum,
     ast.Attribute: _read_attribute,

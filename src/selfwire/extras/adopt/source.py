@@ -1157,7 +1157,7 @@ class Program:
         """Find what `getattr(owner, name)` may be; parts of a name that are computed may be anything."""
         if len(node.args) < 2:
             return
-        patterns = filter(None, (make_name_pattern(found.node) for found in self.trace(node.args[1], at)))
+        patterns = filter(None, (self._make_name_pattern(found) for found in self.trace(node.args[1], at)))
         known = re.compile("|".join(patterns) or "(?!)")
         for base in self.trace(node.args[0], at):
             owner = base.node.of if isinstance(base.node, Instance) else base.node
@@ -1186,6 +1186,20 @@ class Program:
             self.parents[made] = self.parents.get(node)
             found.append(Traced(made, at))
         return found
+
+    def _make_name_pattern(self, found: Traced) -> str:
+        """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
+        if not isinstance(found.node, ast.JoinedStr):
+            return re.escape(found.node.value) if is_text(found.node) else ""
+        texts = []
+        for part in found.node.values:
+            value = part.value if isinstance(part, ast.FormattedValue) else part
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.args:
+                value = value.func.value  # name.upper()
+            known = [inner.node for inner in self.trace(value, found.at) if not isinstance(inner.node, Argument)]
+            shown = [re.escape(inner.value) for inner in known if is_text(inner)]
+            texts.append(f"(?i:{'|'.join(shown)})" if shown and len(shown) == len(known) else r"\w*")
+        return "".join(texts)
 
     def _trace_default(self, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
         for found in self.trace(value, at):
@@ -1459,13 +1473,6 @@ class TextConstant(ast.Constant):
 def is_text(node: Any) -> TypeGuard[TextConstant]:
     """Whether an expression is a constant text."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def make_name_pattern(node: Any) -> str:
-    """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
-    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-    texts = [re.escape(part.value) if is_text(part) else r"\w*" for part in parts]
-    return "".join(texts) if any(map(is_text, parts)) else ""
 
 
 def is_none(node: Any) -> bool:

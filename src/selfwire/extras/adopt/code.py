@@ -290,6 +290,13 @@ class CodeReader:
             for keyword in node.keywords:
                 self.ask(keyword.value, at, code, whole=False)
 
+    def _read_appended(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read the messages of `prompt.append(message)`."""
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
+            for part in node.args[:1]:
+                self.ask(part, at, code, mode="format")
+
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read keywords such as `prompt=` of functions that are not the program's own."""
         named = [keyword for keyword in node.keywords if keyword.arg in PROMPT_KEYWORDS]
@@ -380,6 +387,8 @@ CALLS: dict[str, Any] = {
     "Command": CodeReader._read_update,
     "Send": CodeReader._read_update,
     "partial": CodeReader._read_partial,
+    "append": CodeReader._read_appended,
+    "extend": CodeReader._read_appended,
     "with_config": CodeReader._read_config,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),

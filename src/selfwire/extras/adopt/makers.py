@@ -303,6 +303,7 @@ class MakerReader:
             if get_last_name(node.func) == "with_structured_output":
                 for found in self._list_schemas(part, at):
                     self.read_schema(found, code)
+                self._read_made_schema(part, at, code)
             else:
                 self.read_tools(part, at, code)
             for found in self.list_elements(part, at):
@@ -311,6 +312,14 @@ class MakerReader:
                 self._read_json_schema(found.node, found.at, code)
         if "handle_tool_errors" in named:
             self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")
+
+    def _read_made_schema(self, node: ast.expr, at: Surroundings, code: Code) -> None:
+        """Read the fields of `create_model("Name", field=(type, Field(...)))`."""
+        for found in self.program.trace(node, at):
+            if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "create_model":
+                for value in get_keywords(found.node).values():
+                    for part in value.elts if isinstance(value, ast.Tuple) else []:
+                        self._read_metadata(part, found.at, code)
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in a JSON schema that the source holds as a dict."""

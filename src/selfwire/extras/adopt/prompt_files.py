@@ -92,6 +92,11 @@ def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tupl
     for _ in range(DEEPEST):
         if isinstance(inner, ast.Call) and is_prompt_loader(get_last_name(inner.func)):
             return Traced(inner, where), tuple(keys)
+        found = [value for value in program.trace(inner, where) if value.node is not inner]
+        found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
+        if found:
+            inner, where = found[0].node, found[0].at
+            continue
         if isinstance(inner, ast.Subscript):
             keys.insert(0, tuple(read_key(key.node) for key in program.list_keys(inner.slice, where)) or None)
             inner = inner.value
@@ -100,11 +105,7 @@ def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tupl
             keys[:0] = [*([None] if inner.loop else []), *((index,) for index in inner.path)]
             inner = inner.source
             continue
-        found = [value for value in program.trace(inner, where) if value.node is not inner]
-        found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
-        if not found:
-            return None
-        inner, where = found[0].node, found[0].at
+        return None
     return None
 
 

@@ -771,7 +771,7 @@ class Program:
         """List the names and values of the fields of an object."""
         for part in value.node.of.body if isinstance(value.node, Instance) else ():
             if is_field(part):
-                name = part.target.id
+                name = part.target.id  # type: ignore[attr-defined]
                 yield from ((Traced(ast.Constant(name), value.at), found) for found in self.get_member(value, name))
 
     def list_rounds(self, loops: Sequence[Any], at: Surroundings) -> list[Surroundings]:

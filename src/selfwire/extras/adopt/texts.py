@@ -74,6 +74,7 @@ PASSED_ON = (
     "add_messages",
     "dict",
     "repr",
+    "dumps",
     "deepcopy",
     "filter",
     "map",

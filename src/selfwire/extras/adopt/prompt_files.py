@@ -28,6 +28,8 @@ READS = ("read_text", "read", "readlines", "read_bytes")
 LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
 STRUCTURED = (".yaml", ".yml", ".json", ".toml")
 ANY = "*"
+VISIBLE = "[!.]*"
+"""The files of a folder that `iterdir` lists; an unknown name is `ANY`, for which no folder is searched."""
 
 
 class FileText(NamedTuple):
@@ -144,7 +146,7 @@ def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]
 
 def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Path]:
     """List the files of `folder.glob(pattern)`, `rglob` or `iterdir`."""
-    pattern: ast.expr = node.args[0] if node.args else ast.Constant(ANY)
+    pattern: ast.expr = node.args[0] if node.args else ast.Constant(VISIBLE)
     if get_last_name(node.func) == "rglob":
         pattern = ast.BinOp(ast.Constant("**"), ast.Div(), pattern)
     return list_files(program, ast.BinOp(node.func.value, ast.Div(), pattern), at)  # type: ignore[attr-defined]

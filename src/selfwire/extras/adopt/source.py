@@ -719,11 +719,23 @@ class Program:
             yield from self._iterate_call(node, at)
 
     def _list_members(self, value: Traced) -> Iterator[Traced]:
-        """List the values of an Enum's members."""
-        bases = (base.node.name for base in self.list_bases(value) if isinstance(base.node, Outside))
-        if any(name.endswith("Enum") for name in bases):
+        """List the members of an Enum."""
+        if self._is_enum(value):
             inside = self.enter(value.node, value.at)
-            yield from (Traced(part.value, inside) for part in value.node.body if isinstance(part, ast.Assign))
+            parts = (part.value for part in value.node.body if isinstance(part, ast.Assign))
+            yield from (self._open_member(part, value, inside) for part in parts)
+
+    def _is_enum(self, value: Traced) -> bool:
+        bases = (base.node.name for base in self.list_bases(value) if isinstance(base.node, Outside))
+        return any(name.endswith("Enum") for name in bases)
+
+    def _open_member(self, part: Any, of: Traced, inside: Surroundings) -> Traced:
+        """The value of an Enum's member, or the object that its `__init__` makes of a tuple."""
+        if not isinstance(part, ast.Tuple) or "__init__" not in inside.names.bound or not self._is_enum(of):
+            return Traced(part, inside)
+        if (part, "") not in self.passed:
+            self.passed[part, ""] = ast.copy_location(ast.Call(ast.Name(of.node.name, ast.Load()), part.elts, []), part)
+        return Traced(Instance(of.node, self.passed[part, ""], inside), of.at)  # type: ignore[arg-type]
 
     def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
         return [part for node in nodes for found in self.trace(node, at) for part in self.iterate(found)]
@@ -933,8 +945,10 @@ class Program:
         inside = self.enter(base.node, base.at)
         found = inside.names.bound.get(name)
         for value in found or ():
-            is_method = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef)
-            yield Traced(BoundMethod(value, base) if is_method else value, inside)
+            if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield Traced(BoundMethod(value, base), inside)
+            else:
+                yield self._open_member(value, base, inside)
         if not found and name in inside.names.annotated:
             yield from self.list_annotated(inside.names.annotated[name], inside)
         elif not found:

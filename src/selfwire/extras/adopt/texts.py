@@ -637,6 +637,13 @@ class TextFinder:
                 f"a text comes from another package: {shorten_source(node)}",
                 "copy the text into a constant or a file of the program",
             )
+        elif any(name.endswith("import_module") for name in names):
+            self.note(
+                node,
+                at,
+                f"a text comes from a module that is imported by a computed name: {shorten_source(node)}",
+                "import the module by a statement",
+            )
 
 
 def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:

@@ -12,6 +12,7 @@ GRAPHS = {
     "bakery": "bakery:graph",
     "bank": "bank:app",
     "bound_tools": "kit:graph",
+    "call_centre": "centre:centre",
     "callable_nodes": "story:get_graph",
     "class_prompts": "tutor:graph",
     "clinic_intake": "clinic:app",

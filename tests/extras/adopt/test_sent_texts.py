@@ -25,6 +25,7 @@ from tests.wire.server import Body, WireServer
 INPUTS: dict[str, Any] = {
     "bakery": {"messages": [HumanMessage("Rye?")]},
     "bank": {"messages": [HumanMessage("My balance?")] * 7, "tier": "gold", "summary": "They asked before."},
+    "call_centre": {"said": "Where is my spade?"},
     "clinic_intake": {"complaint": "I cough.", "age": 41.2, "urgency": "high"},
     "court_brief": {"facts": "A lease."},
     "debate": {"motion": "Cats are better."},

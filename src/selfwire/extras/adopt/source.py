@@ -358,7 +358,7 @@ class Program:
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
-        passed: items of dicts that `**` passes, by dict and key.
+        passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
         list_globbed: lists the files of `folder.glob(pattern)`.
     """
 
@@ -542,7 +542,8 @@ class Program:
             if name in here.given:
                 yield from here.given[name]
                 if all(is_none(value.node) for value in here.given[name]):  # which may be replaced, `x = x or ...`
-                    yield from (Traced(value, here) for value in here.names.bound[name][1:])
+                    for value in here.names.bound.get(name, ())[1:]:
+                        yield from self._open_binding(value, here)
                 return
             found = here.names.bound.get(name) if here is at or not isinstance(here.owner, ast.ClassDef) else None
             if found:
@@ -1090,12 +1091,8 @@ class Program:
             return []
         if read_key(node) is not None:
             return [Traced(node, at)]
-        bound = (
-            [value for value in self.look_up(node.id, at) if isinstance(value.node, ast.Attribute | ast.Call)]
-            if isinstance(node, ast.Name)
-            else [Traced(node, at)]
-        )
-        if any(self._is_open(value) for value in bound):
+        bound = self.look_up(node.id, at) if isinstance(node, ast.Name) else [Traced(node, at)]
+        if any(map(self._is_open, bound)):
             return []
         found = self.trace(node, at)
         keys = [value for value in found if isinstance(value.node, ast.Constant)]
@@ -1213,7 +1210,7 @@ class Program:
             known = [inner.node for inner in self.trace(value, found.at) if not isinstance(inner.node, Argument)]
             shown = [re.escape(inner.value) for inner in known if is_text(inner)]
             texts.append(f"(?i:{'|'.join(shown)})" if shown and len(shown) == len(known) else r"\w*")
-        return "".join(texts)
+        return "".join(texts) if set(texts) - {r"\w*"} else ""
 
     def _trace_default(self, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
         for found in self.trace(value, at):
@@ -1268,8 +1265,8 @@ class Program:
 
     def enter_partial(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
         """Return the surroundings inside a function with the arguments that `partial(function, ...)` passes."""
-        passed = ast.Call(call.func, call.args[1:], call.keywords)
-        given = self._pass(function.node, passed, at)
+        passed = self.passed.setdefault((call, ""), ast.Call(call.func, call.args[1:], call.keywords))
+        given = self._pass(function.node, passed, at)  # type: ignore[arg-type]
         inside = Surroundings(function.at.file, function.node, function.at, given)
         return inside if given and inside.depth <= NESTED else None
 

@@ -170,6 +170,23 @@ def test_texts_are_found_as_they_are_sent_and_the_longest_wins() -> None:
     assert TextLayer([short, long]).find([HumanMessage("You are careful. Count.")]) == ("long",)
 
 
+def test_a_block_of_a_jinja_template_is_a_hole_that_may_be_empty_or_sent_again() -> None:
+    pieces = ("List the parts. ", "Part: ", ", ", "Use two words each. ", "No more.")
+    holes = ("for part in parts", "part", "endfor", "if x")
+    [loop] = filter(None, [LayerText.of("list", (*pieces, "End."), (*holes, "endif"))])
+    assert loop.pieces == ("List the parts. ", "Use two words each. ", "End.")
+    assert (
+        loop.shown
+        == "List the parts. {for part in parts}Part: {part}, {endfor}Use two words each. {if x}No more.{endif}End."
+    )
+    layer = TextLayer([loop], {"list": loop.shown.replace("List", "Write")})
+    for filled in ("", "Part: a, ", "Part: a, Part: b, "):
+        [message] = layer.rewrite([HumanMessage(f"List the parts. {filled}Use two words each. End.")])
+        assert message.content == f"Write the parts. {filled}Use two words each. End."
+    [alone] = filter(None, [LayerText.of("list", ("List it ", " here ", " now."), ("endif", "if a"))])
+    assert alone.pieces == ("List it ", " here ", " now.")
+
+
 FIND = LayerText.of("find", ("Find a place.",), ()).replace(tool="find")  # type: ignore[union-attr]
 BETTER = "Find a place by its name."
 

@@ -20,6 +20,8 @@ from selfwire.core.values import FrozenModel
 
 WORD = re.compile(r"[^\W\d_]{3}")
 """Letters that a piece between two holes must have, or what fills a hole could hold it too."""
+BLOCK = re.compile(r"(end)?(if|for|call|filter|with|macro|block)\b")
+"""The first word of a hole of a Jinja template that begins or ends a block."""
 OFFERING = ("tools", "functions")
 """Arguments of a request that offer tools."""
 ASKING = ("generate", "agenerate", "stream", "astream", "_chat_model_stream_v3", "_achat_model_stream_v3")
@@ -58,15 +60,19 @@ class LayerText(FrozenModel):
     def of(cls, name: str, pieces: Sequence[str], holes: Sequence[str]) -> "LayerText | None":
         """Cut a text at its holes; None if no piece has a word.
 
-        Holes with no word between them, but a line break for example, are one hole. White space around the text is
-        the program's and stays.
+        Holes with no word between them, but a line break for example, are one hole, and so is a block of a Jinja
+        template from `if` to `endif`, as it may be left out or sent several times. White space around the text is the
+        program's and stays.
         """
-        cut, marks = [pieces[0]], list[str]()
+        cut, marks, inside = [pieces[0]], list[str](), 0
         for hole, piece in zip(holes, pieces[1:], strict=True):
-            if marks and not WORD.search(cut[-1]):
+            if marks and (inside or not WORD.search(cut[-1])):
                 marks[-1] += f"{cut.pop()}{{{hole}}}"
             else:
                 marks.append(f"{{{hole}}}")
+            block = BLOCK.match(hole)
+            if block is not None and f"end{block[2]}" in holes:
+                inside = max(inside - 1, 0) if block[1] else inside + 1
             cut.append(piece)
         before = after = ""
         if marks and not WORD.search(cut[0]):

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, tell_kind
 from selfwire.extras.adopt.source import (
@@ -105,7 +105,13 @@ class CodeReader:
         Args:
             me: the object whose method the function is, if it is known.
         """
-        inside = self._enter_method(owner, at, me) if me is not None else None
+        return self._get_inner_code(owner, at, self._enter_method(owner, at, me) if me is not None else None)
+
+    def get_partial_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
+        """The piece of code of a function with the arguments that `partial(function, ...)` passes."""
+        return self._get_inner_code(found.node, found.at, self.program.enter_partial(found, call, at))
+
+    def _get_inner_code(self, owner: Any, at: Surroundings, inside: Surroundings | None) -> Code:
         key = (owner, inside.key if inside else at.key)
         if key not in self.codes:
             if inside is not None:
@@ -182,7 +188,9 @@ class CodeReader:
                     continue
                 call = parent if isinstance(parent, ast.Call) and parent.func is node else None
                 for found in self._list_referred(node, at):
-                    if isinstance(found.node, ast.ClassDef) and call is not None:
+                    if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
+                        code.refers.append(self.get_partial_code(found, parent, at))
+                    elif isinstance(found.node, ast.ClassDef) and call is not None:
                         self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
                     else:
                         self.refer(found, code)
@@ -253,6 +261,7 @@ class CodeReader:
             self._read_direct(node, at, code)
         elif name in ASKING and isinstance(node.func, ast.Attribute):
             self._read_asking(node, at, code)
+        self._read_handed(node, at, code)
         if name not in AGENT_MAKERS:
             self._read_keywords(node, at, code)
 
@@ -280,6 +289,13 @@ class CodeReader:
         if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
             for keyword in node.keywords:
                 self.ask(keyword.value, at, code, whole=False)
+
+    def _read_appended(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read the messages of `prompt.append(message)`."""
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
+            for part in node.args[:1]:
+                self.ask(part, at, code, mode="format")
 
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read keywords such as `prompt=` of functions that are not the program's own."""
@@ -316,6 +332,12 @@ class CodeReader:
         elif kinds & {"model", "chain", "prompt"} or not self._is_unlikely(node.func.value):
             for part in given:
                 self.ask(part, at, code, role="" if kinds & {"chain", "prompt"} else "user", whole="model" in kinds)
+
+    def _read_handed(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read a method that asks a model where it is handed over, as in `to_thread(model.invoke, prompt)`."""
+        for number, part in enumerate(node.args[:2], 1):
+            if isinstance(part, ast.Attribute) and part.attr in ASKING and node.args[number:]:
+                self._read_asking(ast.Call(part, node.args[number:], node.keywords), at, code)
 
     @staticmethod
     def _is_unlikely(receiver: ast.expr) -> bool:
@@ -365,6 +387,8 @@ CALLS: dict[str, Any] = {
     "Command": CodeReader._read_update,
     "Send": CodeReader._read_update,
     "partial": CodeReader._read_partial,
+    "append": CodeReader._read_appended,
+    "extend": CodeReader._read_appended,
     "with_config": CodeReader._read_config,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
@@ -373,6 +397,12 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
 }
 """How a call is read, by the name of what it calls."""
+
+
+def is_partial(call: Any, function: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether a call is `partial(function, ...)`."""
+    is_first = isinstance(call, ast.Call) and call.args[:1] == [function]
+    return is_first and get_last_name(call.func) == "partial"
 
 
 def is_filled(node: ast.expr, parent: ast.AST | None) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from selfwire.extras.adopt.code import Code
+from selfwire.extras.adopt.code import Code, is_partial
 from selfwire.extras.adopt.inventory import ProgramEdge, ProgramInterrupt, ProgramNode, Subgraph
 from selfwire.extras.adopt.kinds import (
     BUILDERS,
@@ -239,7 +239,7 @@ class GraphReader:
         self._add_action(call, action, at, graph, names.values)
         for draft in self.nodes[-1:]:
             if "destinations" in named:
-                ends = self._list_names(named["destinations"], at)
+                ends = self._list_names(named["destinations"], at, keys=True)
                 self._add_edge(draft.name, ends, "code", "destinations", (call, at), graph, router=draft.target)
 
     def _add_action(
@@ -315,8 +315,9 @@ class GraphReader:
             if kind in ("function", "partial", "tool", "graph") and isinstance(node, BoundMethod | Function):
                 function = node.function if isinstance(node, BoundMethod) else node
                 name = getattr(function, "name", "lambda")
+                code = self.reader.get_found_code(found) if kind != "partial" else self._read_partial(found, action, at)
                 own = "lambda" if isinstance(function, ast.Lambda) else "subgraph" if kind == "graph" else kind
-                yield Action(own, name, found, self.reader.get_found_code(found))
+                yield Action(own, name, found, code)
             elif kind in ("object", "tool") and isinstance(node, Instance):
                 yield self._read_object(found)
             elif kind == "graph":
@@ -329,6 +330,12 @@ class GraphReader:
             elif kind in ("chain", "model", "prompt"):
                 yield Action(kind, self.makers.name_by_target(node), found, self.reader.get_code(node, found.at))
 
+    def _read_partial(self, found: Traced, action: ast.expr, at: Surroundings) -> Code:
+        for value in self.program.trace(action, at) if not isinstance(found.node, BoundMethod) else ():
+            if isinstance(value.node, ast.Call) and is_partial(value.node, value.node.args[0]):
+                return self.reader.get_partial_code(found, value.node, value.at)
+        return self.reader.get_found_code(found)
+
     def _read_object(self, found: Traced) -> Action:
         for name in ("__call__", "invoke", "ainvoke"):
             for member in self.program.get_member(found, name):
@@ -336,14 +343,14 @@ class GraphReader:
                     return Action("object", found.node.of.name, found, self.reader.get_found_code(member))
         return Action("object", found.node.of.name, found)
 
-    def _list_names(self, node: ast.expr, at: Surroundings) -> Strings:
-        """Find the names in a list or a dict of names, or a name alone."""
+    def _list_names(self, node: ast.expr, at: Surroundings, *, keys: bool = False) -> Strings:
+        """Find the names in a list, or in the values or keys of a dict, or a name alone."""
         values: list[str] = []
         complete = True
         is_list = False
         for found in self.program.trace(node, at):
             pairs = list(self.program.list_pairs(found))
-            parts = [value for _, value in pairs] if pairs else list(self.program.iterate(found))
+            parts = [pair[0 if keys else 1] for pair in pairs] if pairs else list(self.program.iterate(found))
             is_list = is_list or bool(parts) or isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict)
             for part in parts:
                 if not isinstance(part, Traced):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
+from selfwire.extras.adopt import prompt_files
 from selfwire.extras.adopt.source import (
     Argument,
     BoundMethod,
@@ -169,6 +170,8 @@ def _read_string(program: Program, found: Traced) -> Strings:
         return Strings((end,) if end else (), end is not None)
     if isinstance(node, ast.Attribute):
         return _read_attribute(program, node, found.at)
+    if isinstance(node, ast.Subscript):
+        return _read_item(program, node, found.at)
     if isinstance(node, Element) and not node.loop and isinstance(node.source, ast.Call):
         return find_strings(program, node.source, found.at)
     if isinstance(node, ast.JoinedStr):
@@ -178,6 +181,14 @@ def _read_string(program: Program, found: Traced) -> Strings:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _combine([find_strings(program, node.left, found.at), find_strings(program, node.right, found.at)])
     return Strings((), False)
+
+
+def _read_item(program: Program, node: ast.Subscript, at: Surroundings) -> Strings:
+    """Read an item of a YAML, JSON or TOML file of the program."""
+    loaded = prompt_files.find_loaded(program, node, at)
+    opened = prompt_files.find_loaded_path(program, *loaded[0][:2]) if loaded else None
+    texts = prompt_files.read_loaded(program, opened, loaded[1]) if loaded and opened else None
+    return Strings(tuple(text.text for text in texts or ()), bool(texts))
 
 
 def _read_call(program: Program, node: ast.Call, at: Surroundings) -> Strings:

@@ -303,6 +303,7 @@ class MakerReader:
             if get_last_name(node.func) == "with_structured_output":
                 for found in self._list_schemas(part, at):
                     self.read_schema(found, code)
+                self._read_made_schema(part, at, code)
             else:
                 self.read_tools(part, at, code)
             for found in self.list_elements(part, at):
@@ -311,6 +312,14 @@ class MakerReader:
                 self._read_json_schema(found.node, found.at, code)
         if "handle_tool_errors" in named:
             self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")
+
+    def _read_made_schema(self, node: ast.expr, at: Surroundings, code: Code) -> None:
+        """Read the fields of `create_model("Name", field=(type, Field(...)))`."""
+        for found in self.program.trace(node, at):
+            if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "create_model":
+                for value in get_keywords(found.node).values():
+                    for part in value.elts if isinstance(value, ast.Tuple) else []:
+                        self._read_metadata(part, found.at, code)
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in a JSON schema that the source holds as a dict."""
@@ -360,6 +369,8 @@ class MakerReader:
         """Read a tool: a function, a class, an object or a call that makes one."""
         node = found.node.function if isinstance(found.node, BoundMethod) else found.node
         if isinstance(node, Instance):
+            if node.call is not None and is_tool_class(self.program, Traced(node.of, found.at)):
+                return self._read_tool_object(found)
             node = node.of
         if (node, found.at.key) in self.tools:
             return self.tools[node, found.at.key]
@@ -457,18 +468,31 @@ class MakerReader:
             draft.description = ast.get_docstring(node) or ""
             draft.docs.refers.append(self.read_schema(found, draft.docs))
             return draft
-        inside = self.program.enter(node, at)
-        names = inside.names.bound
-        values = find_strings(self.program, names["name"][0], inside).values if "name" in names else ()
-        draft = self._add_tool(values[0] if values else node.name, "class", node, at)
-        if "description" in names:
-            self._describe(draft, names["description"][0], inside, None)
-        if "args_schema" in names:
-            self._read_args_schema(names["args_schema"][0], inside, draft)
+        return self._read_tool_object(Traced(Instance(node, None), at))
+
+    def _read_tool_object(self, found: Traced) -> ToolDraft:
+        """Read an object of a class of tools; its fields are those of the class, or what the call passes."""
+        of, passed = found.node.of, get_keywords(found.node.call) if found.node.call else {}
+        is_own = bool({"name", "description"} & passed.keys()) and found.node.made_in is not None
+        node, where = (found.node.call, found.node.made_in) if is_own else (of, found.at)
+        if (node, where.key) in self.tools:
+            return self.tools[node, where.key]
+        names, descriptions, schemas = (
+            list(self.program.get_member(found, key)) for key in ("name", "description", "args_schema")
+        )
+        name = "".join(
+            [text for value in names for text in find_strings(self.program, value.node, value.at).values][:1]
+        )
+        draft = self._add_tool(name or of.name, "class", node, where)
+        for value in descriptions[:1]:
+            self._describe(draft, value.node, value.at, None)
+        for value in schemas[:1]:
+            self._read_args_schema(value.node, value.at, draft)
         for method in ("_run", "_arun"):
-            for function in names.get(method, ()):
-                draft.body = self.reader.get_code(function, inside)
-                self._read_results(function, inside, draft)
+            for member in self.program.get_member(found, method):
+                if isinstance(member.node, BoundMethod):
+                    draft.body = self.reader.get_found_code(member)
+                    self._read_results(member.node.function, member.at, draft)
         return draft
 
     def _read_made_tool(self, node: ast.Call, at: Surroundings) -> ToolDraft | None:

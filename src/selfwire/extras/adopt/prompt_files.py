@@ -8,7 +8,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.extras.adopt.source import Outside, Program, Surroundings, Traced, end_circles, get_last_name, is_text
+from selfwire.extras.adopt.source import (
+    DEEPEST,
+    Element,
+    Imported,
+    Outside,
+    Program,
+    Surroundings,
+    Traced,
+    end_circles,
+    get_last_name,
+    is_text,
+    read_key,
+)
 
 LARGEST = 1_000_000
 """Bytes of a file from which on it is no prompt."""
@@ -16,6 +28,8 @@ READS = ("read_text", "read", "readlines", "read_bytes")
 LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
 STRUCTURED = (".yaml", ".yml", ".json", ".toml")
 ANY = "*"
+VISIBLE = "[!.]*"
+"""The files of a folder that `iterdir` lists; an unknown name is `ANY`, for which no folder is searched."""
 
 
 class FileText(NamedTuple):
@@ -40,7 +54,9 @@ def find_read(program: Program, node: ast.Call, at: Surroundings) -> tuple[ast.e
     Returns:
         The path's expression, or None if the call reads no file.
     """
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in (*READS, "decode"):
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    is_module = owner is not None and any(isinstance(found.node, Outside) for found in program.trace(owner, at))
+    if not isinstance(node.func, ast.Attribute) or is_module or node.func.attr not in (*READS, "decode"):
         return _find_resource(node, at)
     for found in program.trace(node.func.value, at):
         opened = find_opened(program, found)
@@ -70,6 +86,51 @@ def _find_resource(node: ast.Call, at: Surroundings) -> tuple[ast.expr, Surround
     return None
 
 
+def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tuple[Traced, tuple[Any, ...]] | None:
+    """Find the call that loads what an item of a YAML, JSON or TOML file is taken from, and the keys of the item."""
+    keys: list[Any] = []
+    inner: Any = node
+    where = at
+    for _ in range(DEEPEST):
+        if isinstance(inner, ast.Call) and is_prompt_loader(get_last_name(inner.func)):
+            return Traced(inner, where), tuple(keys)
+        found = [value for value in program.trace(inner, where) if value.node is not inner]
+        found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
+        if found:
+            inner, where = found[0].node, found[0].at
+            continue
+        if isinstance(inner, ast.Subscript):
+            keys.insert(0, tuple(read_key(key.node) for key in program.list_keys(inner.slice, where)) or None)
+            inner = inner.value
+            continue
+        if isinstance(inner, Element):
+            keys[:0] = [*([None] if inner.loop else []), *((index,) for index in inner.path)]
+            inner = inner.source
+            continue
+        return None
+    return None
+
+
+def find_loaded_path(program: Program, call: ast.Call, at: Surroundings) -> tuple[ast.expr, Surroundings] | None:
+    """Find the path of the file that a call such as `yaml.safe_load(file)` loads; None if it loads none."""
+    if not is_prompt_loader(get_last_name(call.func)) or not call.args:
+        return None
+    opened = None
+    for value in program.trace(call.args[0], at):
+        if isinstance(value.node, ast.Call):
+            opened = find_opened(program, value) or find_read(program, value.node, value.at)
+    return opened
+
+
+def read_loaded(
+    program: Program, opened: tuple[ast.expr, Surroundings], keys: tuple[Any, ...]
+) -> list[FileText] | None:
+    """Read the texts below some keys of the files that a path names; None if none can be read."""
+    read = [read_keys(path, keys) for path in list_files(program, *opened)]
+    known = [texts for texts in read if texts is not None]
+    return [text for texts in known for text in texts] if known else None
+
+
 def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:
     """Find the files of the program that an expression names; several where a part of the name is computed."""
     found: list[Path] = []
@@ -85,7 +146,7 @@ def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]
 
 def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Path]:
     """List the files of `folder.glob(pattern)`, `rglob` or `iterdir`."""
-    pattern: ast.expr = node.args[0] if node.args else ast.Constant(ANY)
+    pattern: ast.expr = node.args[0] if node.args else ast.Constant(VISIBLE)
     if get_last_name(node.func) == "rglob":
         pattern = ast.BinOp(ast.Constant("**"), ast.Div(), pattern)
     return list_files(program, ast.BinOp(node.func.value, ast.Div(), pattern), at)  # type: ignore[attr-defined]
@@ -123,6 +184,10 @@ def _read_constant(program: Program, node: ast.Constant, at: Surroundings) -> li
 
 def _read_outside(program: Program, node: Outside, at: Surroundings) -> list[str]:
     return [str(at.file.path)] if node.name == "__file__" else [ANY]
+
+
+def _read_package(program: Program, node: Imported, at: Surroundings) -> list[str]:
+    return [str(node.file.path.parent)]
 
 
 def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> list[str]:
@@ -176,8 +241,9 @@ def _read_call(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
 
 def _read_resource(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
     """Read `importlib.resources.files("my_app.prompts")` and its older forms."""
-    packages = find_patterns(program, node.args[0], at) if node.args else [at.file.name.rpartition(".")[0]]
-    folders = [root / Path(*package.split(".")) for package in packages for root in program.roots]
+    named = find_patterns(program, node.args[0], at) if node.args else [at.file.name.rpartition(".")[0]]
+    packages = [package if Path(package).is_absolute() else package.replace(".", "/") for package in named]
+    folders = [root / package for package in packages for root in program.roots]
     folders = [folder for folder in folders if folder.is_dir()] or [at.file.path.parent]
     if len(node.args) < 2:
         return [str(folder) for folder in folders]
@@ -187,6 +253,7 @@ def _read_resource(program: Program, node: ast.Call, at: Surroundings) -> list[s
 PATHS: dict[type, Callable[..., list[str]]] = {
     ast.Constant: _read_constant,
     Outside: _read_outside,
+    Imported: _read_package,
     ast.JoinedStr: _read_f_string,
     ast.BinOp: _read_sum,
     ast.Attribute: _read_attribute,

@@ -27,6 +27,8 @@ VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
 COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "dict", "Final")
 """Functions whose result has the items of their first argument."""
+AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
+"""Functions that make a dict of an object's fields."""
 MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
@@ -355,7 +357,8 @@ class Program:
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
-        rests: the dicts that calls pass for `**rest`.
+        rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
+        passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
         list_globbed: lists the files of `folder.glob(pattern)`.
     """
 
@@ -382,6 +385,8 @@ class Program:
         self.steps = 0
         self.keys: dict[Any, int] = {}
         self.rests: dict[Any, ast.Dict] = {}
+        self.positional: dict[Any, ast.Tuple] = {}
+        self.passed: dict[tuple[ast.expr, str], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
 
     # files
@@ -448,7 +453,8 @@ class Program:
     def _index(self, file: SourceFile) -> None:
         """Note the parent of every node, and the calls by the name of what they call."""
         pending: list[tuple[ast.AST, Surroundings]] = [(file.tree, file.top)]
-        other_names: dict[str, str] = {}
+        imports = [node for node in ast.walk(file.tree) if isinstance(node, ast.ImportFrom)]
+        other_names = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
         while pending:
             node, at = pending.pop()
             if isinstance(node, ast.If) and at is file.top and is_main_guard(node):
@@ -463,11 +469,10 @@ class Program:
                 parent = self.parents.get(node)
                 if not (isinstance(parent, ast.Call) and parent.func is node):
                     self.handed.add(get_last_name(node))
-            if isinstance(node, ast.ImportFrom):
-                other_names |= {alias.asname: alias.name for alias in node.names if alias.asname}
-            elif isinstance(node, ast.Call):
-                for name in {called := get_last_name(node.func), other_names.get(called, called)}:
-                    self.calls.setdefault(name, []).append(Traced(node, at))
+            if isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Name) and node.func.id in other_names:
+                    node.func.imported_as = other_names[node.func.id]  # type: ignore[attr-defined]
+                self.calls.setdefault(get_last_name(node.func), []).append(Traced(node, at))
 
     def _index_definition(self, found: Traced) -> None:
         """Note a class, what is decorated, and what a function adds to a collection outside it."""
@@ -536,6 +541,9 @@ class Program:
         while here is not None:
             if name in here.given:
                 yield from here.given[name]
+                if all(is_none(value.node) for value in here.given[name]):  # which may be replaced, `x = x or ...`
+                    for value in here.names.bound.get(name, ())[1:]:
+                        yield from self._open_binding(value, here)
                 return
             found = here.names.bound.get(name) if here is at or not isinstance(here.owner, ast.ClassDef) else None
             if found:
@@ -704,10 +712,31 @@ class Program:
             yield from self._iterate_all([node.left, node.right], at)
         elif isinstance(node, ast.Dict | ast.DictComp):
             yield from (key for key, _ in self.list_pairs(value))
+        elif isinstance(node, ast.ClassDef):
+            yield from self._list_members(value)
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
             yield from (Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at))
         elif isinstance(node, ast.Call):
             yield from self._iterate_call(node, at)
+
+    def _list_members(self, value: Traced) -> Iterator[Traced]:
+        """List the members of an Enum."""
+        if self._is_enum(value):
+            inside = self.enter(value.node, value.at)
+            parts = (part.value for part in value.node.body if isinstance(part, ast.Assign))
+            yield from (self._open_member(part, value, inside) for part in parts)
+
+    def _is_enum(self, value: Traced) -> bool:
+        bases = (base.node.name for base in self.list_bases(value) if isinstance(base.node, Outside))
+        return any(name.endswith("Enum") for name in bases)
+
+    def _open_member(self, part: Any, of: Traced, inside: Surroundings) -> Traced:
+        """The value of an Enum's member, or the object that its `__init__` makes of a tuple."""
+        if not isinstance(part, ast.Tuple) or "__init__" not in inside.names.bound or not self._is_enum(of):
+            return Traced(part, inside)
+        if (part, "") not in self.passed:
+            self.passed[part, ""] = ast.copy_location(ast.Call(ast.Name(of.node.name, ast.Load()), part.elts, []), part)
+        return Traced(Instance(of.node, self.passed[part, ""], inside), of.at)  # type: ignore[arg-type]
 
     def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
         return [part for node in nodes for found in self.trace(node, at) for part in self.iterate(found)]
@@ -746,6 +775,17 @@ class Program:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             for side in (node.left, node.right):
                 yield from (pair for inner in self.trace(side, at) for pair in self.list_pairs(inner))
+        elif isinstance(node, ast.Call) and get_last_name(node.func) in AS_DICT:
+            owner = node.args[0] if node.args else getattr(node.func, "value", None)
+            for found in self.trace(owner, at) if owner is not None else ():
+                yield from self._list_field_pairs(found)
+
+    def _list_field_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
+        """List the names and values of the fields of an object."""
+        for part in value.node.of.body if isinstance(value.node, Instance) else ():
+            if is_field(part):
+                name = part.target.id  # type: ignore[attr-defined]
+                yield from ((Traced(ast.Constant(name), value.at), found) for found in self.get_member(value, name))
 
     def list_rounds(self, loops: Sequence[Any], at: Surroundings) -> list[Surroundings]:
         """Find the surroundings inside loops for each of their rounds, where the source shows them."""
@@ -777,6 +817,8 @@ class Program:
             elif node.default is not None and at.outer is not None:
                 yield from self.trace(node.default, at.outer, call)
         name = getattr(node.function, "name", "")
+        if name == "__init__" and at.outer is not None:
+            name = getattr(at.outer.owner, "name", name)
         is_handed = not calls or name in self.handed or name.startswith("__")
         if node.default is not None and at.outer is not None and is_handed:
             yield from self.trace(node.default, at.outer)
@@ -904,8 +946,10 @@ class Program:
         inside = self.enter(base.node, base.at)
         found = inside.names.bound.get(name)
         for value in found or ():
-            is_method = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef)
-            yield Traced(BoundMethod(value, base) if is_method else value, inside)
+            if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield Traced(BoundMethod(value, base), inside)
+            else:
+                yield self._open_member(value, base, inside)
         if not found and name in inside.names.annotated:
             yield from self.list_annotated(inside.names.annotated[name], inside)
         elif not found:
@@ -964,9 +1008,7 @@ class Program:
         call, at = me.node.call, me.node.made_in
         for init in self.find_init(me) if call is not None and at is not None else ():
             given = self._pass(init.node, call, at, skip_first=True)
-            for argument in init.at.file.read_names(init.node).bound.values():
-                if isinstance(argument[0], Argument) and argument[0].default is not None:
-                    given.setdefault(argument[0].name, [Traced(argument[0].default, init.at)])
+            given = {**list_defaults(init.at.file.read_names(init.node), init.at), **given}
             inside = Surroundings(init.at.file, init.node, init.at, {init.node.args.args[0].arg: [me], **given})
             if init.node is target:
                 return inside
@@ -979,8 +1021,7 @@ class Program:
                                 return found
         return None
 
-    @staticmethod
-    def _get_passed_field(instance: Instance, name: str) -> ast.expr | None:
+    def _get_passed_field(self, instance: Instance, name: str) -> ast.expr | None:
         assert instance.call is not None
         for keyword in instance.call.keywords:
             if keyword.arg == name:
@@ -988,7 +1029,15 @@ class Program:
         fields = [part.target.id for part in instance.of.body if is_field(part)]  # type: ignore[attr-defined]
         if name in fields and fields.index(name) < len(instance.call.args):
             return instance.call.args[fields.index(name)]
-        return None
+        rest = [keyword.value for keyword in instance.call.keywords if keyword.arg is None]
+        return self._make_item(rest[0], name) if rest and name in fields else None
+
+    def _make_item(self, owner: ast.expr, key: str) -> ast.expr:
+        """The expression of an item that `**owner` passes."""
+        if (owner, key) not in self.passed:
+            made = ast.copy_location(ast.Subscript(owner, ast.Constant(key), ast.Load()), owner)
+            self.passed[owner, key], self.parents[made] = made, self.parents.get(owner)
+        return self.passed[owner, key]
 
     def _get_argument_member(self, base: Traced, name: str) -> Iterator[Traced]:
         argument: Argument = base.node
@@ -1026,16 +1075,41 @@ class Program:
 
     def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
-        key = read_key(node.slice)
-        if key is None and not isinstance(node.slice, ast.Slice):
-            keys = [value.node.value for value in self.trace(node.slice, at) if is_text(value.node)]
-            key = keys[0] if len(keys) == 1 else None
+        keys = self.list_keys(node.slice, at) or [Traced(None, at)]
         for base in self.trace(node.value, at):
-            for part in self._list_sliced(base, node.slice) or self.get_items(base, key):
-                found = True
-                yield from self.trace(part.node, part.at, base.call)
+            for key in keys:
+                value = None if key.node is None else read_key(key.node)
+                for part in self._list_sliced(base, node.slice) or self.get_items(base, value):
+                    found = True
+                    yield from self.trace(part.node, part.at, base.call or key.call)
         if not found:
             yield Traced(node, at)
+
+    def list_keys(self, node: ast.expr, at: Surroundings) -> list[Traced]:
+        """List the constants that a key may be; none if there may be others, as in a field of the state."""
+        if isinstance(node, ast.Slice):
+            return []
+        if read_key(node) is not None:
+            return [Traced(node, at)]
+        bound = self.look_up(node.id, at) if isinstance(node, ast.Name) else [Traced(node, at)]
+        if any(map(self._is_open, bound)):
+            return []
+        found = self.trace(node, at)
+        keys = [value for value in found if isinstance(value.node, ast.Constant)]
+        return keys if all(isinstance(value.node, ast.Constant | Argument) for value in found) else []
+
+    def _is_open(self, value: Traced) -> bool:
+        """Whether an expression reads a field of the state or of settings, whose default is not its only value."""
+        if isinstance(value.node, ast.Call):
+            return get_last_name(value.node.func) == "get"
+        for base in self.trace(value.node.value, value.at) if isinstance(value.node, ast.Attribute) else ():
+            around = base.at.outer.owner if base.at.outer else None
+            if isinstance(base.node, Argument):
+                if not (isinstance(around, ast.ClassDef) and is_first_argument(base.node)):
+                    return True
+            elif isinstance(base.node, Instance) and base.node.call is None:
+                return True
+        return False
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
@@ -1087,7 +1161,27 @@ class Program:
         if found or found_default:
             return
         copied = self._list_copied(node, at)
-        yield from copied or [Traced(node, at)]
+        named = list(self._trace_named(node, at)) if get_last_name(node.func) == "getattr" else []
+        yield from copied or named or [Traced(node, at)]
+
+    def _trace_named(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find what `getattr(owner, name)` may be; parts of a name that are computed may be anything."""
+        if len(node.args) < 2:
+            return
+        patterns = filter(None, (self._make_name_pattern(found) for found in self.trace(node.args[1], at)))
+        known = re.compile("|".join(patterns) or "(?!)")
+        for base in self.trace(node.args[0], at):
+            owner = base.node.of if isinstance(base.node, Instance) else base.node
+            names: Any = ()
+            if isinstance(owner, Imported):
+                names = owner.file.top.names.bound
+            elif isinstance(owner, ast.ClassDef):
+                names = self.enter(owner, base.at).names.bound
+            for name in filter(known.fullmatch, names):
+                for found in self.get_member(base, name):
+                    yield from self.trace(found.node, found.at, found.call)
+        for default in node.args[2:]:
+            yield from self.trace(default, at)
 
     def _list_copied(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find what a copy is made of, or the dict that `dict(key=value)` makes."""
@@ -1103,6 +1197,20 @@ class Program:
             self.parents[made] = self.parents.get(node)
             found.append(Traced(made, at))
         return found
+
+    def _make_name_pattern(self, found: Traced) -> str:
+        """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
+        if not isinstance(found.node, ast.JoinedStr):
+            return re.escape(found.node.value) if is_text(found.node) else ""
+        texts = []
+        for part in found.node.values:
+            value = part.value if isinstance(part, ast.FormattedValue) else part
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.args:
+                value = value.func.value  # name.upper()
+            known = [inner.node for inner in self.trace(value, found.at) if not isinstance(inner.node, Argument)]
+            shown = [re.escape(inner.value) for inner in known if is_text(inner)]
+            texts.append(f"(?i:{'|'.join(shown)})" if shown and len(shown) == len(known) else r"\w*")
+        return "".join(texts) if set(texts) - {r"\w*"} else ""
 
     def _trace_default(self, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
         for found in self.trace(value, at):
@@ -1138,6 +1246,13 @@ class Program:
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 
+    def _collect_positional(self, function: Function, call: ast.Call, *, skip_first: bool) -> ast.Tuple:
+        """The tuple that a call passes for `*rest`."""
+        if (function, call) not in self.positional:
+            own = len(function.args.posonlyargs) + len(function.args.args) - skip_first
+            self.positional[function, call] = ast.Tuple(call.args[own:], ast.Load())
+        return self.positional[function, call]
+
     def _collect_rest(self, function: Function, call: ast.Call) -> ast.Dict:
         """The dict that a call passes for `**rest`."""
         if (function, call) not in self.rests:
@@ -1147,6 +1262,13 @@ class Program:
             keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in rest]
             self.rests[function, call] = ast.Dict(keys, [part.value for part in rest])
         return self.rests[function, call]
+
+    def enter_partial(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
+        """Return the surroundings inside a function with the arguments that `partial(function, ...)` passes."""
+        passed = self.passed.setdefault((call, ""), ast.Call(call.func, call.args[1:], call.keywords))
+        given = self._pass(function.node, passed, at)  # type: ignore[arg-type]
+        inside = Surroundings(function.at.file, function.node, function.at, given)
+        return inside if given and inside.depth <= NESTED else None
 
     def _call_partial(self, target: ast.Call, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find what `partial(function, ...)(...)` returns."""
@@ -1175,7 +1297,7 @@ class Program:
         self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False
     ) -> dict[str, list[Traced]]:
         named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-        named += [function.args.kwarg] if function.args.kwarg is not None else []
+        named += filter(None, (function.args.vararg, function.args.kwarg))
         given = {}
         for argument in named:
             value = self._pick(function, argument.arg, node, at, skip_first=skip_first)
@@ -1190,11 +1312,16 @@ class Program:
         value = pick_argument(function, name, call.args, call.keywords, skip_first=skip_first)
         if value is not None:
             return Traced(value, at)
+        if function.args.vararg is not None and name == function.args.vararg.arg:
+            return Traced(self._collect_positional(function, call, skip_first=skip_first), at)
         if function.args.kwarg is not None and name == function.args.kwarg.arg:
             return Traced(self._collect_rest(function, call), at)
         dicts = [keyword.value for keyword in call.keywords if keyword.arg is None]
-        pairs = [pair for part in dicts for found in self.trace(part, at) for pair in self.list_pairs(found)]
-        return next((value for key, value in pairs if is_text(key.node) and key.node.value == name), None)
+        for part in dicts:
+            pairs = [pair for found in self.trace(part, at) for pair in self.list_pairs(found)]
+            if any(is_text(key.node) and key.node.value == name for key, _ in pairs):
+                return Traced(self._make_item(part, name), at)
+        return None
 
     def list_returned(
         self,
@@ -1208,6 +1335,8 @@ class Program:
         names = at.file.read_names(function)
         if owner is not None and function.args.args and not is_static(function):
             given = {function.args.args[0].arg: [owner], **given}
+        if given and isinstance(call, ast.Call) and is_complete(call):
+            given = {**list_defaults(names, at), **given}
         inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
         if inside.depth > NESTED:
             inside = self.enter(function, at)
@@ -1305,6 +1434,17 @@ def pick_argument(
     return None
 
 
+def is_complete(call: ast.Call) -> bool:
+    """Whether a call shows all arguments that it passes."""
+    return not any(isinstance(part, ast.Starred) for part in call.args) and all(part.arg for part in call.keywords)
+
+
+def list_defaults(names: BoundNames, at: Surroundings) -> dict[str, list[Traced]]:
+    """List the defaults of a function's arguments."""
+    found = [values[0] for values in names.bound.values() if isinstance(values[0], Argument)]
+    return {part.name: [Traced(part.default, at)] for part in found if part.default is not None}
+
+
 def get_default(call: ast.Call) -> ast.expr | None:
     """The default, or the function that makes it, in a call of `field` or `Field`."""
     named = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -1328,8 +1468,11 @@ def read_key(node: ast.expr) -> Any:
 
 
 def get_last_name(node: Any) -> str:
-    """The last identifier of a name with dots; "" for another expression."""
-    return str(getattr(node, "attr", getattr(node, "id", "")))
+    """The last identifier of a name with dots; "" for another expression.
+
+    What is called by the name of an import, `import f as g`, has its own name, `f`.
+    """
+    return str(getattr(node, "imported_as", getattr(node, "attr", getattr(node, "id", ""))))
 
 
 class TextConstant(ast.Constant):
@@ -1341,6 +1484,11 @@ class TextConstant(ast.Constant):
 def is_text(node: Any) -> TypeGuard[TextConstant]:
     """Whether an expression is a constant text."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def is_none(node: Any) -> bool:
+    """Whether an expression is None."""
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def list_items(node: ast.Dict) -> list[tuple[str, ast.expr]]:

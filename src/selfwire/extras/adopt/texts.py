@@ -74,6 +74,7 @@ PASSED_ON = (
     "add_messages",
     "dict",
     "repr",
+    "dumps",
     "deepcopy",
     "filter",
     "map",
@@ -91,7 +92,7 @@ FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "
 LETTERS = re.compile(r"[^\W\d_]")
 PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
 DOLLAR = re.compile(r"\$\$|\$(?:(\w+)|\{(\w+)\})")
-CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}")
+CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}|\{(#.*?#)\}", re.DOTALL)
 ESCAPES = ("%%", "$$")
 HOLES = {"percent": PERCENT, "dollar": DOLLAR, "curly": CURLY}
 """Patterns of holes by how they are written; those of `format` have a parser of their own."""
@@ -184,10 +185,20 @@ class TextFinder:
             elif isinstance(found.node, Outside):
                 self._note_opaque(node, at, reach, found.node.name)
             elif not isinstance(found.node, Argument):
-                unit = self.unit_of(found.call) if found.call is not None else None
+                is_called = found.call is not None and not self._is_constant_field(node, at)
+                unit = self.unit_of(found.call) if is_called else None
                 self.follow(found.node, found.at, reach._replace(unit=unit or reach.unit))
         if isinstance(node, ast.Attribute):
             self._follow_field(node.value, node.attr, at, reach)
+
+    def _is_constant_field(self, node: Any, at: Surroundings) -> bool:
+        """Whether a node is a field of an object that a constant of a module holds, as `PROMPTS.plan`."""
+        owner = node.value if isinstance(node, ast.Attribute) else None
+        found = list(self.program.look_up(owner.id, at)) if isinstance(owner, ast.Name) else []
+        return bool(found) and all(
+            isinstance(value.node, ast.expr) and value.at.owner is value.at.file.tree and not value.at.given
+            for value in found
+        )
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
@@ -438,11 +449,13 @@ class TextFinder:
     def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
         """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`."""
         name, found = made.node.args[0], False
+        names = prompt_files.find_patterns(self.program, name, made.at)
         for folder, at in self._list_jinja_folders(made):
-            path = ast.Call(ast.Name("join", ast.Load()), [folder, name], [])
-            for text in self._read_files(path, at):
-                found = True
-                self._add_file(text, reach._replace(mode="curly"))
+            for part in names:
+                path = ast.Call(ast.Name("join", ast.Load()), [folder, ast.Constant(part)], [])
+                for text in self._read_files(path, at):
+                    found = True
+                    self._add_file(text, reach._replace(mode="curly"))
         if not found:
             self._note_computed_file(made.node, made.at)
 
@@ -463,6 +476,10 @@ class TextFinder:
         self.follow(separator, at, reach)
         if given is not None:
             self.follow(given, at, reach._replace(whole=False, kind=""))
+            for found in self.program.trace(given, at):
+                if isinstance(found.node, ast.ClassDef):  # the members of an Enum
+                    for part in self.program.iterate(found):
+                        self.follow(part.node, part.at, reach._replace(whole=False, kind=""))  # type: ignore[union-attr]
 
     def _follow_changed(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `text.strip()` and its like."""
@@ -485,13 +502,19 @@ class TextFinder:
         for part in node.args[:1]:
             self.follow(part, at, reach.change_first((own,)))
 
+    def _follow_laid_out(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `textwrap.indent(text, prefix)` and its like."""
+        for part in node.args[:1]:
+            self.follow(part, at, reach)
+
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":
             names = [keyword.arg for keyword in node.keywords]
             if "content" in names:
                 self.follow(node.keywords[names.index("content")].value, at, reach)
                 return
-        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+        named = [keyword.value for keyword in node.keywords if keyword.arg in (None, "messages")]
+        for part in [*node.args, *named]:
             self.follow(part, at, reach)
 
     def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
@@ -537,52 +560,17 @@ class TextFinder:
 
     def _follow_file_keys(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
         """Follow `yaml.safe_load(...)["key"]`; returns whether it is such an expression."""
-        keys: list[Any] = []
-        inner: Any = node
-        where = at
-        for _ in range(DEEPEST):
-            if isinstance(inner, ast.Call):
-                return self._follow_loaded(inner, where, tuple(keys), reach)
-            if isinstance(inner, ast.Subscript):
-                keys.insert(0, self._list_keys(inner.slice, where))
-                inner = inner.value
-                continue
-            if isinstance(inner, Element):
-                keys[:0] = [*([None] if inner.loop else []), *((index,) for index in inner.path)]
-                inner = inner.source
-                continue
-            found = [value for value in self.program.trace(inner, where) if value.node is not inner]
-            found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
-            if not found:
-                return False
-            inner, where = found[0].node, found[0].at
-        return False
-
-    def _list_keys(self, node: ast.expr, at: Surroundings) -> tuple[Any, ...] | None:
-        """The keys that a subscript may have; None if they are not known."""
-        found = self.program.trace(node, at)
-        keys = tuple(value.node.value for value in found if isinstance(value.node, ast.Constant))
-        is_whole = all(isinstance(value.node, ast.Constant | Argument) for value in found)
-        return keys if keys and is_whole else None
+        found = prompt_files.find_loaded(self.program, node, at)
+        return found is not None and self._follow_loaded(found[0].node, found[0].at, found[1], reach)
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
-        if not prompt_files.is_prompt_loader(get_last_name(call.func)) or not call.args:
-            return False
-        opened = None
-        for value in self.program.trace(call.args[0], at):
-            if isinstance(value.node, ast.Call):
-                opened = prompt_files.find_opened(self.program, value) or prompt_files.find_read(
-                    self.program, value.node, value.at
-                )
+        opened = prompt_files.find_loaded_path(self.program, call, at)
         if opened is None:
             return False
-        known = False
-        for path in prompt_files.list_files(self.program, *opened):
-            texts = prompt_files.read_keys(path, keys)
-            for text in texts or ():
-                self._add_file(text, reach)
-            known = known or texts is not None
-        if not known:
+        texts = prompt_files.read_loaded(self.program, opened, keys)
+        for text in texts or ():
+            self._add_file(text, reach)
+        if texts is None:
             self._note_computed_file(call, at)
         return True
 
@@ -648,6 +636,13 @@ class TextFinder:
                 at,
                 f"a text comes from another package: {shorten_source(node)}",
                 "copy the text into a constant or a file of the program",
+            )
+        elif any(name.endswith("import_module") for name in names):
+            self.note(
+                node,
+                at,
+                f"a text comes from a module that is imported by a computed name: {shorten_source(node)}",
+                "import the module by a statement",
             )
 
 
@@ -802,6 +797,7 @@ CALLS: dict[str, Any] = {
     "cleandoc": TextFinder._follow_dedent,
     "replace": TextFinder._follow_replaced,
     "cast": TextFinder._follow_cast,
+    **dict.fromkeys(("indent", "fill"), TextFinder._follow_laid_out),
     "getenv": TextFinder._follow_environment,
     "text": TextFinder._follow_marker,
     "get": TextFinder._follow_got,

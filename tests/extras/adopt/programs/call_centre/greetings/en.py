@@ -1,0 +1,1 @@
+TEXT = "Greet in English."

@@ -64,7 +64,7 @@ from selfwire.graphs.machine import (
     Update,
     run_graph,
 )
-from selfwire.graphs.method import FULL, ROUNDS, CallEstimate, EvolveResult, Method, NamedSeeds, Variant, scale_calls
+from selfwire.graphs.method import FULL, CallEstimate, EvolveResult, Method, NamedSeeds, Variant, scale_calls
 from selfwire.graphs.serve import make_server
 from selfwire.models.sync import run_sync
 
@@ -227,6 +227,8 @@ figure.add_conditional_edges("deliver", manager_or_next, ["manager", "workers", 
 figure.add_conditional_edges("manager", workers_or_conclude, ["workers", "conclude"])
 figure.add_edge("conclude", END)
 DYTOPO = figure.compile("dytopo")
+USUAL_ROUNDS = 4
+"""Rounds of a question that may take ten: the manager ends most runs earlier."""
 STEPS_PER_ROUND = 4
 
 
@@ -402,7 +404,7 @@ class Dytopo(Method[DytopoConfig]):
     @staticmethod
     def estimate_calls(config: DytopoConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Rounds of the team and its manager; the same for every setting that is tried on half of the batch."""
-        rounds = min(config.rounds, ROUNDS) if config.halting else config.rounds
+        rounds = min(config.rounds, USUAL_ROUNDS) if config.halting else config.rounds
         question = {"agent": rounds * len(team.topology.nodes), "meta": rounds * config.manager}
         settings = SETTINGS if config.search == "near" else 5 * SETTINGS
         learning = scale_calls(question, batch * settings / 2)  # the same rounds are on record

@@ -122,8 +122,6 @@ class Variant(FrozenModel):
 
 LOOP = 1.5
 """Calls of an agent that holds tools, in one turn."""
-ROUNDS = 4
-"""Rounds of a question that may take ten: confidence, halting or a manager end most runs earlier."""
 
 Calls = Mapping[str, float]
 """Model calls by role; they are means, so they may be fractions."""

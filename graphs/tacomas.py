@@ -80,7 +80,7 @@ from selfwire.graphs.machine import (
     add_usage,
     run_graph,
 )
-from selfwire.graphs.method import FULL, ROUNDS, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
+from selfwire.graphs.method import FULL, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
 from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, get_pending_messages, run_team
 
@@ -331,6 +331,8 @@ figure.add_conditional_edges("judge", rewire_or_refine, ["birth_death", "refine"
 figure.add_conditional_edges("birth_death", refine_or_end, ["refine", END])
 figure.add_conditional_edges("refine", round_or_end, ["round", END])
 TACOMAS = figure.compile(METHOD)
+USUAL_ROUNDS = 3
+"""Rounds of a question that may take ten, offline: between 1 and 2 on archive, 4 or more on plancraft."""
 STEPS_PER_ROUND = 4
 
 
@@ -372,7 +374,7 @@ class Tacomas(Method[TacomasConfig]):
     @staticmethod
     def estimate_calls(config: TacomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Calls of the team's rounds, each judged and coached; the team that questions start with does not change."""
-        rounds = min(config.rounds, ROUNDS)
+        rounds = min(config.rounds, USUAL_ROUNDS)
         asks = len(team.topology.nodes) if config.fast.judge_each else 1  # of contributions and of the coach, per round
         coached = asks * (config.capability and config.fast.refines)
         judge, meta = 1.2 * rounds + (rounds - 1) * asks, coached + config.topology / config.interval

@@ -100,7 +100,7 @@ def test_no_frozen_part_changes_in_thousands_of_random_edits(chunk: int) -> None
         )
     assert outcomes["proposals"] > 2 * BATCHES
     assert outcomes["kept"] > BATCHES / 4, outcomes  # or nothing at all would pass the check above
-    assert outcomes["would have changed it"] > BATCHES / 4, outcomes
+    assert outcomes["would have changed it"] > BATCHES / 5, outcomes
 
 
 class Rogue(Method[Any]):

@@ -137,11 +137,6 @@ def test_calls_of_workers_that_died_at_an_evolution_are_counted(
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", COUNTS)
 def test_a_budget_stops_any_number_of_workers_and_they_go_on_with_a_higher_one(tmp_path: Path, workers: int) -> None:
-    check_a_budget_that_stops(tmp_path, "--workers", str(workers))
-
-
-def check_a_budget_that_stops(folder: Path, *on: str, **environment: str) -> None:
-    """Have a budget stop a run on some workers, and resume it with a higher one; a server counts the calls."""
     with WireServer(served(make_chat_model("offline"))) as server:
         given = (
             "compare",
@@ -155,18 +150,18 @@ def check_a_budget_that_stops(folder: Path, *on: str, **environment: str) -> Non
             "2",
             *kills.name_model(server),
         )
-        kills.call(folder / "whole", *given)
-        needed, home = len(server.asked), folder / "stopped"
+        kills.call(tmp_path / "whole", *given)
+        needed, home = len(server.asked), tmp_path / "stopped"
         limit = needed // 2
-        on = ("--budget-calls", str(limit), *on)
-        _, errors = processes.wait_for(kills.start(home, *given, *on, **environment), STOPPED)
+        on = ("--budget-calls", str(limit), "--workers", str(workers))
+        _, errors = processes.wait_for(kills.start(home, *given, *on), STOPPED)
         assert f"of {limit} calls" in errors
         assert limit // 2 < len(server.asked) - needed <= limit
         higher = ("--resume", kills.run_of(home), *on, "--budget-calls", str(needed))
-        processes.wait_for(kills.start(home, "compare", *higher, **environment))
+        processes.wait_for(kills.start(home, "compare", *higher))
         assert len(server.asked) == 2 * needed
     expected, found = (
-        read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (folder / "whole", home)
+        read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (tmp_path / "whole", home)
     )
     assert to_bytes(found[1]) == to_bytes(expected[1])
 

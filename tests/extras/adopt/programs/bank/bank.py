@@ -68,7 +68,10 @@ def summarize(state: Account):
         return {}
     summary = state.get("summary", "")
     if summary:
-        text = f"This is the summary up to now: {summary}\n\nExtend it by the new messages above:"
+        text = (
+            f"This is the summary up to now: {summary}\n\n"
+            "Extend it by the new messages above:"
+        )
     else:
         text = "Summarise the conversation above:"
     reply = plain.invoke(state["messages"] + [HumanMessage(content=text)])

@@ -18,7 +18,10 @@ class Step(str, Enum):
 
 INSTRUCTIONS: dict[Step, str] = {
     Step.SYMPTOMS: "You are a triage nurse. List the patient's symptoms, one per line.",
-    Step.HISTORY: ("You are a medical records clerk. Summarise what the patient says about earlier illnesses."),
+    Step.HISTORY: (
+        "You are a medical records clerk. "
+        "Summarise what the patient says about earlier illnesses."
+    ),
     Step.LETTER: """You write letters to general practitioners.
 Use the notes below and keep it under one page.""",
 }

@@ -22,7 +22,11 @@ SIDES = dict(
     pro="You argue for the motion. Use one example.",
     con="You argue against the motion. Attack the example.",
 )
-MODERATOR = "You moderate a debate. Answer with one of " + ", ".join(Verdict) + " and a reason."
+MODERATOR = (
+    "You moderate a debate. Answer with one of "
+    + ", ".join(Verdict)
+    + " and a reason."
+)
 
 
 class Debate(TypedDict, total=False):

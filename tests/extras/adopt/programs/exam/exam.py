@@ -17,7 +17,11 @@ Answer: ${answer}
 A full mark costs $$0. Reply with the number only."""
 )
 HINT = "The student got %d points for %r. Give one hint that does not reveal the answer."
-SOLVE = "Solve this exam question step by step. Show your work.\nQuestion: {question}\n"
+SOLVE = (
+    "Solve this exam question step by step."
+    " Show your work.\n"
+    "Question: {question}\n"
+)
 
 
 class GradeError(ValueError):

@@ -19,7 +19,9 @@ class BriefGraph:
         self.draft_chain = make_draft_chain()
 
     async def find_issues(self, state: Case) -> Case:
-        found = await self.issue_chain.ainvoke({"facts": state["facts"], "court": state.get("court", DEFAULT_COURT)})
+        found = await self.issue_chain.ainvoke(
+            {"facts": state["facts"], "court": state.get("court", DEFAULT_COURT)}
+        )
         return {"issues": found.issues}
 
     async def draft(self, state: Case) -> Case:

@@ -14,7 +14,6 @@ import string
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from numbers import Real
 from operator import itemgetter
 
@@ -22,6 +21,7 @@ from selfwire.core.errors import ConfigError, GradingError, SelfwireError, forma
 from selfwire.core.plugins import import_user_module
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
+from selfwire.core.text import suggest_name
 from selfwire.core.values import iterate_texts, to_plain_json
 from selfwire.models.providers import ErrorCatcher
 from selfwire.models.sync import (
@@ -465,8 +465,7 @@ def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
         return GradedEnvironment(name, _compare_with_references(name), solved_at=solved_at, seconds=None)
     module, colon, function = name.partition(":")
     if not (module and colon and function):
-        close = get_close_matches(name.lower(), (*NAMED, "judge"))
-        hint = f"did you mean {close[0]}? " if close else ""
+        hint = suggest_name(name.lower(), (*NAMED, "judge"), "did you mean {}? ")
         raise ConfigError(
             f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, judge, or your own as {OWN}"
         )

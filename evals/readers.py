@@ -25,6 +25,7 @@ from typing import Any
 from uuid import UUID
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.text import suggest_name
 from selfwire.core.values import FrozenModel
 from selfwire.models.providers import ErrorCatcher
 
@@ -82,8 +83,8 @@ def check_size(path: Path) -> None:
 
 def _find_near_file(path: Path) -> str:
     """Write a hint at a file of a similar name in the same folder; "" if there is none."""
-    near = get_close_matches(path.name, os.listdir(path.parent), n=1) if path.parent.is_dir() else []
-    return f"; did you mean {near[0]}?" if near and near[0] != path.name else ""
+    beside = os.listdir(path.parent) if path.parent.is_dir() else []
+    return "" if path.name in beside else suggest_name(path.name, beside, "; did you mean {}?")
 
 
 def read_file(path: Path) -> bytes:

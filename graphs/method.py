@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,6 +30,7 @@ from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.text import suggest_name
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, is_id, to_plain_json
@@ -79,8 +79,7 @@ def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> 
         names, unknown = list(_names(schema)), [".".join(map(str, f["loc"])) for f in faults if f["type"] == UNKNOWN]
         reasons = [format_validation_error(fault) for fault in faults if fault["type"] != UNKNOWN]
         for field in unknown:
-            near = get_close_matches(field, names, n=1)
-            reasons.append(f"{field}: there is no such field{f'; did you mean {near[0]}?' if near else ''}")
+            reasons.append(f"{field}: there is no such field{suggest_name(field, names, '; did you mean {}?')}")
         fields = f"; fields are {', '.join(names)}" if unknown else ""
         raise ConfigError(f"config of {name}: {'; '.join(reasons)}{fields}") from None
 
@@ -518,8 +517,7 @@ def find_method(name: str) -> MethodType:
         return given
     if name in outside_methods():
         return _load_outside(name)
-    near = get_close_matches(name, method_names(), n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    hint = suggest_name(name, method_names(), "did you mean {}? ")
     raise ConfigError(f"unknown method {name!r}; {hint}methods are {', '.join(method_names())}")
 
 

@@ -1,11 +1,11 @@
 """Benchmarks by name, and benchmarks of the user's own tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.task import Splits, Task
+from selfwire.core.text import suggest_name
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
 from selfwire.evals.graders import Grader
 from selfwire.evals.readers import OwnData
@@ -91,8 +91,7 @@ def load_benchmark(
         if name in (f"hotpotqa:{PARAGRAPHS}", f"hotpotqa:{FULL}"):
             return read_with_paragraphs(name.partition(":")[2])
         return multihop(*parse_retrieval_name(name))
-    near = get_close_matches(name.lower(), NAMES, n=1)
-    meant = f"did you mean {near[0]}? Or " if near else ""
+    meant = suggest_name(name.lower(), NAMES, "did you mean {}? Or ")
     raise ConfigError(f"unknown benchmark {name!r}; {meant}choose {', '.join(NAMES)}, or give {FORMS}")
 
 

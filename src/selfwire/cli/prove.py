@@ -131,11 +131,9 @@ def prove(
     _run_parts(head, requests, folder, given, out)
 
 
-OF_OWN_TASKS = ("input_fields", "reference_field", "data_split", "grader", "rubric", "tools")
-BUILT_IN = {"input_fields": None, "reference_field": None, "data_split": None, "grader": "exact", "rubric": None} | {
-    "tools": None
-}
+BUILT_IN = {"input_fields": None, "reference_field": None, "grader": "exact", "rubric": None, "tools": None}
 """Options of own tasks as benchmarks with their own rule take them."""
+OF_OWN_TASKS = (*BUILT_IN, "data_split")
 
 
 def _ask_before_spending() -> None:

@@ -5,7 +5,7 @@ import difflib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import fsum, log, sqrt
@@ -86,6 +86,12 @@ COMPARED = 100_000
 """Most characters of two texts that are compared line by line."""
 COMPARED_LINES = 400
 """Most lines of two texts whose similar lines are paired, which takes the cube of their number."""
+
+
+def suggest_name(name: str, known: Iterable[str], form: str) -> str:
+    """Suggest the known name that another was meant to be, in a form with {} for it; "" where none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return form.replace("{}", near[0], 1) if near else ""
 
 
 def compare_lines(before: str, after: str) -> Iterator[str]:

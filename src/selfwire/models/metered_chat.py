@@ -59,6 +59,7 @@ from selfwire.models.providers import (
     is_transient,
     is_unsent,
     is_wrong_option,
+    write_naming_option,
 )
 from selfwire.models.structured import (
     LONGEST_REPLY,
@@ -910,8 +911,8 @@ class MeteredModel:
                 return chat
         known = ", ".join(f"{name} ({chat.identity.name})" for name, chat in self.named.items()) or "none"
         raise ConfigError(
-            f"{asks} model {model!r}, and this run names no such model, but {known}; name it with --models "
-            f"{'NAME' if ':' in model else model}={model if ':' in model else 'PROVIDER:MODEL'} (in Python "
+            f"{asks} model {model!r}, and this run names no such model, but {known}; name it with "
+            f"{write_naming_option(model)} (in Python "
             'models={...}), or have the agent ask the model of the run by the edit SetModel(AGENT, "")'
         )
 

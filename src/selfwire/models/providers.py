@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
 from socket import gaierror
 from typing import Any, NamedTuple, Self
@@ -17,7 +16,7 @@ from pydantic import SecretStr
 
 from selfwire.core.errors import ConfigError, ModelError, format_error
 from selfwire.core.plugins import load_plugin
-from selfwire.core.text import MASK, mask_address, register_secret
+from selfwire.core.text import MASK, mask_address, register_secret, suggest_name
 from selfwire.core.values import is_id
 
 
@@ -35,6 +34,11 @@ def refuse_unknown_model(name: str) -> None:
     provider, colon, model = name.partition(":")
     if not is_offline(name) and not (provider and colon and model):
         raise ConfigError(f"unknown model {name!r}; write 'offline' or 'provider:model', such as openai:gpt-4o-mini")
+
+
+def write_naming_option(model: str) -> str:
+    """Write the option that names a model as an agent has it: a name, or "provider:model"."""
+    return f"--models NAME={model}" if ":" in model else f"--models {model}=PROVIDER:MODEL"
 
 
 def parse_models(text: str) -> dict[str, str]:
@@ -283,8 +287,8 @@ def _make_hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
         raise ConfigError(f"model {name!r} needs a package that is not installed: {error}") from None
     except (ValueError, TypeError, KeyError, OpenAIError) as error:
         why = redact_error(error)
-        near = get_close_matches(provider, re.findall(r"\w+", why.partition("Supported providers:")[2]), n=1)
-        hint = f"did you mean {near[0]}:{model_name}? " if near else ""
+        providers = re.findall(r"\w+", why.partition("Supported providers:")[2])
+        hint = suggest_name(provider, providers, f"did you mean {{}}:{model_name}? ")
         raise ConfigError(f"model {name!r} cannot be used: {hint}{why}; check provider, key and options") from None
     return model
 

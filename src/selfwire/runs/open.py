@@ -5,7 +5,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
+from selfwire.core.text import suggest_name
 from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap, fingerprint
 from selfwire.evals.baselines import BASELINES
@@ -400,8 +400,7 @@ async def load_saved(ref: str, library: Library) -> tuple[Team, Version | None]:
     except LibraryError as error:
         if ref.endswith(".json") or ref.removeprefix(TEAM).partition("@")[0] in await library.names():
             raise
-        near = get_close_matches(ref, [*method_names(), *BASELINES], n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = suggest_name(ref, [*method_names(), *BASELINES], "; did you mean {}?")
         if ref.endswith(".py"):
             hint = f"; a graph in a file is named as {ref}:graph, after its variable"
         raise LibraryError(

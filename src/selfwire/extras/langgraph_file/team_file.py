@@ -28,6 +28,7 @@ from selfwire.extras.langgraph_file.source import (
 )
 from selfwire.graphs.method import make_method
 from selfwire.graphs.team import Layout
+from selfwire.models.providers import write_naming_option
 from selfwire.tools.calculator import calculate
 
 CALCULATOR = "calculator"
@@ -270,9 +271,9 @@ class TeamFile:
         """Find the model of a name, which may be "provider:model" of one that the user has named."""
         if asked in models or asked in (self.model, *models.values()):
             return models.get(asked, asked)
-        name, model = ("NAME", asked) if ":" in asked else (asked, "PROVIDER:MODEL")
         raise ConfigError(
-            f"agent {agent!r} asks model {asked!r}, which nobody has named here; name it with --models {name}={model}"
+            f"agent {agent!r} asks model {asked!r}, which nobody has named here; name it with "
+            f"{write_naming_option(asked)}"
         )
 
     def write(self) -> str:

@@ -9,28 +9,42 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from tempfile import TemporaryFile
 from typing import Any
 
 STORE = 80_000_000
 """Bytes of a node's object store."""
+TRIES = 3
 
 
 @contextmanager
 def ray_cluster(*processors: int) -> Iterator[str]:
-    """A cluster of nodes with so many processors each."""
+    """A cluster of nodes with so many processors each.
+
+    Ray chooses its ports before it opens them, so that another process may take one: its start is tried again.
+    """
     command = [sys.executable, "-m", "tests.ray_cluster", *map(str, processors)]
     quiet = {**os.environ, "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=quiet
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        address = server.stdout.readline().strip()
-        assert address, "the cluster has not started"
-        try:
-            yield address
-        finally:
-            server.stdin.close()
+    errors: list[str] = []
+    while len(errors) < TRIES:
+        with (
+            TemporaryFile("w+") as said,
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, env=quiet
+            ) as server,
+        ):
+            assert server.stdin is not None
+            assert server.stdout is not None
+            if address := server.stdout.readline().strip():
+                try:
+                    yield address
+                finally:
+                    server.stdin.close()
+                return
+            server.wait()
+            said.seek(0)
+            errors.append(said.read()[-2000:])
+    raise AssertionError("the cluster has not started:\n" + "\n".join(errors))
 
 
 def main() -> None:

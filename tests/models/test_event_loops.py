@@ -12,7 +12,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
-from langchain_openai.chat_models import _client_utils
 from langgraph.graph.state import CompiledStateGraph
 from openai import DefaultAsyncHttpxClient
 
@@ -20,7 +19,7 @@ from selfwire.graphs import hiva
 from selfwire.models.metered_chat import MeteredChat
 from selfwire.models.openai_chat import OpenAIChat
 from selfwire.models.providers import make_chat_model
-from tests.wire.server import WireServer, text
+from tests.wire.server import WireServer, forget_shared_clients, text
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """A client of a user's is never closed here, as in a notebook."""
@@ -134,7 +133,7 @@ def order_ways(first: int) -> list[Callable[[Team], str]]:
 def server() -> Iterator[WireServer]:
     with WireServer(text(TEXT)) as started:
         yield started
-    _client_utils._cached_async_httpx_client.cache_clear()  # LangChain keeps the last 128 clients
+    forget_shared_clients()
     gc.collect()  # what is never closed warns here, and not in a later test
 
 

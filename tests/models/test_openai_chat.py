@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,7 +16,14 @@ from pydantic import SecretStr
 from selfwire.core.usage import Usage
 from selfwire.models.openai_chat import OpenAIChat
 from selfwire.models.structured import to_reply
-from tests.wire.server import Fault, WireServer, lying, refused, saying, text
+from tests.wire.server import Fault, WireServer, forget_shared_clients, lying, refused, saying, text
+
+
+@pytest.fixture(autouse=True)
+def no_shared_clients() -> Iterator[None]:
+    yield
+    forget_shared_clients()
+
 
 ASKED: list[BaseMessage] = [
     SystemMessage("Antworte kürzer."),

@@ -20,6 +20,7 @@ import uvicorn
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.messages.utils import convert_to_messages
+from langchain_openai.chat_models import _client_utils
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -149,6 +150,12 @@ class LocalServer:
         self._server.should_exit = self._server.force_exit = True
         self._thread.join()
         self._socket.close()
+
+
+def forget_shared_clients() -> None:
+    """Make LangChain forget the clients that it shares by address: a closed one must not meet a later server's port."""
+    _client_utils._cached_sync_httpx_client.cache_clear()
+    _client_utils._cached_async_httpx_client.cache_clear()
 
 
 class WireServer(LocalServer):

@@ -116,6 +116,26 @@ async def test_weights_that_are_here_load_without_a_progress_bar(capfd: pytest.C
 
 
 @pytest.mark.slow
+async def test_embedders_of_a_process_share_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    loaded: list[str] = []
+
+    class Weights:
+        def __init__(self, source: str, **_: Any) -> None:
+            loaded.append(source)
+
+        def encode(self, texts: Sequence[str], **_: Any) -> npt.NDArray[np.float32]:
+            return np.ones((len(texts), 384), dtype=np.float32)
+
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Weights)
+    try:
+        for text in ("doctor", "bread"):
+            await MiniLMEmbedder("/weights of this test").embed([text])
+    finally:
+        embeddings._load.cache_clear()
+    assert loaded == ["/weights of this test"]
+
+
 @pytest.mark.minilm
 @pytest.mark.filterwarnings("default")
 async def test_minilm_knows_meaning() -> None:

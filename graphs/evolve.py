@@ -72,6 +72,7 @@ class EvolutionConfig(FrozenModel):
         gate: better, no-worse and mean let a held-out comparison decide (`evolvers.gate`); off accepts every candidate,
             as the papers do.
         gate_tasks: gate tasks per comparison, fresh ones first; of better and no-worse per look, up to all gate tasks.
+            Of better also the train tasks that choose what is worth a proof.
         margin: least difference of a candidate that is accepted; of no-worse the loss that does not count. None for
             0.02 of no-worse and 0 of the others.
         error: chance that a run accepts a change without effect, of better and no-worse; a pruning has half of it, or

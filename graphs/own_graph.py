@@ -455,7 +455,7 @@ class OwnGraph(Method[OwnGraphConfig]):
 
     async def _invoke(self, mapped: Mapped, question: str, meter: CallMeter) -> Any:
         config: RunnableConfig = {"callbacks": [meter], "configurable": {"thread_id": fingerprint(meter.scope.key)}}
-        given = _fill(mapped.template, question)
+        given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
         try:
@@ -537,10 +537,10 @@ def _line_up(run: Trajectory) -> Trajectory:
     return run.replace(steps=tuple(steps))
 
 
-def _fill(template: Any, question: str) -> Any:
+def fill_template(template: Any, question: str) -> Any:
     """The template with the question in place of its mark, in all texts."""
     if isinstance(template, str):
         return template.replace(QUESTION, question)
     if isinstance(template, list):
-        return [_fill(part, question) for part in template]
-    return {name: _fill(part, question) for name, part in template.items()} if isinstance(template, dict) else template
+        return [fill_template(part, question) for part in template]
+    return {name: fill_template(part, question) for name, part in template.items()} if isinstance(template, dict) else template

@@ -23,7 +23,11 @@ ENDS = {"__start__": "START", "__end__": "END"}
 
 
 class Inventory(FrozenModel):
-    """The static inventory of a program; `print` shows its page, and `model_dump_json()` is all of it."""
+    """The static inventory of a program; `print` shows its page, and `model_dump_json()` is all of it.
+
+    Attributes:
+        compared: texts that the program compares with, and keys of its routers' mappings.
+    """
 
     program: str
     files: tuple[str, ...]
@@ -36,6 +40,7 @@ class Inventory(FrozenModel):
     models: tuple[ProgramModel, ...] = ()
     texts: tuple[ProgramText, ...] = ()
     opaque: tuple[Opaque, ...] = ()
+    compared: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """The counts of what was found."""

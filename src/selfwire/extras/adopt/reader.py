@@ -240,6 +240,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
                 key=lambda thing: (thing.file, thing.line),
             )
         ),
+        compared=tuple(said),
     )
 
 

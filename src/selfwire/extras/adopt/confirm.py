@@ -1,0 +1,184 @@
+"""Runs a program on canned replies in a child process, to see which of its texts are sent (`adopt --confirm`).
+
+The child works in a copy of the working directory without keys, and may not connect, write elsewhere or start programs
+(`guard`); its models, tools and embeddings are canned (`canned`). Nothing of the program is imported in this process.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.text import mask_secrets
+from selfwire.extras.adopt.confirmation import Confirmation, RequestLog, check_texts
+from selfwire.extras.adopt.page import Inventory
+
+QUESTION = "Can you help me with this?"
+SECONDS = 120
+"""Most seconds of all runs together."""
+SECRET = re.compile(r"key|token|secret|passw|credential|auth|dsn|connection|_ur[il]$", re.IGNORECASE)
+"""Names of variables of the environment whose values the child does not get."""
+READ = re.compile(r"""(?:environ(?:\.get)?|getenv)\s*[\[(]\s*["'](\w+)["']""")
+PROVIDERS = """
+ANTHROPIC AZURE_OPENAI COHERE DEEPSEEK FIREWORKS GEMINI GOOGLE GROQ MISTRAL NVIDIA OPENAI OPENROUTER PPLX TAVILY
+TOGETHER XAI
+""".split()
+DUMMY = "dummy"
+LEFT_OUT = (".git", ".venv", "venv", "node_modules", "__pycache__", ".*_cache", ".tox", ".nox")
+LARGE = 1 << 20
+"""Bytes of a file from which on the copy has a link to it."""
+MOST_FILES = 5_000
+REPORT, SPEC, PROGRAM, TEMPORARY = "report.jsonl", "spec.json", "program", "tmp"
+"""Names in the folder of a child."""
+
+
+def confirm_program(
+    inventory: Inventory, question: str = QUESTION, template: str = "", *, calls_tools: bool = False
+) -> Confirmation:
+    """Import a program and run it on canned replies, in a process that can send nothing.
+
+    Args:
+        template: the graph's input as JSON, in which {question} is replaced; "" to find it by the graph's schema.
+        calls_tools: whether the program's own tools are run; else each gives a canned result.
+
+    Raises:
+        ConfigError: the program cannot be imported or made; the message has file, line and cause.
+    """
+    if template:
+        try:
+            json.loads(template)
+        except ValueError as error:
+            raise ConfigError(f"--input is no JSON ({error}): {template}") from None
+    with tempfile.TemporaryDirectory(prefix="selfwire-confirm-") as name:
+        folder = Path(name).resolve()
+        place = _copy_program(Path.cwd(), folder / PROGRAM)
+        (folder / TEMPORARY).mkdir()
+        spec = {
+            "inventory": inventory.model_dump(mode="json"),
+            "question": question,
+            "template": template,
+            "calls_tools": calls_tools,
+        }
+        (folder / SPEC).write_text(json.dumps(spec), encoding="utf-8")
+        command = [sys.executable, "-m", "selfwire.extras.adopt.confirm_child", str(folder)]
+        try:
+            done = subprocess.run(
+                command, cwd=place, env=_make_environment(inventory, folder), timeout=SECONDS, capture_output=True,
+                text=True, errors="replace", stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            ended = "" if not done.returncode else f"the process ended ({done.returncode}): {_last_line(done.stderr)}"
+        except subprocess.TimeoutExpired:
+            ended = f"stopped after {SECONDS} s"
+        return _read_report(inventory, [*_read_lines(folder / REPORT)], ended)
+
+
+def _copy_program(here: Path, to: Path) -> Path:
+    """Copy a program's folder, with links to its large files; one with very many files is run where it is."""
+    ignore = shutil.ignore_patterns(*LEFT_OUT)
+    if _count_files(here) > MOST_FILES:
+        return here
+
+    def copy(source: str, target: str) -> str:
+        if Path(source).stat().st_size < LARGE:
+            return str(shutil.copy2(source, target))
+        os.symlink(source, target)
+        return target
+
+    shutil.copytree(here, to, symlinks=True, ignore=ignore, copy_function=copy)
+    return to
+
+
+def _count_files(folder: Path) -> int:
+    count = 0
+    ignore = shutil.ignore_patterns(*LEFT_OUT)
+    for _, folders, files in os.walk(folder):
+        left_out = ignore("", folders)
+        folders[:] = [name for name in folders if name not in left_out]
+        count += len(files)
+        if count > MOST_FILES:
+            break
+    return count
+
+
+def _make_environment(inventory: Inventory, folder: Path) -> dict[str, str]:
+    """The variables that a child gets: no keys, but dummies in their place."""
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if not SECRET.search(name) and mask_secrets(value) == value
+    }
+    read = {
+        name
+        for file in inventory.files
+        for name in READ.findall(Path(file).read_text(encoding="utf-8", errors="replace"))
+        if SECRET.search(name)
+    }
+    keys = {f"{provider}_API_KEY" for provider in PROVIDERS}
+    return {
+        **passed,
+        **dict.fromkeys(sorted(read | keys), DUMMY),
+        "AZURE_OPENAI_ENDPOINT": "https://dummy.invalid",
+        "OPENAI_API_VERSION": "2024-10-21",
+        "LANGSMITH_TRACING": "false",
+        "LANGCHAIN_TRACING_V2": "false",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+        "TMPDIR": str(folder / TEMPORARY),
+    }
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            yield json.loads(line)
+        except ValueError:  # the last line of a process that was stopped
+            return
+
+
+def _read_report(inventory: Inventory, events: list[Mapping[str, Any]], ended: str) -> Confirmation:
+    """Read what a child has reported.
+
+    Raises:
+        ConfigError: the program could not be imported, or not asked.
+    """
+    log, visited, called = RequestLog(), set[str](), set[str]()
+    pairs: dict[str, dict[tuple[str, str], None]] = {"unknown": {}, "refused": {}, "failed": {}}
+    runs, imported = 0, False
+    for event in events:
+        match event["kind"]:
+            case "fault":
+                raise ConfigError(event["message"])
+            case "imported":
+                imported = True
+            case "request":
+                log.add(event["node"], event["found"])
+                visited.add(event["node"])
+            case "node":
+                visited.add(event["node"])
+            case "tool":
+                called.add(event["name"])
+            case "run":
+                runs += 1
+            case kind:
+                pairs[kind][event["place"], event["what"]] = None
+    if not imported:
+        way_out = "; import it by itself to see more: python -c 'import ...'"
+        raise ConfigError(f"{inventory.program} cannot be imported: {ended or 'the process said nothing'}{way_out}")
+    return Confirmation(
+        runs=runs,
+        requests=log.total,
+        texts=check_texts(inventory, log, visited, called),
+        stopped=ended,
+        **{kind: tuple(found) for kind, found in pairs.items()},
+    )

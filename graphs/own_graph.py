@@ -543,4 +543,8 @@ def fill_template(template: Any, question: str) -> Any:
         return template.replace(QUESTION, question)
     if isinstance(template, list):
         return [fill_template(part, question) for part in template]
-    return {name: fill_template(part, question) for name, part in template.items()} if isinstance(template, dict) else template
+    return (
+        {name: fill_template(part, question) for name, part in template.items()}
+        if isinstance(template, dict)
+        else template
+    )

@@ -8,6 +8,7 @@ take different branches.
 
 import inspect
 import json
+import random
 import re
 import time
 from collections import Counter
@@ -59,14 +60,20 @@ class CannedReplies:
     """
 
     def __init__(self, words: Sequence[str], report: Callable[[SentRequest], None], *, calls_tools: bool) -> None:
-        self._words = [w for w in words if any(map(str.isalpha, w)) and len(w) <= LONGEST_WORD]
+        self.words = [word for word in words if any(map(str.isalpha, word)) and len(word) <= LONGEST_WORD]
         self._report, self._calls_tools = report, calls_tools
-        self._turns = Counter[Any]()
+        self._turns, self._chance = Counter[Any](), random.Random(0)
         self._called = set[Any]()
 
     def begin_run(self) -> None:
         """Let every agent call a tool once more."""
         self._called.clear()
+
+    def take(self, key: Any, options: Sequence[Any]) -> Any:
+        """Take an option of a choice: each once, and then by chance, so that no two choices go in step."""
+        turn = self._turns[key]
+        self._turns[key] += 1
+        return options[turn] if turn < len(options) else self._chance.choice(options)
 
     def install(self) -> None:
         """Put the replies under all models, tools and embeddings of this process; they stay."""
@@ -127,11 +134,6 @@ class CannedReplies:
             return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": f"call_{uuid4().hex[:12]}"}])
         return AIMessage(self._make_text(node, "\n".join(text for _, text in texts)))
 
-    def _take(self, key: Any, options: Sequence[Any]) -> Any:
-        """Take the options of a choice in turn."""
-        self._turns[key] += 1
-        return options[(self._turns[key] - 1) % len(options)]
-
     def _choose_tool(self, node: str, offered: Mapping[str, Any], choice: Any) -> str:
         """Choose a tool to call; "" for none. One that must be called is; else one in a run, which was not yet."""
         named = choice if isinstance(choice, str) else next(iter(_list_values(choice, "name")), "")
@@ -139,11 +141,11 @@ class CannedReplies:
             return str(named)
         key = (node, *offered)
         if choice in ("any", "required", True) or _list_values(choice, "type") == ["any"]:
-            return str(self._take(key, [*offered]))
+            return str(self.take(key, [*offered]))
         if key in self._called:
             return ""
         self._called.add(key)
-        return str(self._take(key, ["", *offered]))
+        return str(self.take(key, ["", *offered]))
 
     def _make_object(self, asked: Any, texts: Sequence[tuple[str, str]]) -> AIMessage:
         kind = asked if isinstance(asked, type) else None
@@ -163,10 +165,10 @@ class CannedReplies:
         if schemas:
             return json.dumps(self.fill({"type": "object", **schemas[-1]}, schemas[-1]))
         if shown:
-            return json.dumps(self._take((node, "object"), shown))
-        words = [w for w in self._words if re.search(rf"(?<!\w){re.escape(w)}(?!\w)", asked, re.IGNORECASE)]
+            return json.dumps(self.take((node, "object"), shown))
+        words = [word for word in self.words if _names(asked, word)]
         numbers = ["7"] if NUMBER.search(asked) else []
-        return str(self._take((node, *words, *numbers), [*numbers, *words, PLAIN]))
+        return str(self.take((node, *words, *numbers), [*numbers, *words, PLAIN]))
 
     def _make_result(self, tool: BaseTool) -> Any:
         """Make what a tool may return, by its annotation."""
@@ -192,11 +194,11 @@ class CannedReplies:
         if "const" in schema:
             return schema["const"]
         if schema.get("enum"):
-            return self._take((path, *map(str, schema["enum"])), schema["enum"])
+            return self.take((path, *map(str, schema["enum"])), schema["enum"])
         for several in ("anyOf", "oneOf"):
             if parts := schema.get(several):
                 real = [part for part in parts if part != {"type": "null"}]
-                return self.fill(self._take((path, json.dumps(real, sort_keys=True)), real), whole, (*path, several))
+                return self.fill(self.take((path, json.dumps(real, sort_keys=True)), real), whole, (*path, several))
         if parts := schema.get("allOf"):
             return self.fill(parts[0], whole, path)
         kind = schema.get("type")
@@ -209,10 +211,14 @@ class CannedReplies:
             least = max(1, min(int(schema.get("minItems", 2)), int(schema.get("maxItems", 2))))
             return [self.fill(schema.get("items"), whole, (*path, "[]")) for _ in range(least)]
         if kind == "boolean":
-            return self._take((path, "boolean"), (True, False))
+            return self.take((path, "boolean"), (True, False))
         if kind in ("integer", "number"):
-            return self._take((path, "number"), _list_numbers(schema))
+            return self.take((path, "number"), _list_numbers(schema))
         return PLAIN if kind in ("string", None) else None
+
+
+def _names(text: str, word: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _list_numbers(schema: Mapping[str, Any]) -> list[int]:
@@ -239,7 +245,12 @@ def _can_embeddings(kind: type[Any], **given: Any) -> None:
     async def aembed_all(model: Any, texts: Sequence[str], *_: Any, **__: Any) -> list[list[float]]:
         return embed_all(model, texts)
 
-    canned = {"embed_query": embed, "embed_documents": embed_all, "aembed_query": aembed, "aembed_documents": aembed_all}
+    canned = {
+        "embed_query": embed,
+        "embed_documents": embed_all,
+        "aembed_query": aembed,
+        "aembed_documents": aembed_all,
+    }
     for name, method in canned.items():
         setattr(kind, name, method)
 

@@ -11,31 +11,56 @@ from selfwire.extras.adopt.reader import read_program
 
 
 def adopt(
-    name: Annotated[
+    program: Annotated[
         str,
-        typer.Argument(help="A graph of your own: my_app.graph:graph, or my_app/graph.py:graph as in langgraph.json."),
+        typer.Argument(
+            metavar="NAME",
+            help="A graph of your own: my_app.graph:graph, or my_app/graph.py:graph as in langgraph.json.",
+        ),
     ],
     confirm: Annotated[
         bool,
         typer.Option(
             "--confirm",
-            help="Import it too, and run it on canned replies in a process that can send nothing: shows which texts "
-            "its requests carry.",
+            help="Run it on canned replies in a process that can send nothing: shows which requests carry which text.",
         ),
     ] = False,
     question: Annotated[str, typer.Option(help="With --confirm: what the graph is asked.")] = QUESTION,
-    given: Annotated[
-        str, typer.Option("--input", help='With --confirm: the graph\'s input as JSON, such as {"topic": "{question}"}.')
-    ] = "",
     call_tools: Annotated[
-        bool, typer.Option("--call-tools", help="With --confirm: run the graph's tools, which give canned results else.")
+        bool, typer.Option("--call-tools", help="With --confirm: run the graph's tools too; else results are canned.")
     ] = False,
+    name: Annotated[
+        str | None, typer.Option(help="Import the graph, and save it as it is as a team of this name.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help='Where the question goes and the answer is: input={"topic": "{question}"}, answer=x.'
+        ),
+    ] = None,
+    home: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SELFWIRE_HOME", show_default="./.selfwire", help="With --name: folder or address of saved teams."
+        ),
+    ] = None,
 ) -> None:
     """Read a graph of your own from its source: nodes, edges, tools, models, texts; nothing of it is run."""
-    inventory = read_program(name)
+    inventory = read_program(program)
     add_result(inventory=inventory)
     typer.echo(format_inventory(inventory))
+    if not (confirm or name):
+        return
+    from selfwire.cli.options import parse_config_fields
+
+    fields = parse_config_fields(config or [])
     if confirm:
-        found = confirm_program(inventory, question, given, calls_tools=call_tools)
+        found = confirm_program(inventory, question, fields.get("input"), calls_tools=call_tools)
         add_result(confirmation=found)
         typer.echo(f"\n{found}")
+    if name:
+        from selfwire.extras.adopt.save import save_graph
+
+        version = save_graph(program, name, fields, home)
+        add_result(version=version)
+        typer.echo(f"\nsaved as {version.ref}; evolve it: selfwire evolve {program} --team {name} --name {name} --benchmark TASKS.jsonl")

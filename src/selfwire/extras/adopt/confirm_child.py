@@ -4,15 +4,19 @@ It imports the program, asks its graph several times on canned replies, and writ
 happens into FOLDER/report.jsonl.
 """
 
+import ast
 import asyncio
 import json
 import os
+import random
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from enum import EnumType
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
@@ -26,22 +30,30 @@ from typing_extensions import get_type_hints
 
 from selfwire.core.errors import ConfigError, format_error
 from selfwire.extras.adopt.canned import PLAIN, RESULT, CannedReplies, SentRequest
-from selfwire.extras.adopt.confirm import QUESTION, REPORT, SPEC
-from selfwire.extras.adopt.confirmation import WRITTEN, TextFinder, list_unknown
+from selfwire.extras.adopt.confirm import REPORT, SPEC
 from selfwire.extras.adopt.guard import RefusedError, restrict, show_place
+from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.page import Inventory
+from selfwire.extras.adopt.sent_texts import WRITTEN, TextFinder, list_unknown
 from selfwire.graphs.own_graph import OwnGraphConfig, fill_template, load_graph, map_graph
+from selfwire.models.text_layer import carry_context
 
-MOST_RUNS = 16
-QUIET_RUNS = 4
+MOST_RUNS = 32
+QUIET_RUNS = 8
 """Runs that show nothing new after which no further is made."""
 SECONDS_A_RUN = 20
 STEPS = 40
 """Most supersteps of a run."""
+FORMS = 4
+"""Forms of the input of a run."""
 TALK = 8
 """Messages of a long talk."""
+MOST_WORDS = 12
+"""Most compared words that a text field is filled with."""
 MOST_MENDED = 6
 """Missing fields of the input that are added after a KeyError."""
+ALIKE = 40
+"""First letters by which texts that no inventory has are told apart."""
 DECISIONS = (True, "yes", "no", False)
 """What a person answers in turn to `interrupt`."""
 
@@ -54,7 +66,7 @@ class Report:
         self._lock = threading.Lock()
         self._finder = TextFinder(inventory.texts)
         self._said = {question, PLAIN, RESULT}
-        self._known = set[Any]()
+        self._known, self._unknown = set[str](), set[tuple[str, str]]()
         self.news = 0
 
     def write(self, kind: str, **given: Any) -> None:
@@ -72,8 +84,9 @@ class Report:
         found, rest = self._finder.find([*(text for _, text in written), *request.schemas, *others])
         self.write("request", node=request.node, found=sorted(found))
         for text in list_unknown(rest[: len(written)], self._said):
-            self._said.add(text)
-            self.write("unknown", place=request.node, what=text)
+            if (request.node, text[:ALIKE]) not in self._unknown:
+                self._unknown.add((request.node, text[:ALIKE]))
+                self.write("unknown", place=request.node, what=text)
 
     def refuse(self, what: str, place: str) -> None:
         """Note what the program tried and was not let do."""
@@ -110,49 +123,55 @@ def confirm(folder: Path) -> None:
         report.write("fault", message=_describe_fault(inventory.program, error, here))
         return
     report.write("imported")
-    asker = Asker(graph, inventory, spec, replies)
-    quiet = 0
+    asker, quiet = Asker(graph, inventory, spec, replies), 0
     for number in range(MOST_RUNS):
         before = report.news
         replies.begin_run()
         try:
-            asyncio.run(asyncio.wait_for(asker.ask(number, Visits(report)), SECONDS_A_RUN))
+            with carry_context():
+                asyncio.run(asyncio.wait_for(asker.ask(number, Visits(report)), SECONDS_A_RUN))
+            report.write("run", well=True)
         except Exception as error:  # noqa: BLE001 - a user's program may raise anything
-            report.write("failed", place=_find_error_place(error, here), what=format_error(error))
-        report.write("run")
+            what, place = format_error(error), _find_error_place(error, here)
+            report.write("failed", place=place, what=what, made_up=asker.makes_up(number))
+            report.write("run", well=False)
         quiet = 0 if report.news > before else quiet + 1
         if quiet == QUIET_RUNS:
             return
 
 
 class Asker:
-    """Asks a graph, each time with another input that its schema allows."""
+    """Asks a graph, each time with another input, context and config that its types allow."""
 
     def __init__(
         self, graph: Runnable[Any, Any], inventory: Inventory, spec: Mapping[str, Any], replies: CannedReplies
     ) -> None:
         self.graph, self.replies, self.question = graph, replies, spec["question"]
-        self.template = json.loads(spec["template"]) if spec["template"] else None
+        self.settings = inventory.values
+        self.template = spec["template"]
         self.learned = dict[str, str]()
         if isinstance(graph, Pregel) and (inventory.interrupts or graph.checkpointer):
             graph.checkpointer = InMemorySaver()  # nothing is written into the program's own
-        try:
-            self.mapped = map_graph(inventory.program, graph, OwnGraphConfig()).template
-        except ConfigError:
-            self.mapped = None
+        if self.template is None:
+            with suppress(ConfigError):  # several fields could be meant
+                self.template = map_graph(inventory.program, graph, OwnGraphConfig(answer="any")).template
+        self.is_given = spec["template"] is not None
+
+    def makes_up(self, number: int) -> bool:
+        """Whether a run's input has values that no one has asked for, so that its errors tell nothing."""
+        return not self.is_given and self._choose_form(number) != 0
+
+    def _choose_form(self, number: int) -> int:
+        """Choose the form of a run's input: each once, and then by chance, so that all kinds of replies meet it."""
+        return number if number < FORMS else random.Random(number).randrange(FORMS)
 
     async def ask(self, number: int, visits: Visits) -> None:
-        """Ask once, and answer where the graph waits for a person."""
+        """Ask once, and answer where the graph waits for a person; a field that the program misses is added."""
         for attempt in range(MOST_MENDED):
-            config = {
-                "callbacks": [visits],
-                "recursion_limit": STEPS,
-                "configurable": {"thread_id": f"{number}-{attempt}"},
-            }
             given: Any = self.make_input(number)
             try:
                 for decision in (*DECISIONS[number % 4 :], *DECISIONS):
-                    output = await self._invoke(given, config, number)
+                    output = await self._invoke(given, self._make_config(number, attempt, visits), number)
                     waits = output.get("__interrupt__") if isinstance(output, Mapping) else None
                     if not waits:
                         return
@@ -160,7 +179,7 @@ class Asker:
                 return
             except KeyError as error:
                 name = error.args[0] if error.args else None
-                if not isinstance(name, str) or name in self.learned:
+                if not isinstance(name, str) or not name.isidentifier() or name in self.learned:
                     raise
                 self.learned[name] = self.question
 
@@ -173,61 +192,99 @@ class Asker:
                 raise
             return await asyncio.to_thread(self.graph.invoke, given, config, **context)
 
+    def _make_config(self, number: int, attempt: int, visits: Visits) -> dict[str, Any]:
+        settings = {value.name: self._choose_setting(value) for value in self.settings} if number % 2 else {}
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        return {
+            "callbacks": [visits],
+            "recursion_limit": STEPS,
+            "configurable": {**chosen, "thread_id": f"{number}-{attempt}"},
+        }
+
+    def _choose_setting(self, setting: ProgramValue) -> Any:
+        """Choose what the type of a setting allows, in turn; None to leave it as it is."""
+        if not setting.choices:
+            return PLAIN if setting.default == "None" else None
+        choice = str(self.replies.take(("setting", setting.owner, setting.name), setting.choices[::-1]))
+        with suppress(ValueError):
+            return ast.literal_eval(choice)
+        kind, _, member = choice.partition(".")
+        kinds = [getattr(module, kind, None) for module in [*sys.modules.values()]]
+        return next((getattr(found, member) for found in kinds if isinstance(found, EnumType)), None)
+
     def make_input(self, number: int) -> Any:
-        """Make the input of a run: the field that asks, all fields of the schema, these after a long talk, or no talk."""
-        if self.template is not None:
-            return self._fill(self.template)
-        fields = dict(self._list_fields())
-        if number % 4 == 0 and self.mapped is not None:
-            made = self._fill(self.mapped)
-        elif number % 4 == 3 and len(fields) > 1:
-            made = {name: value for name, value in fields.items() if name != "messages"}
-        else:
-            made = fields or (self._fill(self.mapped) if self.mapped is not None else self.question)
+        """Make the input of a run.
+
+        By its form it has the field that asks alone, all fields of the schema, all after a long talk, or only those
+        without a default and no messages.
+        """
+        form = self._choose_form(number)
+        made = {} if self.template is None else fill_template(self.template, self.question)
+        if self.makes_up(number):
+            fields = dict(self._list_fields(needed=form == 3))
+            if form == 3 and len(fields) > 1:
+                fields.pop("messages", None)
+            made = fields or made
+        elif self.template is None:
+            made = dict(self._list_fields(needed=True))
         if not isinstance(made, dict):
-            return made if not self.learned else {**self.learned}
-        if isinstance(made.get("messages"), str | list):
+            return {**self.learned} if self.learned or self._takes_object() else made
+        if isinstance(made.get("messages"), str):
             talk = [AIMessage(PLAIN) if turn % 2 else HumanMessage(self.question) for turn in range(TALK)]
-            said = [*talk, HumanMessage(self.question)] if number % 4 == 2 else [HumanMessage(self.question)]
-            made = {**made, "messages": said}
-        return {**self.learned, **made}
+            made["messages"] = [*(talk if form == 2 and not self.is_given else ()), HumanMessage(self.question)]
+        return {**self.learned, **made} or self.question
 
-    def _fill(self, template: Any) -> Any:
-        return fill_template(template, self.question)
+    def _takes_object(self) -> bool:
+        """Whether the input is an object of unknown fields, as of an entrypoint that takes a dict."""
+        with suppress(Exception):  # types of the user's own, which have no JSON schema
+            return self.graph.get_input_jsonschema().get("type") == "object"
+        return False
 
-    def _list_fields(self) -> Iterator[tuple[str, Any]]:
+    def _list_fields(self, *, needed: bool) -> Iterator[tuple[str, Any]]:
         """List the fields of the input, each with a value of its type; those of no usual type are left out."""
-        schema = self.graph.builder.input_schema if isinstance(self.graph, CompiledStateGraph) else None
+        schema: Any = self.graph.builder.input_schema if isinstance(self.graph, CompiledStateGraph) else None
         hints: Mapping[str, Any] = {}
         with suppress(Exception):  # names that only a type checker knows
-            hints = get_type_hints(schema) if schema else {}
+            hints = get_type_hints(schema, include_extras=True) if schema else {}
         for name, kind in hints.items():
             if "Message" in str(kind):
-                yield name, [HumanMessage(self.question)]
-                continue
-            with suppress(Exception):  # a type that is no schema
-                adapter = TypeAdapter(kind)
-                shown = adapter.json_schema()
-                made = self.replies.fill(shown, shown, (name,))
-                yield name, adapter.validate_python(self.question if made == PLAIN else made)
+                yield name, self.question if name == "messages" else [HumanMessage(self.question)]
+            elif get_origin(kind) is not Annotated and not (needed and _has_default(schema, name)):
+                with suppress(Exception):  # a type that is no schema
+                    yield name, self._make_value(kind, ("input", name), [self.question])
+
+    def _make_value(self, kind: Any, key: Any, texts: Sequence[str]) -> Any:
+        """Make a value of a type; a text is one of some, or a word that the program compares with."""
+        adapter: Any = TypeAdapter(kind)
+        shown = adapter.json_schema()
+        made = self.replies.fill(shown, shown, key)
+        if made == PLAIN:
+            made = self.replies.take(key, [*texts, *self.replies.words[:MOST_WORDS]])
+        return adapter.validate_python(made)
 
     def _make_context(self, number: int) -> Any:
         """Make a context: with its defaults, then with other values of its types."""
         schema = getattr(self.graph, "context_schema", None)
-        if schema is None or not isinstance(schema, type):
+        if not isinstance(schema, type):
             return None
         with suppress(Exception):  # a field without a default
             if number % 2 == 0:
                 return schema()
         made = dict[str, Any]()
         for name, kind in get_type_hints(schema).items():
-            with suppress(Exception):
-                shown = TypeAdapter(kind).json_schema()
-                if shown.get("type") != "string" or "enum" in shown:
-                    made[name] = self.replies.fill(shown, shown, ("context", name))
+            with suppress(Exception):  # a type that is no schema
+                if kind is not str:
+                    made[name] = self._make_value(kind, ("context", name), [PLAIN])
+                elif not _has_default(schema, name) or number % 4 == 3:
+                    made[name] = self.replies.take(("context", name), [*self.replies.words, PLAIN])
         with suppress(Exception):
             return schema(**made)
         return None
+
+
+def _has_default(schema: Any, name: str) -> bool:
+    fields = getattr(schema, "model_fields", None)
+    return not fields[name].is_required() if fields else hasattr(schema, name)
 
 
 def _decide(asked: Any, decision: Any) -> Any:
@@ -253,7 +310,8 @@ def _describe_fault(name: str, error: BaseException, here: Path) -> str:
         way_out = f"set it: {cause.args[0]}=any selfwire adopt {name} --confirm"
     else:
         way_out = "mend it, or name another graph of the program"
-    return f"{name} cannot be imported: {f'{place}: ' if place else ''}{format_error(cause)}; {way_out}"
+    why = str(cause) if isinstance(cause, ConfigError) else format_error(cause)
+    return f"{name} cannot be imported: {f'{place}: ' if place else ''}{why}; {way_out}"
 
 
 def _last_file(error: BaseException) -> str:
@@ -261,9 +319,7 @@ def _last_file(error: BaseException) -> str:
     return files[-1] if files else ""
 
 
-def _list_lines(error: BaseException) -> Any:
-    import traceback
-
+def _list_lines(error: BaseException) -> traceback.StackSummary:
     return traceback.extract_tb(error.__traceback__)
 
 

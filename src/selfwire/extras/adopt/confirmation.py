@@ -1,21 +1,12 @@
 """What a confirming run has shown: which texts were sent by which nodes, and what was not reached."""
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from textwrap import shorten
 
 from selfwire.core.values import FrozenModel, format_count, mask_controls
 from selfwire.extras.adopt.inventory import ProgramEdge, ProgramText
 from selfwire.extras.adopt.page import ENDS, Inventory, format_text
-
-WORD = re.compile(r"[^\W\d_]{2,}")
-LEAST_WORDS = 3
-"""Words of a text that is in no inventory from which on it is told."""
-TAKEN = "\0"
-"""Stands in place of what a longer text has matched."""
-WRITTEN = ("system", "human", "developer", "schema")
-"""Roles of messages that a program writes."""
 
 
 class Sent(FrozenModel):
@@ -69,48 +60,6 @@ class Confirmation(FrozenModel):
     def __str__(self) -> str:
         """The page of `selfwire adopt --confirm`."""
         return format_confirmation(self)
-
-
-class TextFinder:
-    """Finds the texts of an inventory in requests."""
-
-    def __init__(self, texts: Sequence[ProgramText]) -> None:
-        named = [(number, text) for number, text in enumerate(texts) if WORD.search("".join(text.pieces))]
-        # the longest comes first, so that no text is taken for a part of it
-        named.sort(key=lambda pair: -sum(map(len, pair[1].pieces)))
-        self._patterns = [(number, _compile(text.pieces)) for number, text in named]
-
-    def find(self, texts: Iterable[str]) -> tuple[set[int], list[str]]:
-        """Find the numbers of the inventory's texts in others, and what is left of these without them."""
-        found, rest = set[int](), list[str]()
-        for text in texts:
-            static = left = text
-            for number, pattern in self._patterns:
-                if pattern.search(static):
-                    found.add(number)
-                    static, left = pattern.sub(_take_pieces, static), pattern.sub(TAKEN, left)
-            rest.append(left.replace(TAKEN, " ").strip())
-        return found, rest
-
-
-def _compile(pieces: Sequence[str]) -> re.Pattern[str]:
-    """A pattern of a text: its pieces as groups, with any white space between words, and holes between them."""
-    groups = []
-    for piece in pieces:
-        words = r"\s+".join(map(re.escape, piece.split()))
-        groups.append(f"({words})" if words else r"()")
-    first = r"(?<!\w)" if re.match(r"\w", pieces[0].strip()) else ""
-    last = r"(?!\w)" if re.search(r"\w$", pieces[-1].strip()) else ""
-    return re.compile(first + ".*?".join(groups) + last, re.DOTALL)
-
-
-def _take_pieces(match: re.Match[str]) -> str:
-    """Take the pieces of a text out of another, and leave what fills its holes."""
-    parts, end = list[str](), match.start()
-    for number in range(1, match.re.groups + 1):
-        parts += [match.string[end : match.start(number)], TAKEN]
-        end = match.end(number)
-    return "".join(parts)
 
 
 class RequestLog:
@@ -172,15 +121,6 @@ def _tell_way(node: str, edges: Iterable[ProgramEdge]) -> str:
     if len(way.ends) == 1 and not way.router:
         return f"it comes after {source} ({where})"
     return f"{way.router or source} decides about it ({where}), and no canned reply led there; try another --question"
-
-
-def list_unknown(rest: Iterable[str], known: Collection[str]) -> Iterator[str]:
-    """List what is left of a request without the inventory's texts, if it has words that no run brought in."""
-    for left in rest:
-        for text in sorted(known, key=len, reverse=True):
-            left = left.replace(text, " ")
-        if len(WORD.findall(left)) >= LEAST_WORDS:
-            yield " ".join(left.split())
 
 
 def format_confirmation(found: Confirmation) -> str:

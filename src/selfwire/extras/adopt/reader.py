@@ -16,6 +16,7 @@ from selfwire.extras.adopt.inventory import Opaque, ProgramAgent, ProgramModel, 
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import list_globbed
+from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import (
     Function,
     Outside,
@@ -228,6 +229,12 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
                     for at, maker, names in makers.models.values()
                 ),
                 key=lambda model: (model.file, model.line),
+            )
+        ),
+        values=tuple(
+            sorted(
+                list_values(graphs.program, graphs.list_schemas(), {draft.node for draft in texts.drafts.values()}),
+                key=lambda value: (value.file, value.line),
             )
         ),
         texts=tuple(sorted(found, key=lambda text: (text.file, text.line, text.column))),

@@ -20,7 +20,7 @@ from uuid import uuid4
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.llms import BaseLLM
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 from langchain_core.tools import BaseTool
 from langchain_core.tools.base import _format_output
@@ -32,7 +32,7 @@ DEEPEST = 6
 """Levels of a schema below which optional parts are left out."""
 NUMBER = re.compile(r"\b(score|number|integer|from \d+ to \d+|\d+-\d+)\b", re.IGNORECASE)
 LONGEST_WORD = 40
-ASKING = ("tools", "functions", "response_format", "ls_structured_output_format")
+SCHEMAS = ("tools", "functions", "response_format", "ls_structured_output_format")
 """Arguments of a request that hold schemas."""
 
 
@@ -77,53 +77,55 @@ class CannedReplies:
 
     def install(self) -> None:
         """Put the replies under all models, tools and embeddings of this process; they stay."""
-        asked, run, arun = self._answer, BaseTool.run, BaseTool.arun
+        self._install_models()
+        self._install_tools()
+        Embeddings.__init_subclass__ = classmethod(_can_embeddings)  # type: ignore[assignment]
+        time.sleep = lambda seconds: None  # no waits between retries
+
+    def _install_models(self) -> None:
+        answer = self._answer
 
         def generate(
             model: BaseChatModel, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **given: Any
         ) -> ChatResult:
-            return ChatResult(generations=[ChatGeneration(message=asked(messages, given, run_manager))])
+            return ChatResult(generations=[ChatGeneration(message=answer(messages, given, run_manager))])
 
         async def agenerate(*given: Any, **named: Any) -> ChatResult:
             return generate(*given, **named)
 
-        def complete(llm: BaseLLM, prompts: list[str], stop: Any, managers: Any, *_: Any, **given: Any) -> LLMResult:
-            texts = [str(asked([BaseMessage(content=prompt, type="human")], {}, None).text) for prompt in prompts]
-            for manager, text in zip(managers or (), texts, strict=False):
-                manager.on_llm_end(LLMResult(generations=[[Generation(text=text)]]))
+        def complete(llm: BaseLLM, prompts: list[str], *_: Any, **__: Any) -> LLMResult:
+            texts = [str(answer([HumanMessage(prompt)], {}, None).text) for prompt in prompts]
             return LLMResult(generations=[[Generation(text=text)] for text in texts])
 
-        async def acomplete(llm: BaseLLM, prompts: list[str], *_: Any, **__: Any) -> LLMResult:
-            return complete(llm, prompts, None, ())
+        async def acomplete(*given: Any, **named: Any) -> LLMResult:
+            return complete(*given, **named)
 
-        def run_tool(tool: BaseTool, given: Any, *args: Any, **named: Any) -> Any:
+        BaseChatModel._generate_with_cache = generate  # type: ignore[assignment]
+        BaseChatModel._agenerate_with_cache = agenerate  # type: ignore[assignment]
+        BaseChatModel._should_stream = lambda *_, **__: False  # type: ignore[assignment]
+        BaseLLM._generate_helper = complete  # type: ignore[assignment]
+        BaseLLM._agenerate_helper = acomplete  # type: ignore[assignment]
+
+    def _install_tools(self) -> None:
+        run, arun = BaseTool.run, BaseTool.arun
+
+        def run_canned(tool: BaseTool, given: Any, *args: Any, **named: Any) -> Any:
             if self._calls_tools or _decides_route(tool):
                 return run(tool, given, *args, **named)
             return _format_output(self._make_result(tool), None, named.get("tool_call_id"), tool.name, "success")
 
-        async def arun_tool(tool: BaseTool, given: Any, *args: Any, **named: Any) -> Any:
+        async def arun_canned(tool: BaseTool, given: Any, *args: Any, **named: Any) -> Any:
             if self._calls_tools or _decides_route(tool):
                 return await arun(tool, given, *args, **named)
-            return run_tool(tool, given, *args, **named)
+            return run_canned(tool, given, *args, **named)
 
-        for owner, methods in {
-            BaseChatModel: {
-                "_generate_with_cache": generate,
-                "_agenerate_with_cache": agenerate,
-                "_should_stream": lambda *_, **__: False,
-            },
-            BaseLLM: {"_generate_helper": complete, "_agenerate_helper": acomplete},
-            BaseTool: {"run": run_tool, "arun": arun_tool},
-            Embeddings: {"__init_subclass__": classmethod(_can_embeddings)},
-        }.items():
-            for name, method in methods.items():
-                setattr(owner, name, method)
-        time.sleep = lambda seconds: None  # no waits between retries
+        BaseTool.run = run_canned  # type: ignore[method-assign]
+        BaseTool.arun = arun_canned  # type: ignore[method-assign]
 
     def _answer(self, messages: Sequence[BaseMessage], given: Mapping[str, Any], manager: Any) -> AIMessage:
         node = _find_node(getattr(manager, "metadata", None) or {})
         texts = tuple((message.type, text) for message in messages for text in _list_texts(message))
-        schemas = tuple(text for name in ASKING for text in _list_strings(given.get(name)))
+        schemas = tuple(text for name in SCHEMAS for text in _list_strings(given.get(name)))
         self._report(SentRequest(node, texts, schemas))
         if asked := given.get("response_format"):
             return self._make_object(asked, texts)
@@ -191,30 +193,32 @@ class CannedReplies:
             name = str(reference).rpartition("/")[2]
             found = {**whole.get("definitions", {}), **whole.get("$defs", {})}.get(name, {})
             return self.fill(found, whole, (*path, name)) if len(path) < 2 * DEEPEST else None
-        if "const" in schema:
-            return schema["const"]
-        if schema.get("enum"):
-            return self.take((path, *map(str, schema["enum"])), schema["enum"])
-        for several in ("anyOf", "oneOf"):
-            if parts := schema.get(several):
-                real = [part for part in parts if part != {"type": "null"}]
-                return self.fill(self.take((path, json.dumps(real, sort_keys=True)), real), whole, (*path, several))
-        if parts := schema.get("allOf"):
-            return self.fill(parts[0], whole, path)
+        for several in ("anyOf", "oneOf", "allOf"):
+            if parts := [part for part in schema.get(several, ()) if part != {"type": "null"}]:
+                part = self.take((path, json.dumps(parts, sort_keys=True)), parts)
+                return self.fill(part, whole, (*path, several))
+        options = _list_options(schema)
+        if options:
+            return self.take((path, *map(str, options)), options)
         kind = schema.get("type")
         kind = next((part for part in kind if part != "null"), None) if isinstance(kind, list) else kind
         if kind == "object" or (kind is None and "properties" in schema):
-            needed = schema.get("required", ()) if len(path) > DEEPEST else schema.get("properties", {})
             found = schema.get("properties", {})
+            needed = schema.get("required", ()) if len(path) > DEEPEST else found
             return {name: self.fill(found.get(name), whole, (*path, name)) for name in needed}
         if kind == "array":
             least = max(1, min(int(schema.get("minItems", 2)), int(schema.get("maxItems", 2))))
             return [self.fill(schema.get("items"), whole, (*path, "[]")) for _ in range(least)]
-        if kind == "boolean":
-            return self.take((path, "boolean"), (True, False))
-        if kind in ("integer", "number"):
-            return self.take((path, "number"), _list_numbers(schema))
         return PLAIN if kind in ("string", None) else None
+
+
+def _list_options(schema: Mapping[str, Any]) -> Sequence[Any]:
+    """List the values that a schema allows where they are few, or a high and a low number."""
+    if "const" in schema or schema.get("enum"):
+        return schema.get("enum") or [schema["const"]]
+    if schema.get("type") == "boolean":
+        return (True, False)
+    return _list_numbers(schema) if schema.get("type") in ("integer", "number") else ()
 
 
 def _names(text: str, word: str) -> bool:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,31 @@ REPORT, SPEC, PROGRAM, TEMPORARY = "report.jsonl", "spec.json", "program", "tmp"
 """Names in the folder of a child."""
 
 
+def start_child(folder: Path, place: Path, environment: Mapping[str, str]) -> str:
+    """Run the child process of a folder to its end; returns how it ended, "" if well."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "selfwire.extras.adopt.confirm_child", str(folder)],
+            cwd=place,
+            env=environment,
+            timeout=SECONDS,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return f"stopped after {SECONDS} s"
+    return f"the process ended ({done.returncode}): {_last_line(done.stderr)}" if done.returncode else ""
+
+
 def confirm_program(
-    inventory: Inventory, question: str = QUESTION, template: Any = None, *, calls_tools: bool = False
+    inventory: Inventory,
+    question: str = QUESTION,
+    template: Any = None,
+    *,
+    calls_tools: bool = False,
+    run_child: Callable[[Path, Path, Mapping[str, str]], str] = start_child,
 ) -> Confirmation:
     """Import a program and run it on canned replies, in a process that can send nothing.
 
@@ -56,22 +79,9 @@ def confirm_program(
         folder = Path(name).resolve()
         place = _copy_program(Path.cwd(), folder / PROGRAM)
         (folder / TEMPORARY).mkdir()
-        spec = {
-            "inventory": inventory.model_dump(mode="json"),
-            "question": question,
-            "template": template,
-            "calls_tools": calls_tools,
-        }
-        (folder / SPEC).write_text(json.dumps(spec), encoding="utf-8")
-        command = [sys.executable, "-m", "selfwire.extras.adopt.confirm_child", str(folder)]
-        try:
-            done = subprocess.run(
-                command, cwd=place, env=_make_environment(inventory, folder), timeout=SECONDS, capture_output=True,
-                text=True, errors="replace", stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            ended = "" if not done.returncode else f"the process ended ({done.returncode}): {_last_line(done.stderr)}"
-        except subprocess.TimeoutExpired:
-            ended = f"stopped after {SECONDS} s"
+        spec = {"inventory": inventory.model_dump(mode="json"), "question": question, "template": template}
+        (folder / SPEC).write_text(json.dumps({**spec, "calls_tools": calls_tools}), encoding="utf-8")
+        ended = run_child(folder, place, _make_environment(inventory, folder))
         return _read_report(inventory, [*_read_lines(folder / REPORT)], ended)
 
 

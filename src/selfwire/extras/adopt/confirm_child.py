@@ -132,7 +132,7 @@ def confirm(folder: Path) -> None:
                 asyncio.run(asyncio.wait_for(asker.ask(number, Visits(report)), SECONDS_A_RUN))
             report.write("run", well=True)
         except Exception as error:  # noqa: BLE001 - a user's program may raise anything
-            what, place = format_error(error), _find_error_place(error, here)
+            what, place = asker.describe(error), _find_error_place(error, here)
             report.write("failed", place=place, what=what, made_up=asker.makes_up(number))
             report.write("run", well=False)
         quiet = 0 if report.news > before else quiet + 1
@@ -157,6 +157,12 @@ class Asker:
                 self.template = map_graph(inventory.program, graph, OwnGraphConfig(answer="any")).template
         self.is_given = spec["template"] is not None
 
+    def describe(self, error: Exception) -> str:
+        """Describe an error in a run; the question as a missing key is one that a field holds."""
+        if isinstance(error, KeyError) and error.args == (self.question,):
+            return "a field of the input must be a key that the program knows; give one with --set input='{...}'"
+        return format_error(error)
+
     def makes_up(self, number: int) -> bool:
         """Whether a run's input has values that no one has asked for, so that its errors tell nothing."""
         return not self.is_given and self._choose_form(number) != 0
@@ -171,17 +177,25 @@ class Asker:
             given: Any = self.make_input(number)
             try:
                 for decision in (*DECISIONS[number % 4 :], *DECISIONS):
-                    output = await self._invoke(given, self._make_config(number, attempt, visits), number)
+                    config = self._make_config(number, attempt, visits)
+                    output = await self._invoke(given, config, number)
                     waits = output.get("__interrupt__") if isinstance(output, Mapping) else None
-                    if not waits:
+                    if waits:
+                        given = Command(resume=_decide(waits[0].value, decision))
+                    elif await self._stands_still(config):
+                        given = None  # goes on, where the graph was compiled with interrupt_before or interrupt_after
+                    else:
                         return
-                    given = Command(resume=_decide(waits[0].value, decision))
                 return
             except KeyError as error:
                 name = error.args[0] if error.args else None
                 if not isinstance(name, str) or not name.isidentifier() or name in self.learned:
                     raise
                 self.learned[name] = self.question
+
+    async def _stands_still(self, config: Any) -> bool:
+        has_saver = isinstance(self.graph, Pregel) and isinstance(self.graph.checkpointer, InMemorySaver)
+        return has_saver and bool((await self.graph.aget_state(config)).next)  # type: ignore[attr-defined]
 
     async def _invoke(self, given: Any, config: Any, number: int) -> Any:
         context = {"context": made} if (made := self._make_context(number)) is not None else {}

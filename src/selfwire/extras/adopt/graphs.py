@@ -264,7 +264,7 @@ class GraphReader:
             self._name_action(chosen, action) if len(call.args) < 2 else f"{{{ast.unparse(call.args[0])}}}",
         )
         code = Code([], at, action)
-        if not isinstance(action, ast.Name | ast.Attribute):
+        if not isinstance(action, ast.Name | ast.Attribute) and chosen.kind != "agent":
             code = self.reader.get_code(action, at)
         for name in own:
             draft = NodeDraft(name, chosen.kind, chosen.target, self._place(chosen.found, call, at), graph)

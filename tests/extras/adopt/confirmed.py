@@ -1,4 +1,4 @@
-"""`python -m tests.extras.adopt.confirmed [--call-tools] [PROGRAM ...]`: how many texts of the corpus a confirming run sees.
+"""`python -m tests.extras.adopt.confirmed [--call-tools] [PROGRAM ...]`: texts of the corpus that confirming runs see.
 
 The packages are imported once, and each program runs in a fork of this process.
 """
@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
@@ -31,6 +32,7 @@ def run_fork(folder: Path, place: Path, environment: Mapping[str, str]) -> str:
         try:
             os.environ.clear()
             os.environ.update(environment)
+            warnings.simplefilter("ignore")  # of what authors still use
             tempfile.tempdir = None  # asks the environment again
             os.chdir(place)
             sys.path.insert(0, str(place))

@@ -41,6 +41,7 @@ keep: REJECTED
 
 5 texts, 2 edges as data and 1 as code, 0 opaque things; measure it: selfwire eval review:graph --benchmark TASKS.jsonl
 """
+LISTED = ("tools", "models", "values", "texts", "opaque")
 LIGHT = """
 import sys
 sys.argv = ["selfwire", "adopt", "review:graph"]
@@ -88,8 +89,7 @@ def test_a_page_names_every_text_in_a_line(program: str, monkeypatch: pytest.Mon
     inventory = read_program(GRAPHS[program])
     lines = format_inventory(inventory).splitlines()
     assert len([line for line in lines if line.startswith("  ")]) == sum(
-        len(getattr(inventory, kind))
-        for kind in ("nodes", "edges", "interrupts", "subgraphs", "agents", "tools", "models", "texts", "opaque")
+        len(getattr(inventory, kind)) for kind in (*("nodes", "edges", "interrupts", "subgraphs", "agents"), *LISTED)
     )
     for text in inventory.texts:
         assert any(line.split()[:1] == [f"{text.file}:{text.line}"] for line in lines)

@@ -312,15 +312,16 @@ def _decide(asked: Any, decision: Any) -> Any:
 
 def _describe_fault(name: str, error: BaseException, here: Path) -> str:
     """Describe in a sentence why a program cannot be imported, with the line and a way out."""
-    cause = error
-    while cause.__cause__ is not None or isinstance(cause.__context__, RefusedError):
-        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
-    place = _find_error_place(cause, here)
+    chain = [error]
+    while (cause := chain[-1].__cause__) or isinstance(cause := chain[-1].__context__, RefusedError):
+        chain.append(cause)
+    cause = chain[-1]
+    place = next(filter(None, (_find_error_place(found, here) for found in reversed(chain))), "")
     if isinstance(cause, ModuleNotFoundError):
         way_out = f"install {cause.name} beside selfwire"
     elif isinstance(cause, RefusedError):
         way_out = "move it into a function that the graph calls when it is asked"
-    elif isinstance(cause, KeyError) and "os.py" in str(_last_file(cause)):
+    elif isinstance(cause, KeyError) and _last_file(cause) in (os.__file__, "<frozen os>"):
         way_out = f"set it: {cause.args[0]}=any selfwire adopt {name} --confirm"
     else:
         way_out = "mend it, or name another graph of the program"

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +326,20 @@ def test_every_thread_of_a_graph_that_langchain_starts_is_metered(home: Path, se
     found = selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home)
     assert found.cost.calls == len(server.asked) == 8
     assert names
+
+
+def test_a_pool_of_threads_of_the_graph_itself_is_metered(home: Path, server: WireServer) -> None:
+    def solve(question: str) -> str:
+        model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)
+        with ThreadPoolExecutor(2) as pool:
+            return "\n".join(message.text for message in pool.map(model.invoke, [question, question]))
+
+    found = selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home)
+    assert found.cost.calls == len(server.asked) == 8
+    server.asked.clear()
+    with pytest.raises(BudgetError):
+        selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home, budget={"calls": 4}, seed=1)
+    assert len(server.asked) <= 4
 
 
 def test_a_path_into_the_output_leads_to_the_answer() -> None:

@@ -344,10 +344,10 @@ _submit = ThreadPoolExecutor.submit
 def carry_context() -> Iterator[None]:
     """Run what this context gives to a pool of threads in a copy of it, also by an event loop's `run_in_executor`.
 
-    Python starts it in the pool's own context, so that neither a layer nor callbacks of LangChain's would be known there.
-    A `threading.Thread` starts without them still.
+    Python starts it in the pool's own context, in which neither a layer nor callbacks of LangChain's are known. A
+    `threading.Thread` still starts without them.
     """
-    ThreadPoolExecutor.submit = _submit_carried  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = _submit_carried  # type: ignore[assignment, method-assign]
     token = _CARRIED.set(True)
     try:
         yield

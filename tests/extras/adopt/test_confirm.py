@@ -17,7 +17,7 @@ from selfwire.extras.adopt.confirm import confirm_program
 from selfwire.extras.adopt.confirmation import Confirmation
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.reader import read_program
-from selfwire.extras.adopt.sent_texts import TextFinder
+from selfwire.extras.adopt.sent_texts import RequestTexts
 from tests.extras.adopt.confirmed import confirm_graph, run_fork
 from tests.wire.server import WireServer
 
@@ -181,8 +181,8 @@ graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile
         ),
         (
             "\nimport urllib.request\nurllib.request.urlopen('http://127.0.0.1:9')\n",
-            "app.py:3: RefusedError: a confirming run does not allow this: the program connects to 127.0.0.1:9; move "
-            "it into a function that the graph calls when it is asked",
+            "app.py:3: NotAllowedError: a confirming run does not allow this: the program connects to 127.0.0.1:9; "
+            "move it into a function that the graph calls when it is asked",
         ),
         ("import os\nos.environ['SHOP']\n", "app.py:2: KeyError: 'SHOP'; set it: SHOP=any selfwire adopt app:graph"),
         ("raise SystemExit('no')\n", "app.py:1: SystemExit: no; mend it, or name another graph of the program"),
@@ -221,7 +221,7 @@ def make_text(*pieces: str, **more: Any) -> ProgramText:
 
 
 def test_a_text_is_found_once_and_not_inside_a_longer_one() -> None:
-    finder = TextFinder(
+    finder = RequestTexts(
         [
             make_text("Answer the question."),
             make_text("the question"),

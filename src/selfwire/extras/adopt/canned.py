@@ -36,7 +36,7 @@ SCHEMAS = ("tools", "functions", "response_format", "ls_structured_output_format
 """Arguments of a request that hold schemas."""
 
 
-class SentRequest(NamedTuple):
+class CannedRequest(NamedTuple):
     """A request as the program would have sent it.
 
     Attributes:
@@ -59,7 +59,7 @@ class CannedReplies:
         calls_tools: whether the program's own tools are run; else only those that decide where a run goes on.
     """
 
-    def __init__(self, words: Sequence[str], report: Callable[[SentRequest], None], *, calls_tools: bool) -> None:
+    def __init__(self, words: Sequence[str], report: Callable[[CannedRequest], None], *, calls_tools: bool) -> None:
         self.words = [word for word in words if any(map(str.isalpha, word)) and len(word) <= LONGEST_WORD]
         self._report, self._calls_tools = report, calls_tools
         self._turns, self._chance = Counter[Any](), random.Random(0)
@@ -100,11 +100,11 @@ class CannedReplies:
         async def acomplete(*given: Any, **named: Any) -> LLMResult:
             return complete(*given, **named)
 
-        BaseChatModel._generate_with_cache = generate  # type: ignore[assignment]
-        BaseChatModel._agenerate_with_cache = agenerate  # type: ignore[assignment]
-        BaseChatModel._should_stream = lambda *_, **__: False  # type: ignore[assignment]
-        BaseLLM._generate_helper = complete  # type: ignore[assignment]
-        BaseLLM._agenerate_helper = acomplete  # type: ignore[assignment]
+        BaseChatModel._generate_with_cache = generate  # type: ignore[method-assign]
+        BaseChatModel._agenerate_with_cache = agenerate  # type: ignore[method-assign]
+        BaseChatModel._should_stream = lambda *_, **__: False  # type: ignore[method-assign]
+        BaseLLM._generate_helper = complete  # type: ignore[method-assign]
+        BaseLLM._agenerate_helper = acomplete  # type: ignore[method-assign]
 
     def _install_tools(self) -> None:
         run, arun = BaseTool.run, BaseTool.arun
@@ -119,14 +119,14 @@ class CannedReplies:
                 return await arun(tool, given, *args, **named)
             return run_canned(tool, given, *args, **named)
 
-        BaseTool.run = run_canned  # type: ignore[method-assign]
-        BaseTool.arun = arun_canned  # type: ignore[method-assign]
+        BaseTool.run = run_canned  # type: ignore[assignment, method-assign]
+        BaseTool.arun = arun_canned  # type: ignore[assignment, method-assign]
 
     def _answer(self, messages: Sequence[BaseMessage], given: Mapping[str, Any], manager: Any) -> AIMessage:
         node = _find_node(getattr(manager, "metadata", None) or {})
         texts = tuple((message.type, text) for message in messages for text in _list_texts(message))
         schemas = tuple(text for name in SCHEMAS for text in _list_strings(given.get(name)))
-        self._report(SentRequest(node, texts, schemas))
+        self._report(CannedRequest(node, texts, schemas))
         if asked := given.get("response_format"):
             return self._make_object(asked, texts)
         offered = {name: schema for name, schema in map(_read_tool, given.get("tools") or ()) if name}
@@ -155,7 +155,7 @@ class CannedReplies:
         if schema is None:
             return AIMessage(self._make_text("", "\n".join(text for _, text in texts)))
         made = self.fill(schema, schema)
-        parsed = {}
+        parsed = dict[str, Any]()
         with suppress(ValueError):
             parsed = {"parsed": TypeAdapter(kind).validate_python(made)} if kind else {}
         return AIMessage(json.dumps(made), additional_kwargs=parsed)
@@ -233,7 +233,7 @@ def _list_numbers(schema: Mapping[str, Any]) -> list[int]:
     return sorted({*inside}, reverse=True)
 
 
-def _can_embeddings(kind: type[Any], **given: Any) -> None:
+def _can_embeddings(kind: type[Any], /, **given: Any) -> None:
     """Give a class of embeddings canned vectors, each by its text's length."""
     super(Embeddings, kind).__init_subclass__(**given)
 

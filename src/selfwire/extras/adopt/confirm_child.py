@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import EnumType
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated, Any, get_origin
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -29,12 +30,12 @@ from pydantic import TypeAdapter
 from typing_extensions import get_type_hints
 
 from selfwire.core.errors import ConfigError, format_error
-from selfwire.extras.adopt.canned import PLAIN, RESULT, CannedReplies, SentRequest
+from selfwire.extras.adopt.canned import PLAIN, RESULT, CannedReplies, CannedRequest
 from selfwire.extras.adopt.confirm import REPORT, SPEC
-from selfwire.extras.adopt.guard import RefusedError, restrict, show_place
+from selfwire.extras.adopt.guard import NotAllowedError, restrict, show_place
 from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.page import Inventory
-from selfwire.extras.adopt.sent_texts import WRITTEN, TextFinder, list_unknown
+from selfwire.extras.adopt.sent_texts import WRITTEN, RequestTexts, list_unknown
 from selfwire.graphs.own_graph import OwnGraphConfig, fill_template, load_graph, map_graph
 from selfwire.models.text_layer import carry_context
 
@@ -52,19 +53,21 @@ MOST_WORDS = 12
 """Most compared words that a text field is filled with."""
 MOST_MENDED = 6
 """Missing fields of the input that are added after a KeyError."""
+LONGEST_ERROR = 200
+"""Most letters of an error of a run."""
 ALIKE = 40
 """First letters by which texts that no inventory has are told apart."""
 DECISIONS = (True, "yes", "no", False)
 """What a person answers in turn to `interrupt`."""
 
 
-class Report:
+class ConfirmReport:
     """Writes what happens, a line each."""
 
     def __init__(self, path: Path, inventory: Inventory, question: str) -> None:
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._lock = threading.Lock()
-        self._finder = TextFinder(inventory.texts)
+        self._finder = RequestTexts(inventory.texts)
         self._said = {question, PLAIN, RESULT}
         self._known, self._unknown = set[str](), set[tuple[str, str]]()
         self.news = 0
@@ -77,7 +80,7 @@ class Report:
             self._known.add(line)
             self._file.write(line + "\n")
 
-    def add_request(self, request: SentRequest) -> None:
+    def add_request(self, request: CannedRequest) -> None:
         """Note the inventory's texts of a request, and what else a program has written in it."""
         written = [(role, text) for role, text in request.messages if role in WRITTEN]
         others = [text for role, text in request.messages if role not in WRITTEN]
@@ -96,7 +99,7 @@ class Report:
 class Visits(BaseCallbackHandler):
     """Reports the nodes and tools that run."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ConfirmReport) -> None:
         self._report = report
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, metadata: Any = None, **_: Any) -> None:
@@ -113,7 +116,7 @@ def confirm(folder: Path) -> None:
     """Import the program of a folder, and ask its graph."""
     spec = json.loads((folder / SPEC).read_text(encoding="utf-8"))
     inventory = Inventory.model_validate(spec["inventory"])
-    report, here = Report(folder / REPORT, inventory, spec["question"]), Path.cwd()
+    report, here = ConfirmReport(folder / REPORT, inventory, spec["question"]), Path.cwd()
     replies = CannedReplies(inventory.compared, report.add_request, calls_tools=spec["calls_tools"])
     replies.install()
     restrict(folder, report.refuse)
@@ -161,7 +164,7 @@ class Asker:
         """Describe an error in a run; the question as a missing key is one that a field holds."""
         if isinstance(error, KeyError) and error.args == (self.question,):
             return "a field of the input must be a key that the program knows; give one with --set input='{...}'"
-        return format_error(error)
+        return shorten(format_error(error), LONGEST_ERROR, placeholder="...")
 
     def makes_up(self, number: int) -> bool:
         """Whether a run's input has values that no one has asked for, so that its errors tell nothing."""
@@ -216,7 +219,7 @@ class Asker:
         }
 
     def _choose_setting(self, setting: ProgramValue) -> Any:
-        """Choose what the type of a setting allows, in turn; None to leave it as it is."""
+        """Choose a value that the type of a setting allows; None to leave the setting alone."""
         if not setting.choices:
             return PLAIN if setting.default == "None" else None
         choice = str(self.replies.take(("setting", setting.owner, setting.name), setting.choices[::-1]))
@@ -313,13 +316,13 @@ def _decide(asked: Any, decision: Any) -> Any:
 def _describe_fault(name: str, error: BaseException, here: Path) -> str:
     """Describe in a sentence why a program cannot be imported, with the line and a way out."""
     chain = [error]
-    while (cause := chain[-1].__cause__) or isinstance(cause := chain[-1].__context__, RefusedError):
+    while (cause := chain[-1].__cause__) or isinstance(cause := chain[-1].__context__, NotAllowedError):
         chain.append(cause)
     cause = chain[-1]
     place = next(filter(None, (_find_error_place(found, here) for found in reversed(chain))), "")
     if isinstance(cause, ModuleNotFoundError):
         way_out = f"install {cause.name} beside selfwire"
-    elif isinstance(cause, RefusedError):
+    elif isinstance(cause, NotAllowedError):
         way_out = "move it into a function that the graph calls when it is asked"
     elif isinstance(cause, KeyError) and _last_file(cause) in (os.__file__, "<frozen os>"):
         way_out = f"set it: {cause.args[0]}=any selfwire adopt {name} --confirm"

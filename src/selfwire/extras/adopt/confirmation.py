@@ -1,4 +1,4 @@
-"""What a confirming run has shown: which texts were sent by which nodes, and what was not reached."""
+"""Results of a confirming run: the nodes that sent each text, and the texts that were not reached."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -37,7 +37,7 @@ class TextCheck(FrozenModel):
 
 
 class Confirmation(FrozenModel):
-    """What some runs on canned replies have shown.
+    """Results of some runs on canned replies.
 
     Attributes:
         runs: how many were made.

@@ -1,4 +1,4 @@
-"""What a confirming run may not do: reach a network, write outside a folder, start programs, take too much memory.
+"""Limits of a confirming run: no network, no files outside a folder, no other programs, and not too much memory.
 
 An audit hook of Python refuses it, which code in Python cannot take off. Native code that opens sockets or files by
 itself is not seen by a hook; on Linux the process leaves the network too, where the kernel lets it.
@@ -38,7 +38,7 @@ LIBRARY = Path(os.__file__).parent
 """Folder of Python's own modules."""
 
 
-class RefusedError(PermissionError):
+class NotAllowedError(PermissionError):
     """A confirming run does not allow it."""
 
 
@@ -64,7 +64,7 @@ def restrict(folder: Path, report: Callable[[str, str], None]) -> None:
     def _refuse(what: str) -> None:
         if "starts" not in what or _is_own_call(sys._getframe(2), place):
             report(what, find_place(sys._getframe(2), place))
-        raise RefusedError(f"a confirming run does not allow this: the program {what}")
+        raise NotAllowedError(f"a confirming run does not allow this: the program {what}")
 
     with suppress(ImportError, ValueError, OSError):
         import resource

@@ -91,7 +91,7 @@ def _list_threads(program: Program) -> Iterator[Traced]:
         target = get_keywords(call.node).get("target")
         for found in program.trace(target, call.at) if target is not None else ():
             function = found.node.function if isinstance(found.node, BoundMethod) else found.node
-            asked = [target, *([function] if isinstance(function, Function) else [])]
+            asked = [tree for tree in (target, function) if isinstance(tree, ast.AST)]
             if any(
                 isinstance(part, ast.Attribute) and part.attr in ASKING for tree in asked for part in ast.walk(tree)
             ):

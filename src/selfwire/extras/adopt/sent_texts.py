@@ -16,7 +16,7 @@ WRITTEN = ("system", "human", "developer", "schema")
 """Roles of messages that a program writes."""
 
 
-class TextFinder:
+class RequestTexts:
     """Finds the texts of an inventory in requests."""
 
     def __init__(self, texts: Sequence[ProgramText]) -> None:

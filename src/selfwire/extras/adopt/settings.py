@@ -71,7 +71,9 @@ def _is_prompt(value: ast.Constant, prompts: Collection[Any]) -> bool:
 
 def _list_constants(program: Program, default: ast.expr, at: Surroundings) -> Iterator[ast.expr]:
     """List the constants that a default may be, such as a number or a member of an Enum."""
-    constants = [found.node for found in program.trace(default, at) if isinstance(found.node, ast.Constant)]
+    constants: list[ast.expr] = [
+        found.node for found in program.trace(default, at) if isinstance(found.node, ast.Constant)
+    ]
     yield from constants or ([default] if isinstance(default, ast.Attribute | ast.UnaryOp) else [])
 
 

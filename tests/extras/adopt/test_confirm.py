@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
+from selfwire.extras.adopt import confirm as confirming
 from selfwire.extras.adopt.canned import PLAIN, CannedReplies
 from selfwire.extras.adopt.confirm import confirm_program
 from selfwire.extras.adopt.confirmation import Confirmation
@@ -211,6 +212,26 @@ def test_the_question_and_the_input_may_be_given(write: Callable[[str], None]) -
     given = {"messages": [{"role": "user", "content": "{question}", "additional_kwargs": {"mood": "glad"}}]}
     found = confirm(template=given, question="How are you?")
     assert [sent.node for sent in found.texts[0].sent] == ["chat"]
+
+
+def test_large_files_are_linked_and_large_folders_are_run_where_they_are(
+    write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(GRAPH.replace('"You chat."', 'open("large.txt").read()') + "open('made.txt', 'w')\n")
+    Path("large.txt").write_text("You chat about everything under the sun.")
+    monkeypatch.setattr(confirming, "LARGE", 30)
+    assert [sent.node for sent in confirm().texts[0].sent] == ["chat"]
+    monkeypatch.setattr(confirming, "MOST_FILES", 1)
+    with pytest.raises(ConfigError, match=r"app.py:\d+: NotAllowedError: .* the program writes made.txt; move it"):
+        confirm()
+    assert sorted(path.name for path in Path().iterdir()) == ["app.py", "large.txt"]
+
+
+def test_a_program_that_does_not_end_is_stopped(write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    write("while True:\n    pass\n" + GRAPH)
+    monkeypatch.setattr(confirming, "SECONDS", 0.5)
+    with pytest.raises(ConfigError, match=r"app:graph cannot be imported: stopped after 0.5 s"):
+        confirm_program(read_program("app:graph"))
 
 
 def make_text(*pieces: str, **more: Any) -> ProgramText:

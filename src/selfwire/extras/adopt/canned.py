@@ -100,10 +100,10 @@ class CannedReplies:
         async def acomplete(*given: Any, **named: Any) -> LLMResult:
             return complete(*given, **named)
 
-        BaseChatModel._generate_with_cache = generate  # type: ignore[method-assign]
+        BaseChatModel._generate_with_cache = generate  # type: ignore[assignment, method-assign]
         BaseChatModel._agenerate_with_cache = agenerate  # type: ignore[method-assign]
         BaseChatModel._should_stream = lambda *_, **__: False  # type: ignore[method-assign]
-        BaseLLM._generate_helper = complete  # type: ignore[method-assign]
+        BaseLLM._generate_helper = complete  # type: ignore[assignment, method-assign]
         BaseLLM._agenerate_helper = acomplete  # type: ignore[method-assign]
 
     def _install_tools(self) -> None:

@@ -45,7 +45,7 @@ def adopt(
         ),
     ] = None,
 ) -> None:
-    """Read a graph of your own from its source: nodes, edges, tools, models, texts; nothing of it is run."""
+    """Read a graph of your own from its source: nodes, edges, tools, models, texts; without options nothing is run."""
     inventory = read_program(program)
     add_result(inventory=inventory)
     typer.echo(format_inventory(inventory))

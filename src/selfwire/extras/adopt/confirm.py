@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,14 @@ def _copy_program(here: Path, to: Path) -> Path:
     if _count_files(here) > MOST_FILES:
         return here
 
-    def copy(source: str, target: str) -> str:
+    def copy(source: str, target: str) -> None:
         if Path(source).stat().st_size < LARGE:
-            return str(shutil.copy2(source, target))
-        os.symlink(source, target)
-        return target
+            shutil.copy2(source, target)
+        else:
+            Path(target).symlink_to(source)
 
-    shutil.copytree(here, to, symlinks=True, ignore=ignore, copy_function=copy)
+    with suppress(shutil.Error):  # files that cannot be read
+        shutil.copytree(here, to, symlinks=True, ignore=ignore, copy_function=copy)
     return to
 
 

@@ -1,5 +1,6 @@
 """Graphs of the user's own as systems: asked as they are, their models metered, budgeted and journalled."""
 
+import asyncio
 import json
 import sys
 import threading
@@ -255,6 +256,25 @@ def test_a_file_is_executed_once_however_often_its_graph_is_loaded(home: Path, s
     evaluate(home, "own_app.py:planner")
     assert load_graph("own_app.py:planner") is load_graph("own_app.py:planner")
     assert Path("executed").read_text() == "x"
+
+
+def test_makers_of_langgraphs_server_make_graphs(home: Path, server: WireServer) -> None:
+    Path("makers_app.py").write_text(
+        "from langchain_core.runnables import RunnableLambda\n"
+        "def plain(size=2): return RunnableLambda(lambda given: size)\n"
+        "def configured(config): return RunnableLambda(lambda given: len(config['configurable']))\n"
+        "async def awaited(config): return RunnableLambda(lambda given: 3)\n"
+        "def other(number): return number\n"
+    )
+    made = {name: load_graph(f"makers_app.py:{name}").invoke(1) for name in ("plain", "configured", "awaited")}
+    assert made == {"plain": 2, "configured": 0, "awaited": 3}
+
+    async def load_inside() -> int:
+        return int(load_graph("makers_app.py:awaited").invoke(1))
+
+    assert asyncio.run(load_inside()) == 3
+    with pytest.raises(ConfigError, match=r"graph 'makers_app.py:other' cannot be made: TypeError"):
+        load_graph("makers_app.py:other")
 
 
 def test_a_file_that_failed_is_tried_again(home: Path, server: WireServer) -> None:

@@ -105,6 +105,15 @@ def test_a_name_that_cannot_be_read_is_an_error_in_one_line(monkeypatch: pytest.
     )
 
 
+@pytest.mark.parametrize("options", [["--call-tools"], ["--question", "Why?"], ["--set", "answer=x"]])
+def test_options_that_would_do_nothing_are_refused(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder("signals"))
+    done = CliRunner().invoke(build(), ["adopt", "review:graph", *options])
+    assert done.exit_code == 2
+    assert f"{options[0]} " in done.stderr
+    assert "would do nothing: give --confirm" in done.stderr
+
+
 def test_no_framework_is_imported_nor_the_program() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIGHT], cwd=find_folder("signals"), capture_output=True, text=True, check=True

@@ -1,10 +1,11 @@
 """The command that reads a program: adopt."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from selfwire.cli.json_output import add_result
+from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.confirm import QUESTION, confirm_program
 from selfwire.extras.adopt.page import format_inventory
 from selfwire.extras.adopt.reader import read_program
@@ -46,14 +47,18 @@ def adopt(
     ] = None,
 ) -> None:
     """Read a graph of your own from its source: nodes, edges, tools, models, texts; without options nothing is run."""
+    if not confirm and (call_tools or question != QUESTION):
+        raise ConfigError("--question and --call-tools would do nothing: give --confirm too")
+    if config and not (confirm or name):
+        raise ConfigError("--set would do nothing: give --confirm or --name too")
     inventory = read_program(program)
     add_result(inventory=inventory)
     typer.echo(format_inventory(inventory))
-    if not (confirm or name):
-        return
-    from selfwire.cli.options import parse_config_fields
+    fields: dict[str, Any] = {}
+    if config:
+        from selfwire.cli.options import parse_config_fields
 
-    fields = parse_config_fields(config or [])
+        fields = parse_config_fields(config)
     if confirm:
         found = confirm_program(inventory, question, fields.get("input"), calls_tools=call_tools)
         add_result(confirmation=found)

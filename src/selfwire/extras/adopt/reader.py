@@ -3,16 +3,16 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
-from selfwire.extras.adopt.inventory import Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
+from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import list_globbed
@@ -33,6 +33,7 @@ from selfwire.extras.adopt.source import (
 )
 from selfwire.extras.adopt.texts import TextDraft, is_marker
 
+Thing = TypeVar("Thing", bound=Placed)
 SETTINGS = re.compile(r"\b(environ|getenv)\b")
 """Names in a comparison with settings, which no model writes."""
 SHORTEST = 3
@@ -238,44 +239,27 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
             )
             for draft in makers.agents.values()
         ),
-        tools=tuple(
-            sorted(
-                (
-                    ProgramTool(
-                        name=draft.name, kind=draft.kind, description=draft.description, **place_of(*draft.at[:2])
-                    )
-                    for draft in makers.tools.values()
-                ),
-                key=lambda tool: (tool.file, tool.line),
-            )
+        tools=_sort(
+            ProgramTool(name=draft.name, kind=draft.kind, description=draft.description, **place_of(*draft.at[:2]))
+            for draft in makers.tools.values()
         ),
-        models=tuple(
-            sorted(
-                (
-                    ProgramModel(maker=maker, names=names, **place_of(*at[:2]))
-                    for at, maker, names in makers.models.values()
-                ),
-                key=lambda model: (model.file, model.line),
-            )
+        models=_sort(
+            ProgramModel(maker=maker, names=names, **place_of(*at[:2])) for at, maker, names in makers.models.values()
         ),
-        values=tuple(
-            sorted(
-                list_values(graphs.program, graphs.list_schemas(), {draft.node for draft in texts.drafts.values()}),
-                key=lambda value: (value.file, value.line),
-            )
+        values=_sort(
+            list_values(graphs.program, graphs.list_schemas(), {draft.node for draft in texts.drafts.values()})
         ),
         texts=tuple(sorted(found, key=lambda text: (text.file, text.line, text.column))),
-        opaque=tuple(
-            sorted(
-                (
-                    Opaque(reason=reason, way_out=way_out, **place_of(*at[:2]))
-                    for at, reason, way_out in texts.opaque.values()
-                ),
-                key=lambda thing: (thing.file, thing.line),
-            )
+        opaque=_sort(
+            Opaque(reason=reason, way_out=way_out, **place_of(*at[:2])) for at, reason, way_out in texts.opaque.values()
         ),
         compared=tuple(said),
     )
+
+
+def _sort(things: Iterable[Thing]) -> tuple[Thing, ...]:
+    """Sort things by their places."""
+    return tuple(sorted(things, key=lambda thing: (thing.file, thing.line)))
 
 
 def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:

@@ -426,12 +426,12 @@ def adopt(graph: object) -> Inventory:
     """Read what a graph of your own is made of from its source; nothing of it is run, and nothing is asked.
 
     Args:
-        graph: its name, such as "my_app.graph:graph" or "my_app/graph.py:graph"; or the graph itself, if a module that
-            was imported from a file holds it.
+        graph: its name, such as "my_app.graph:graph" or "my_app/graph.py:graph"; or the graph, its StateGraph or the
+            function that makes it, if a module that was imported from a file holds one of them.
 
     Returns:
-        Its nodes, edges, agents, tools, models and texts, each with file and line, and what is opaque, with the reason;
-        `print` shows all of it.
+        Its nodes, edges, agents, tools, models, settings and texts, each with file and line, and what is opaque, with
+        the reason; `print` shows all of it.
 
     Raises:
         ConfigError: there is no such graph, or its source cannot be read.

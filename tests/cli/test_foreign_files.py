@@ -41,7 +41,7 @@ HARMLESS = {
     "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "family", "feedback",
     "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json",
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model",
-    "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune",
+    "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune", "question",
     "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router", "rubric", "seed",
     "seeds", "set", "show", "sparse", "split", "structured", "systems", "task", "tasks", "team", "test", "timeout",
     "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "window", "without", "workers",
@@ -120,6 +120,17 @@ def test_code_that_a_directory_names_is_not_imported(home: Path, here: Path) -> 
 def test_tools_that_a_directory_names_are_not_imported(home: Path, here: Path) -> None:
     (here / "selfwire.toml").write_text('[run]\ntools = "calculator, foreign_grader:grade"\n')
     assert "tools = calculator, foreign_grader:grade" in call(home, "run", "hiva", "Who?", code=WRONG).stderr
+    assert not was_imported(here)
+
+
+def test_a_graph_that_is_read_is_not_imported_since_a_directory_says_so(home: Path, here: Path) -> None:
+    (here / "app.py").write_text(f"{GRADER}\nfrom langgraph.graph import StateGraph\ngraph = StateGraph(dict)\n")
+    (here / "selfwire.toml").write_text('[shared]\nname = "mine"\n')
+    assert "app:graph: read from 1 file, nothing was run" in call(home, "adopt", "app:graph").output
+    assert not was_imported(here)
+    for unknown in ("name = 'mine'", "confirm = true", "call-tools = true"):
+        (here / "selfwire.toml").write_text(f"[adopt]\n{unknown}\n")
+        assert "unknown" in call(home, "adopt", "app:graph", code=WRONG).stderr
     assert not was_imported(here)
 
 

@@ -77,6 +77,8 @@ PASSED_ON = (
     "dumps",
     "deepcopy",
     "filter",
+    "choice",
+    "sample",
     "map",
 )
 """Functions whose result has the texts of their arguments."""

@@ -115,11 +115,12 @@ READY: Mapping[str, Callable[[], Tool]] = {
 """Tools that need nothing but their name."""
 
 FORMS = (
-    f"{', '.join(READY)}, sql:FILE, benchmark:NAME for the tools of a benchmark, or package.module:name of a tool, "
-    "or of a list or dict of tools"
+    f"{', '.join(READY)}, sql:FILE, mcp:FILE for the tools of MCP servers, benchmark:NAME for those of a benchmark, or "
+    "package.module:name of a tool, or of a list or dict of tools"
 )
 """What a list of tools may name."""
 
+MCP = "mcp:"
 BENCHMARK = "benchmark"
 BENCHMARK_TOOLS = "selfwire.evals.benchmarks.toolboxes"
 
@@ -127,14 +128,33 @@ BENCHMARK_TOOLS = "selfwire.evals.benchmarks.toolboxes"
 def load_tools(names: str) -> dict[str, Tool]:
     """Tools by name, such as `calculator,sql:data/sales.sqlite,my_package.tools:TOOLS`.
 
-    One SQLite file is the tool `sql`; of several each is named after its file, such as `sql_sales`.
+    One SQLite file is the tool `sql`; of several each is named after its file, such as `sql_sales`. The servers of
+    `mcp:FILE` are started.
 
     Raises:
-        ConfigError: a name means no tool, two tools share a name, or no sandbox for `python` works here.
+        ConfigError: a name means no tool, two tools share a name, no sandbox for `python` works here, or an MCP server
+            does not start.
     """
     listed = [name.strip() for name in names.split(",")]
     several = sum(name.startswith("sql:") for name in listed) > 1
-    return make_toolbox(tool for name in listed for tool in _load(name, several))
+    servers = find_server_files(names)
+    found = make_toolbox(tool for name in listed if not name.startswith(MCP) for tool in _load(name, several))
+    if servers:
+        from selfwire.tools.mcp import load_server_tools
+
+        found |= make_toolbox(load_server_tools(servers, taken=found.keys()))
+    return found
+
+
+def find_server_files(names: str) -> list[str]:
+    """Find the files of MCP servers in the names."""
+    listed = (name.strip() for name in names.split(","))
+    return [name.removeprefix(MCP) for name in listed if name.startswith(MCP)]
+
+
+def add_servers(names: str | None, servers: Path | str | None) -> str | None:
+    """Add a file of MCP servers to the names; None for neither."""
+    return ",".join(filter(None, [names, servers and f"{MCP}{servers}"])) or None
 
 
 def find_foreign_tools(names: str) -> list[str]:
@@ -150,7 +170,7 @@ def absolute_names(names: str) -> str:
 
 def _absolute_name(name: str) -> str:
     kind, _, path = name.partition(":")
-    return f"sql:{Path(path).resolve()}" if kind == "sql" else name
+    return f"{kind}:{Path(path).expanduser().resolve()}" if kind in ("sql", "mcp") else name
 
 
 def _load(name: str, several: bool) -> list[Any]:

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -123,7 +123,7 @@ class McpFile(NamedTuple):
                 fields["cwd"] = str(self.path.parent / (server.cwd or ""))
             found[name] = McpServer.model_validate(fields)
             parts = (part for value in found[name].headers.values() for part in value.split())  # as in "Bearer KEY"
-            for value in (*found[name].env.values(), *found[name].headers.values(), *parts):
+            for value in (*found[name].env.values(), *parts):
                 _mask_from_now(value)
             if server.url is None:
                 _refuse_missing_program(found[name], place)
@@ -234,7 +234,7 @@ class McpTool(LangChainTool):
 
 
 WHOLE = "arguments"
-"""The one argument of the adapter's tools here, as it would take arguments called `config` and `runtime` for its own."""
+"""The one argument of the adapter's tools here, as the adapter would keep arguments called `config` and `runtime`."""
 
 
 class ServerHandle:
@@ -269,6 +269,10 @@ class ServerHandle:
             raise ToolError(f"{name} did not answer within {self._timeout:g} seconds") from None
         return _to_text(found)
 
+    def rest(self) -> None:
+        """End the server until the next call, unless it has calls to answer; waits as the end of the handle does."""
+        self._connection.wait(self._connection.rest())
+
 
 class _Connection:
     """The session with a server, on an event loop of its own; opened on the first use, and anew after it broke off."""
@@ -281,7 +285,7 @@ class _Connection:
         self._opened: asyncio.Task[ClientSession] | None = None
         self._serving: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
-        self._breaks = 0
+        self._breaks = self._calls = 0
         self._said = tempfile.TemporaryFile() if server.url is None else None
 
     async def list_tools(self, cursor: str | None) -> "ListToolsResult":
@@ -298,8 +302,9 @@ class _Connection:
 
         while True:
             opened = self._open()
-            session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
+            self._calls += 1
             try:
+                session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
                 found = await session.call_tool(name, dict(arguments))
             except (ClosedResourceError, BrokenResourceError):  # nothing was sent
                 await self._break_off(opened)
@@ -311,6 +316,8 @@ class _Connection:
                 raise ToolError(f"{name} failed: {cut_result(_clean(error.error.message))}") from None
             except (RuntimeError, ValidationError) as error:  # of a result that is not what the server promised
                 raise ToolError(f"{name} returned something unusable: {cut_result(_clean(str(error)))}") from None
+            finally:
+                self._calls -= 1
             self._breaks = 0
             return found
 
@@ -324,13 +331,23 @@ class _Connection:
         """End the server; waits for that unless an event loop would be blocked."""
         if os.getpid() != self._process:
             return  # in a fork the server is the parent's
-        ended = asyncio.run_coroutine_threadsafe(self._end(), self.loop)
-        ended.add_done_callback(lambda _: self._own_loop.__exit__(None, None, None))
+        self.wait(self._end(), lambda _: self._own_loop.__exit__(None, None, None))
+
+    def wait(self, ending: Coroutine[Any, Any, None], then: Callable[[object], None] = lambda _: None) -> None:
+        """Run a coroutine on the loop of this connection; waits for it unless an event loop would be blocked."""
+        ended = asyncio.run_coroutine_threadsafe(ending, self.loop)
+        ended.add_done_callback(then)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             with suppress(TimeoutError):
                 ended.result(2 * END)
+
+    async def rest(self) -> None:
+        """End the session until the next call, unless a call waits for an answer."""
+        if self._calls == 0 and self._opened is not None and self._opened.done():
+            self._opened = None
+            await self._stop_serving()
 
     def _open(self) -> "asyncio.Task[ClientSession]":
         opened = self._opened
@@ -378,6 +395,8 @@ class _Connection:
         if self._opened is not None:
             self._opened.cancel()
         await self._stop_serving()
+        if self._said is not None:
+            self._said.close()
 
     async def _serve(self, ready: "asyncio.Future[ClientSession]", stop: asyncio.Event) -> None:
         """Hold a session open until it is to stop or breaks off."""
@@ -472,11 +491,17 @@ def load_server_tools(paths: Sequence[str], taken: Collection[str] = ()) -> list
     files = [read_servers(path) for path in paths]
     with _STARTING:
         found = [(name, tool) for file in files for name, tool in run_sync(_load_tools(file))]
-    counts = Counter(called for _, called in {(server, _to_name(tool.name)) for server, tool in found})
-    counts.update(taken)
-    plain = [_to_name(tool.name) for _, tool in found]
-    names = [_to_name(f"{server}_{name}") if counts[name] > 1 else name for (server, _), name in zip(found, plain)]
-    return [McpTool(tool, name) for (_, tool), name in zip(found, names)]
+    counts = Counter([*taken, *(_to_name(tool.name) for _, tool in found)])
+    return [
+        McpTool(tool, _to_name(f"{server}_{tool.name}" if counts[_to_name(tool.name)] > 1 else tool.name))
+        for server, tool in found
+    ]
+
+
+def rest_servers() -> None:
+    """End the servers that this process has started, until a tool of theirs is called again."""
+    for handle in list(_HANDLES.values()):
+        handle.rest()
 
 
 async def _load_tools(file: McpFile) -> "list[tuple[str, BaseTool]]":

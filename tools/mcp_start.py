@@ -1,8 +1,9 @@
 """The process that starts an MCP server and ends with selfwire; run as a script, and never imported.
 
 The server, and what it starts in turn, stands in this process's group. The kernel tells this process when selfwire has
-ended, however that was, and the whole group is killed then; as it is when the server ends, or stays `GRACE` seconds after
-its standard input was closed. The last lines of its standard error are kept in this process's own, which is a file.
+ended, however that was, and the whole group is killed then. It is killed too when the server ends, or stays `GRACE`
+seconds after its standard input was closed. The last lines of the server's standard error are kept in this process's
+own, which is a file.
 
     python mcp_start.py PID COMMAND [ARGUMENT ...]        PID is selfwire's process
 """
@@ -30,7 +31,7 @@ def end(*_: object) -> NoReturn:
 
 
 def watch(errors: int) -> None:
-    """Keep what the server prints as errors, until it ends; kill it if its standard input was closed long enough ago."""
+    """Keep what the server prints as errors until it ends; kill it some time after its standard input was closed."""
     kept = b""
     events = select.poll()
     events.register(errors)

@@ -1,7 +1,8 @@
 """Tools by name, and LangChain's tools and functions as tools."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
@@ -143,7 +144,31 @@ def load_tools(names: str) -> dict[str, Tool]:
         from selfwire.tools.mcp import load_server_tools
 
         found |= make_toolbox(load_server_tools(servers, taken=found.keys()))
+        _KEPT.append(found)
     return found
+
+
+_KEPT: list[dict[str, Tool]] = []
+"""Tools of MCP servers that were loaded since a run ended: a run loads its tools more than once before it begins."""
+
+
+_RUNS: list[None] = []
+"""One for each run that is open in this process."""
+
+
+@contextmanager
+def end_servers() -> Iterator[None]:
+    """End MCP servers with this block of a run, unless another run is open; a later call starts its server again."""
+    _RUNS.append(None)
+    try:
+        yield
+    finally:
+        _RUNS.pop()
+        if _KEPT and not _RUNS:
+            from selfwire.tools.mcp import rest_servers
+
+            _KEPT.clear()
+            rest_servers()
 
 
 def find_server_files(names: str) -> list[str]:

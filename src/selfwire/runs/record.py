@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -39,7 +39,7 @@ from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CODE, VERSION, Lease, is_held, read_facts, refuse_other_facts
 from selfwire.store.library import home_folder
 from selfwire.store.trust import is_agreed, is_own, make_mark
-from selfwire.tools.ready import find_foreign_tools, find_server_files
+from selfwire.tools.ready import end_servers, find_foreign_tools, find_server_files
 
 JOURNAL = "journal.sqlite"
 CHECKPOINTS = "checkpoints.sqlite"
@@ -509,7 +509,7 @@ class RunPlan(ABC, Generic[OpenRunT]):
         """
         path = get_runs_folder(self.home) / run / JOURNAL
         journal = self.create_journal(path, run)
-        with _remove_if_unanswered(path), closing(journal), self.open(journal) as opened:
+        with end_servers(), _remove_if_unanswered(path), closing(journal), self.open(journal) as opened:
             yield opened
 
     @contextmanager
@@ -522,13 +522,13 @@ class RunPlan(ABC, Generic[OpenRunT]):
         Raises:
             JournalError: another process holds the run, or config, code or corpus have changed.
         """
-        with _remove_if_unanswered(path), closing(Journal.open(path, self._hashes)) as journal, ExitStack() as stack:
+        with end_servers(), _remove_if_unanswered(path), closing(Journal.open(path, self._hashes)) as journal:
             changed = _describe_changed_servers(self.request, run_sync(journal.get_note(SERVERS)))
-            opened = stack.enter_context(replace(self, notices=(*self.notices, *changed)).open(journal))
-            if retry_failed:
-                journal.retry_failed()
-            run_sync(self._note_request(journal))
-            yield opened
+            with replace(self, notices=(*self.notices, *changed)).open(journal) as opened:
+                if retry_failed:
+                    journal.retry_failed()
+                run_sync(self._note_request(journal))
+                yield opened
 
     @property
     def _hashes(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import AliasChoices, Field, ValidationError
 
 from selfwire.core.chat import ToolSpec
@@ -30,12 +31,11 @@ from selfwire.core.text import mask_address, mask_secrets, register_secret
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, replace_surrogates, to_plain_json
 from selfwire.models.sync import CallTimeoutError, LoopBlockedError, get_own_loop, run_on_foreign_loop, run_sync
 from selfwire.tools.own import cut_result
-from selfwire.tools.ready import LangChainTool
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
     from mcp import ClientSession
-    from mcp.types import CallToolResult, ContentBlock, ListToolsResult
+    from mcp.types import CallToolResult
 
 MCP_SERVERS = "mcpServers"
 """The key of a file under which the servers stand by name."""
@@ -191,13 +191,15 @@ def _refuse_missing_program(server: McpServer, place: str) -> None:
         raise ConfigError(f"{place}: its command {command!r} is no program here; install it, or give its whole path")
 
 
-class McpTool(LangChainTool):
+class McpTool:
     """A tool of a server, under a name of its own."""
 
     def __init__(self, tool: "BaseTool", name: str) -> None:
-        super().__init__(tool)
+        self.tool = tool
         self.spec = ToolSpec(
-            name=name, description=cut_result(_clean(self.spec.description)), parameters=self.spec.parameters
+            name=name,
+            description=cut_result(_clean(tool.description)),
+            parameters=convert_to_openai_tool(tool)["function"]["parameters"],
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
@@ -220,7 +222,7 @@ class McpTool(LangChainTool):
         from referencing import Registry
         from referencing.exceptions import Unresolvable
 
-        schema = cast("BaseTool", self.tool).args_schema
+        schema = self.tool.args_schema
         validator = validators.validator_for(schema)(schema, registry=Registry())  # which fetches nothing
         try:
             faults = [
@@ -245,7 +247,7 @@ class ServerHandle:
         self._timeout = server.timeout
         weakref.finalize(self, self._connection.end)
 
-    async def list_tools(self, cursor: str | None = None) -> "ListToolsResult":
+    async def list_tools(self, cursor: str | None = None) -> Any:
         """List the server's tools, from any event loop; starts the server.
 
         Raises:
@@ -288,7 +290,7 @@ class _Connection:
         self._breaks = self._calls = 0
         self._said = tempfile.TemporaryFile() if server.url is None else None
 
-    async def list_tools(self, cursor: str | None) -> "ListToolsResult":
+    async def list_tools(self, cursor: str | None) -> Any:
         from mcp.types import PaginatedRequestParams
 
         session = await asyncio.shield(self._open())
@@ -333,7 +335,7 @@ class _Connection:
             return  # in a fork the server is the parent's
         self.wait(self._end(), lambda _: self._own_loop.__exit__(None, None, None))
 
-    def wait(self, ending: Coroutine[Any, Any, None], then: Callable[[object], None] = lambda _: None) -> None:
+    def wait(self, ending: Coroutine[Any, Any, None], then: Callable[[object], object] = lambda _: None) -> None:
         """Run a coroutine on the loop of this connection; waits for it unless an event loop would be blocked."""
         ended = asyncio.run_coroutine_threadsafe(ending, self.loop)
         ended.add_done_callback(then)
@@ -457,10 +459,10 @@ def _to_text(found: "CallToolResult") -> "CallToolResult":
     return CallToolResult(content=[TextContent(type="text", text=text)], isError=found.isError)
 
 
-def _describe_block(block: "ContentBlock") -> str:
+def _describe_block(block: Any) -> str:
     match block.type:
         case "text":
-            return block.text
+            return str(block.text)
         case "resource_link":
             return f"[{block.name}: {block.uri}]"
         case "resource":

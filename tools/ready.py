@@ -179,7 +179,7 @@ def find_server_files(names: str) -> list[str]:
 
 def add_servers(names: str | None, servers: Path | str | None) -> str | None:
     """Add a file of MCP servers to the names; None for neither."""
-    return ",".join(filter(None, [names, servers and f"{MCP}{servers}"])) or None
+    return ",".join(filter(None, [names, f"{MCP}{servers}" if servers else None])) or None
 
 
 def find_foreign_tools(names: str) -> list[str]:

@@ -29,7 +29,8 @@ def tell(name: str) -> str:
 @server.tool()
 def header(name: str, ctx: Context) -> str:  # type: ignore[type-arg]
     """Tell a header of the request."""
-    return str(ctx.request_context.request.headers.get(name))
+    request = ctx.request_context.request
+    return str(request and request.headers.get(name))
 
 
 @server.tool()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
@@ -52,15 +53,15 @@ class LangChainTool:
         return result if isinstance(result, str) else str(result)
 
 
-def make_toolbox(tools: Iterable[BaseTool | Tool | Callable[..., Any]]) -> dict[str, Tool]:
-    """Make a toolbox of LangChain's tools, objects with `spec` and `run`, and functions with types and a docstring.
+def make_toolbox(tools: Iterable[BaseTool | Tool | Callable[..., Any] | str]) -> dict[str, Tool]:
+    """Make a toolbox of LangChain's tools, objects with `spec` and `run`, functions with types and a docstring, names.
 
     Raises:
         ConfigError: an object is no tool, or a name is not allowed or occurs twice.
     """
     found: dict[str, Tool] = {}
-    for given in refuse_single_tool(tools):
-        tool = _to_tool(given)
+    listed = (load_tools(given).values() if isinstance(given, str) else [given] for given in refuse_single_tool(tools))
+    for tool in map(_to_tool, chain.from_iterable(listed)):
         name = tool.spec.name
         if not is_id(name):
             raise ConfigError(f"tool {name!r}: a tool's name is made of letters, digits, _ and -; rename it")

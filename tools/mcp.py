@@ -21,7 +21,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import AliasChoices, Field, ValidationError
 
 from selfwire.core.chat import ToolSpec
@@ -199,7 +198,7 @@ class McpTool:
         self.spec = ToolSpec(
             name=name,
             description=cut_result(_clean(tool.description)),
-            parameters=convert_to_openai_tool(tool)["function"]["parameters"],
+            parameters={"type": "object", "properties": {}, **cast(dict[str, Any], tool.args_schema)},
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:

@@ -49,7 +49,7 @@ Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
 Teamlike = Team | Method[Any] | Runnable[Any, Any] | StateGraph[Any] | str | Path
 """A team, a method or its name, the name of a saved team (name, name@version, fingerprint) or an exported file."""
 Tools = Sequence[Callable[..., Any] | BaseTool | Tool | str] | str
-"""Functions, LangChain tools, objects with `spec` and `run`, and names; or names alone, such as "calculator,sql:x.db"."""
+"""Functions, LangChain tools, objects with `spec` and `run`, and names; or names alone, as "calculator,sql:x.db"."""
 ChatModel = str | BaseChatModel
 """A name such as "openai:gpt-4o-mini" or "offline", or LangChain's chat model itself."""
 

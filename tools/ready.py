@@ -178,11 +178,6 @@ def find_server_files(names: str) -> list[str]:
     return [name.removeprefix(MCP) for name in listed if name.startswith(MCP)]
 
 
-def add_servers(names: str | None, servers: Path | str | None) -> str | None:
-    """Add a file of MCP servers to the names; None for neither."""
-    return ",".join(filter(None, [names, f"{MCP}{servers}" if servers else None])) or None
-
-
 def find_foreign_tools(names: str) -> list[str]:
     """Find the tools in the names that are code or a file outside selfwire: module:name and sql:FILE."""
     listed = [name.strip() for name in names.split(",")]

@@ -60,7 +60,7 @@ from selfwire.runs.open import load_models
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
-from selfwire.tools.ready import FORMS, add_servers, load_tools
+from selfwire.tools.ready import FORMS, load_tools
 from selfwire.tools.search import NAMES
 
 FORMAT = "selfwire-insights-1"
@@ -234,7 +234,7 @@ def selection(
     loaded = load_models(models.names, to_local_folder(home))
     for notice in loaded.notices:
         typer.echo(notice, err=True)
-    names = add_servers(tools, mcp)
+    names = options.name_tools(tools, mcp)
     toolbox = {**(load_benchmark(benchmark).toolbox if benchmark else {}), **(load_tools(names) if names else {})}
     chat = loaded.meter(Journal.memory(), Ledger())
     with open_library(home, create=False) as library:

@@ -25,7 +25,7 @@ from selfwire.runs.open import require_saved
 from selfwire.runs.record import CALLS_PER_TASK, CHANGEABLE_NAMES, ResumeChanges
 from selfwire.runs.spec import Models
 from selfwire.store.library import Library, open_library
-from selfwire.tools.ready import absolute_names, add_servers
+from selfwire.tools.ready import MCP, absolute_names
 
 T = TypeVar("T")
 
@@ -157,8 +157,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run 
 
 def name_tools(tools: str | None, mcp: Path | None) -> str | None:
     """Name tools and a file of MCP servers as a request stores them; None for neither."""
-    names = add_servers(tools, mcp)
-    return None if names is None else absolute_names(names)
+    names = ",".join(filter(None, [tools, None if mcp is None else f"{MCP}{mcp}"]))
+    return absolute_names(names) if names else None
 
 
 def list_given_options(ctx: typer.Context) -> list[str]:

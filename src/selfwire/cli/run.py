@@ -36,7 +36,7 @@ from selfwire.runs.spec import STAMP
 from selfwire.runs.systems import OpenQuestion, open_question
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.ready import FORMS, add_servers, load_tools
+from selfwire.tools.ready import FORMS, load_tools
 from selfwire.tools.search import BROWSE, BrowseTool, SearchTool, make_retriever, read_documents
 
 
@@ -79,7 +79,7 @@ def run(
     else:
         origin += describe_other_model(found.model, models.model)
     loaded = load_models(names, to_local_folder(home))
-    toolbox, held = _load_tools(benchmark, add_servers(tools, mcp), corpus, retriever, loaded.embedder)
+    toolbox, held = _load_tools(benchmark, options.name_tools(tools, mcp), corpus, retriever, loaded.embedder)
     fields = parse_config_fields(config or [], router)
     budget = options.make_budget({"calls": budget_calls})
     asked = open_question(found, loaded, toolbox=toolbox, held=held, budget=budget, config=fields)

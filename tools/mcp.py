@@ -491,7 +491,7 @@ def load_server_tools(paths: Sequence[str], taken: Collection[str] = ()) -> list
         logging.getLogger("mcp").addHandler(logging.NullHandler())  # else warnings with texts of servers are shown
     files = [read_servers(path) for path in paths]
     with _STARTING:
-        found = [(name, tool) for file in files for name, tool in run_sync(_load_tools(file))]
+        found = [(name, tool) for file in files for name, tool in run_sync(_load_tools(file.path, _start(file)))]
     counts = Counter([*taken, *(_to_name(tool.name) for _, tool in found)])
     return [
         McpTool(tool, _to_name(f"{server}_{tool.name}" if counts[_to_name(tool.name)] > 1 else tool.name))
@@ -505,22 +505,28 @@ def rest_servers() -> None:
         handle.rest()
 
 
-async def _load_tools(file: McpFile) -> "list[tuple[str, BaseTool]]":
-    """Start the servers of a file at the same time, and load their tools, each with the name of its server."""
+def _start(file: McpFile) -> dict[str, ServerHandle]:
+    """Make the handles of a file's servers, by name, or find those that this process has; blocks."""
+    found = {}
+    for name, server in file.expand().items():
+        key = fingerprint([str(file.path), name, server.model_dump(mode="json")])
+        found[name] = _HANDLES[key] = _HANDLES.get(key) or ServerHandle(name, server)
+    return found
+
+
+async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[tuple[str, BaseTool]]":
+    """Start servers at the same time, and load their tools, each with the name of its server."""
     from langchain_mcp_adapters.tools import load_mcp_tools
 
-    async def load(name: str, server: McpServer) -> "list[tuple[str, BaseTool]]":
-        key = fingerprint([str(file.path), name, server.model_dump(mode="json")])
-        handle = _HANDLES.get(key) or ServerHandle(name, server)
-        _HANDLES[key] = handle
+    async def load(name: str, handle: ServerHandle) -> "list[tuple[str, BaseTool]]":
         try:
             return [(name, tool) for tool in await load_mcp_tools(cast(Any, handle), handle_tool_errors=False)]
         except ToolError as error:
-            raise ConfigError(f"{file.path}: {error}") from None
+            raise ConfigError(f"{path}: {error}") from None
         except CallTimeoutError:
-            raise ConfigError(f"{file.path}: the server {name!r} did not list its tools in {START:g} seconds") from None
+            raise ConfigError(f"{path}: the server {name!r} did not list its tools in {START:g} seconds") from None
 
-    found = await asyncio.gather(*(load(name, server) for name, server in file.expand().items()))
+    found = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))
     return [pair for tools in found for pair in tools]
 
 

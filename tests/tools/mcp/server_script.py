@@ -11,7 +11,7 @@ from mcp.server.fastmcp.utilities.types import Image
 SECRET = "MCP_SECRET"
 PIDS = "MCP_PIDS"
 """Environment variable with a file that gets the id of each process of this script."""
-server = FastMCP("script", log_level="ERROR", host="127.0.0.1", port=int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+server = FastMCP("script", log_level="ERROR")
 
 
 @server.tool()
@@ -80,4 +80,6 @@ if __name__ == "__main__":
     if PIDS in os.environ:
         with Path(os.environ[PIDS]).open("a") as file:
             file.write(f"{os.getpid()}\n")
+    if len(sys.argv) > 1:
+        server.settings.port = int(sys.argv[1])
     server.run("streamable-http" if len(sys.argv) > 1 else "stdio")

@@ -8,7 +8,7 @@ there; a hole, which only texts of a graph of the user's own have, is a variable
 import re
 from collections.abc import Mapping
 from string import Formatter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from langchain_core.messages import BaseMessage
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate, SystemMessagePromptTemplate
@@ -21,7 +21,7 @@ from selfwire.core.team import Team
 from selfwire.core.values import Id
 from selfwire.models.text_layer import LayerText
 
-FORMAT = "f-string"
+FORMAT: Final = "f-string"
 """The form of templates in the hub; another one is refused."""
 
 

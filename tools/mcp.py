@@ -126,6 +126,8 @@ class McpFile(NamedTuple):
                 _mask_from_now(value)
             if server.url is None:
                 _refuse_missing_program(found[name], place)
+            else:
+                mask_address(str(found[name].url))
         return found
 
 
@@ -179,7 +181,7 @@ def _expand(value: Any, place: str) -> Any:
 def _mask_from_now(value: str) -> None:
     if "://" in value:
         mask_address(value)
-    elif not Path(value.partition(os.pathsep)[0]).exists():
+    elif not os.path.exists(value.partition(os.pathsep)[0]):
         register_secret(value)
 
 
@@ -292,8 +294,12 @@ class _Connection:
     async def list_tools(self, cursor: str | None) -> Any:
         from mcp.types import PaginatedRequestParams
 
-        session = await asyncio.shield(self._open())
-        return await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        self._calls += 1
+        try:
+            session = await asyncio.shield(self._open())
+            return await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        finally:
+            self._calls -= 1
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> "CallToolResult":
         """Call a tool; a session that had broken off before the call is opened anew for it."""
@@ -303,9 +309,9 @@ class _Connection:
 
         while True:
             opened = self._open()
+            session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
             self._calls += 1
             try:
-                session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
                 found = await session.call_tool(name, dict(arguments))
             except (ClosedResourceError, BrokenResourceError):  # nothing was sent
                 await self._break_off(opened)
@@ -315,8 +321,8 @@ class _Connection:
                     await self._break_off(opened)
                     raise ToolError(f"the server {self.name!r} ended during the call of {name}") from None
                 raise ToolError(f"{name} failed: {cut_result(_clean(error.error.message))}") from None
-            except (RuntimeError, ValidationError) as error:  # of a result that is not what the server promised
-                raise ToolError(f"{name} returned something unusable: {cut_result(_clean(str(error)))}") from None
+            except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
+                raise ToolError(f"{name} failed: {self._describe(error)}") from None
             finally:
                 self._calls -= 1
             self._breaks = 0
@@ -325,8 +331,7 @@ class _Connection:
     async def check(self) -> None:
         """Have later calls wait until the server has answered a ping, or has been started again."""
         if self._opened is not None and self._opened.done() and not self._opened.exception():
-            self._opened = asyncio.ensure_future(self._ping_or_restart(self._opened.result()))
-            self._opened.add_done_callback(asyncio.Task.exception)  # nobody may wait for it
+            self._opened = _begin(self._ping_or_restart(self._opened.result()))
 
     def end(self) -> None:
         """End the server; waits for that unless an event loop would be blocked."""
@@ -346,14 +351,15 @@ class _Connection:
 
     async def rest(self) -> None:
         """End the session until the next call, unless a call waits for an answer."""
-        if self._calls == 0 and self._opened is not None and self._opened.done():
+        if self._calls == 0 and self._opened is not None:
+            self._opened.cancel()
             self._opened = None
             await self._stop_serving()
 
     def _open(self) -> "asyncio.Task[ClientSession]":
         opened = self._opened
         if opened is None or (opened.done() and (opened.cancelled() or opened.exception())):
-            self._opened = opened = asyncio.ensure_future(self._start())
+            self._opened = opened = _begin(self._start())
         return opened
 
     async def _break_off(self, opened: "asyncio.Task[ClientSession]") -> None:
@@ -443,6 +449,13 @@ class _Connection:
         return f"{reason[:300]}; the last line of its errors is {last[-300:]!r}" if last else reason[:300]
 
 
+def _begin(opening: "Coroutine[Any, Any, ClientSession]") -> "asyncio.Task[ClientSession]":
+    """Begin to open a session, also if nobody will wait for it."""
+    task = asyncio.ensure_future(opening)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
+
+
 def _clean(text: str) -> str:
     return mask_secrets(replace_surrogates(text))
 
@@ -523,7 +536,7 @@ async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[
             return [(name, tool) for tool in await load_mcp_tools(cast(Any, handle), handle_tool_errors=False)]
         except ToolError as error:
             raise ConfigError(f"{path}: {error}") from None
-        except CallTimeoutError:
+        except (CallTimeoutError, LoopBlockedError):
             raise ConfigError(f"{path}: the server {name!r} did not list its tools in {START:g} seconds") from None
 
     found = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))

@@ -294,8 +294,9 @@ def test_a_fault_of_a_file_names_file_server_and_field_and_no_value(tmp_path: Pa
         ({**PROGRAM, "env": {"K": "${NOT_SET_HERE}"}}, "server 'a', env.K: the environment variable 'NOT_SET_HERE'"),
         ({"command": "false"}, "the server 'a' does not start: McpError: Connection closed"),
         ({"command": "sh", "args": ["-c", "echo no $K here >&2"], "env": {"K": KEY}}, "errors is 'no *** here'"),
+        ({"url": f"http://127.0.0.1:9/mcp?api_key={KEY}"}, "the server 'a' does not start: ConnectError"),
     ],
-    ids=["missing", "unset", "ends", "says why"],
+    ids=["missing", "unset", "ends", "says why", "secret in an address"],
 )
 def test_a_server_that_does_not_start_is_told_with_the_reason(tmp_path: Path, server: Any, told: str) -> None:
     path = write_servers(tmp_path, a=server)
@@ -303,6 +304,7 @@ def test_a_server_that_does_not_start_is_told_with_the_reason(tmp_path: Path, se
         load_tools(f"mcp:{path}")
     assert str(caught.value).startswith(str(path))
     assert told in str(caught.value)
+    assert KEY not in str(caught.value)
 
 
 def test_a_file_has_a_fingerprint_without_its_secrets(tmp_path: Path) -> None:

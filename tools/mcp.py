@@ -450,7 +450,7 @@ class _Connection:
 
 
 def _begin(opening: "Coroutine[Any, Any, ClientSession]") -> "asyncio.Task[ClientSession]":
-    """Begin to open a session, also if nobody will wait for it."""
+    """Start the opening of a session, which nobody need wait for."""
     task = asyncio.ensure_future(opening)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

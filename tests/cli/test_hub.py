@@ -123,7 +123,8 @@ def test_texts_of_a_graph_of_ones_own_keep_their_holes(
     assert "prompt of decide:" in call(tmp_path, "pull", "desk").stdout
     assert selfwire.load("desk", home=tmp_path).agents_by_id["decide"].prompt == GOOD
     edit("desk-decide", ("system", "You sort messages of a shop.\n\n{question}"))
-    assert "it must end with '{wish}\\n\\n{question}', which the program fills" in call(tmp_path, "pull", "desk", code=2).stderr
+    refused = call(tmp_path, "pull", "desk", code=2).stderr
+    assert "it must end with '{wish}\\n\\n{question}', which the program fills" in refused
 
 
 def test_without_a_key_or_with_a_wrong_one_nothing_is_sent(

@@ -450,7 +450,7 @@ class _Connection:
 
 
 def _begin(opening: "Coroutine[Any, Any, ClientSession]") -> "asyncio.Task[ClientSession]":
-    """Start the opening of a session, which nobody need wait for."""
+    """Make a task that opens a session; asyncio does not warn where its error is not read."""
     task = asyncio.ensure_future(opening)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

@@ -138,7 +138,8 @@ async def arun(
         judge: model of judges; by default that of the critics.
         models: that agents may ask instead, by the names that `Agent.model` has for them, such as
             {"cheap": "openai:gpt-4o-mini"}; an agent that asks for another name is refused.
-        tools: functions with types and a docstring, LangChain tools, or names such as "calculator,sql:sales.sqlite".
+        tools: functions with types and a docstring, LangChain tools, and names such as "calculator", "sql:x.sqlite" or
+            "mcp:servers.json" for the tools of MCP servers; or names alone, with commas between.
         method: that runs the team, by name or as a value; by default its own.
         budget: limits such as {"calls": 100} or {"dollars": 1}.
         config: LangChain's, with callbacks, tags and metadata of traces.

@@ -134,6 +134,34 @@ def test_a_graph_that_is_read_is_not_imported_since_a_directory_says_so(home: Pa
     assert not was_imported(here)
 
 
+SERVERS = {"mcpServers": {"theirs": {"command": "touch", "args": ["imported"]}}}
+"""A file of MCP servers whose program leaves a trace, as the foreign grader does."""
+
+
+def test_mcp_servers_that_a_directory_names_are_not_started(home: Path, here: Path) -> None:
+    (here / "servers.json").write_text(json.dumps(SERVERS))
+    for option in ('mcp = "servers.json"', 'tools = "mcp:servers.json"'):
+        (here / "selfwire.toml").write_text(f"[run]\n{option}\n")
+        told = call(home, "run", "hiva", "Who?", code=WRONG).stderr
+        assert f"sets {option.replace(chr(34), '')}, which needs your consent" in told
+    assert not was_imported(here)
+    (here / "selfwire.toml").unlink()
+    call(home, "run", "hiva", "Who?", "--mcp", "servers.json", code=WRONG)  # it is no server, but it was started
+    assert was_imported(here)
+
+
+def test_mcp_servers_that_a_run_names_are_not_started(home: Path, here: Path) -> None:
+    (here / "servers.json").write_text(json.dumps(SERVERS))
+    words = ("eval", "single", "--benchmark", "tasks.jsonl", *FEW, "--budget-calls", "2")
+    run, names = start_as_another(home, here, *words), f"mcp:{here / 'servers.json'}"
+    edit(home / "runs" / run / JOURNAL, lambda request: request.update(tools=names), fits=True)
+    told = call(home, "eval", "--resume", run, "--budget-calls", "50", code=WRONG).stderr
+    assert f"names the tools {names}" in told
+    assert not was_imported(here)
+    call(home, "eval", "--resume", run, "--budget-calls", "50", "--mcp", "servers.json", code=WRONG)
+    assert was_imported(here)
+
+
 def test_the_key_does_not_travel_to_an_address_of_a_directory(home: Path, here: Path, wire_server: WireServer) -> None:
     (here / "selfwire.toml").write_text(f'[shared]\nmodel = "openai:mine"\nbase-url = "{wire_server.url}"\n')
     for words in (("run", "hiva", "Who?"), ("eval", "single", "--benchmark", "tasks.jsonl", *FEW)):

@@ -29,7 +29,8 @@ NOT_IN_FILE = ("help", "resume", "retry-failed", "trust-run", "confirm", "call-t
 """Options that are meant for one call; with a command's name before them those of that command alone."""
 ASKED_FOR = {
     "base-url", "ray-address", "host", "token", "home", "out", "report", "markdown", "svg", "data", "keep", "write",
-    "lock", "force", "yes", "library", "langsmith", "upload-references", "grader", "tools", "guide",
+    "lock", "force", "yes", "library", "langsmith", "upload-references", "grader", "tools", "mcp",
+    "guide",
 }  # fmt: skip
 """Options that a file found in the working directory gives only with the user's consent: addresses, homes, outputs,
 answers to questions, code, and texts for prompts."""

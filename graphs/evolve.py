@@ -68,11 +68,11 @@ class EvolutionConfig(FrozenModel):
 
     Args:
         iterations: rewritings of the team.
-        batch: train tasks per iteration (1 is HiVA's per-sample mode).
+        batch: train tasks per iteration (1 is HiVA's per-sample mode); of better also those that choose what is worth a
+            proof.
         gate: better, no-worse and mean let a held-out comparison decide (`evolvers.gate`); off accepts every candidate,
             as the papers do.
         gate_tasks: gate tasks per comparison, fresh ones first; of better and no-worse per look, up to all gate tasks.
-            Of better also the train tasks that choose what is worth a proof.
         margin: least difference of a candidate that is accepted; of no-worse the loss that does not count. None for
             0.02 of no-worse and 0 of the others.
         error: chance that a run accepts a change without effect, of better and no-worse; a pruning has half of it, or
@@ -593,7 +593,7 @@ class EvolutionLoop:
         """Run all on train tasks, and decide whether the candidate is the next draft."""
         drawn = {task.id for task in self.draw_train(state)}
         tasks = [task for task in self.splits.train if task.id not in drawn] or self.splits.train
-        tasks = _draw_batch(tasks, self.config.gate_tasks, state["iteration"], self._scope("draw draft", 0))
+        tasks = _draw_batch(tasks, self.config.batch, state["iteration"], self._scope("draw draft", 0))
 
         async def run(side: str, team: Team) -> list[Trajectory]:
             return await self._run(team, tasks, self._scope("draft", state["iteration"], of=side))

@@ -49,7 +49,7 @@ class Evolutions:
     gate: Annotated[str, typer.Option(help="What a change has to show, as in evolve.")] = DEFAULTS.gate
     gate_tasks: Annotated[
         int,
-        typer.Option(help="Gate tasks per look of a proof and comparison of mean, and train tasks that choose drafts."),
+        typer.Option(help="Gate tasks per look of a proof, and per comparison of mean."),
     ] = DEFAULTS.gate_tasks
     train: options.TrainSize = None
     gate_size: options.GateSize = None

@@ -99,7 +99,7 @@ def evolve(
     ] = "better",
     gate_tasks: Annotated[
         int,
-        typer.Option(help="Gate tasks per look of a proof and comparison of mean, and train tasks that choose drafts."),
+        typer.Option(help="Gate tasks per look of a proof, and per comparison of mean."),
     ] = 20,
     margin: Annotated[
         float | None,

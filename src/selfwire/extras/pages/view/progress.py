@@ -122,7 +122,7 @@ def _find_phase(request: EvolveSpec, look: JournalLook) -> tuple[str, int, int]:
     iteration, phase, side = look.phase
     totals: Mapping[str, int] = {
         "rollout": batch,
-        "draft": min(config.gate_tasks, size.train),
+        "draft": batch,
         "gate": min(config.gate_tasks, size.gate),
         "test": size.test,
         "baseline": size.test,

@@ -16,6 +16,7 @@ from bench import (
     flat,
     gates,
     harness,
+    newborn,
     peers,
     prefixes,
     references,
@@ -84,6 +85,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
         yield gates.TITLE, gates.measure
         yield prefixes.TITLE, prefixes.measure
         yield worth.TITLE, worth.measure
+        yield newborn.TITLE, newborn.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

@@ -21,6 +21,7 @@ from bench import (
     prefixes,
     references,
     routing,
+    stages,
     startup,
     storage,
     team,
@@ -86,6 +87,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
         yield prefixes.TITLE, prefixes.measure
         yield worth.TITLE, worth.measure
         yield newborn.TITLE, newborn.measure
+        yield stages.TITLE, stages.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

@@ -20,6 +20,7 @@ NAMES = (
     "one-room",
     "dealt",
     "newborn",
+    "stages",
     "humaneval",
     "mbpp",
     "apps",
@@ -37,7 +38,7 @@ NAMES = (
 
 IN_PYTHON = "tasks:"
 """Prefix of the name of tasks that were given in Python; a fingerprint follows."""
-GENERATED = ("archive", "tariffs", "shelfmarks", "one-room", "dealt", "newborn")
+GENERATED = ("archive", "tariffs", "shelfmarks", "one-room", "dealt", "newborn", "stages")
 """Generated benchmarks, which have as many tasks as a run wants."""
 
 
@@ -123,6 +124,7 @@ def _generated() -> Mapping[str, Callable[..., Benchmark]]:
     from selfwire.evals.benchmarks.dealt import dealt
     from selfwire.evals.benchmarks.newborn import newborn
     from selfwire.evals.benchmarks.shelfmarks import one_room, shelfmarks
+    from selfwire.evals.benchmarks.stages import stages
     from selfwire.evals.benchmarks.tariffs import tariffs
 
     return {
@@ -132,6 +134,7 @@ def _generated() -> Mapping[str, Callable[..., Benchmark]]:
         "one-room": one_room,
         "dealt": dealt,
         "newborn": newborn,
+        "stages": stages,
     }
 
 

@@ -41,7 +41,7 @@ BORN = {"two newborns from the start, fixed team": "fixed", "two newborns from t
 """Lines of the team that has the tools; the best of them is the best possible."""
 
 
-class Outcome(NamedTuple):
+class NewbornRun(NamedTuple):
     """A question's score, and the calls, births and deaths of its run."""
 
     score: float
@@ -69,7 +69,7 @@ def add_newborns(team: Team) -> Team:
     return team.apply(Rewiring(*edits, why="newborns from the start"))
 
 
-async def measure_variant(name: str, team: Team, tasks: int, seed: int) -> list[Outcome]:
+async def measure_variant(name: str, team: Team, tasks: int, seed: int) -> list[NewbornRun]:
     """The outcomes of a variant on a seed's tasks."""
     method = Tacomas(Tacomas.config_type.model_validate(dict(Tacomas.variants[name].config)))
     bench, model = newborn(2 * tasks, seed=seed), MeteredModel(OfflineChat(seed=seed), journal=NullRecorder())
@@ -80,11 +80,11 @@ async def measure_variant(name: str, team: Team, tasks: int, seed: int) -> list[
         done = await method.answer(team, task.question, ctx)
         graded = await bench.environment.grade(task, done.answer or "", scope=at)
         births, deaths = (sum(len(turn[what]) for turn in done.notes["rounds"]) for what in ("births", "deaths"))
-        found.append(Outcome(graded.score, done.notes["figures"]["calls"], births, deaths))
+        found.append(NewbornRun(graded.score, done.notes["figures"]["calls"], births, deaths))
     return found
 
 
-def measure_seed(tasks: int, seed: int) -> dict[str, list[Outcome]]:
+def measure_seed(tasks: int, seed: int) -> dict[str, list[NewbornRun]]:
     """The outcomes of all systems on a seed's tasks, the same for all."""
     team = make_newborn_team()
     teams = {name: (variant, team) for name, variant in SYSTEMS.items()}
@@ -98,7 +98,7 @@ def measure(seeds: int = SEEDS, tasks: int = TASKS) -> list[Row]:
         return summarise(list(workers.map(partial(measure_seed, tasks), range(seeds))))
 
 
-def summarise(found: Sequence[dict[str, list[Outcome]]]) -> list[Row]:
+def summarise(found: Sequence[dict[str, list[NewbornRun]]]) -> list[Row]:
     """The rows of the table over all seeds' tasks."""
     by_system = {name: [outcome for seed in found for outcome in seed[name]] for name in found[0]}
     full, rows = [outcome.score for outcome in by_system[FULL]], list[Row]()

@@ -43,7 +43,7 @@ EMBEDDER = CachedEmbedder(HashingEmbedder())
 NO_EXIT = "Early-exit masked: "
 
 
-class Trial(FrozenModel):
+class RoutedSystem(FrozenModel):
     """A system: its config, whether its router was trained, and whether its pool has Early-exit when measured."""
 
     config: Mapping[str, Any] = {}
@@ -51,16 +51,16 @@ class Trial(FrozenModel):
     early_exit: bool = True
 
 
-SYSTEMS: Mapping[str, Trial] = {
-    BEST: Trial(),
-    TRAINED: Trial(trains=True),
-    "untrained": Trial(config={"adapter": "frozen"}),
-    "by chance": Trial(config={"adapter": "random"}),
-    "linear, trained": Trial(config={"head": {"design": "linear"}}, trains=True),
-    f"{NO_EXIT}{TRAINED}": Trial(config={"transfer": True}, trains=True, early_exit=False),
-    f"{NO_EXIT}untrained": Trial(config={"adapter": "frozen"}, early_exit=False),
-    f"{NO_EXIT}by chance": Trial(config={"adapter": "random"}, early_exit=False),
-    **{f"always the {clerk}": Trial(config={"adapter": "fixed", "plan": [[clerk]]}) for clerk in STAMPS},
+SYSTEMS: Mapping[str, RoutedSystem] = {
+    BEST: RoutedSystem(),
+    TRAINED: RoutedSystem(trains=True),
+    "untrained": RoutedSystem(config={"adapter": "frozen"}),
+    "by chance": RoutedSystem(config={"adapter": "random"}),
+    "linear, trained": RoutedSystem(config={"head": {"design": "linear"}}, trains=True),
+    f"{NO_EXIT}{TRAINED}": RoutedSystem(config={"transfer": True}, trains=True, early_exit=False),
+    f"{NO_EXIT}untrained": RoutedSystem(config={"adapter": "frozen"}, early_exit=False),
+    f"{NO_EXIT}by chance": RoutedSystem(config={"adapter": "random"}, early_exit=False),
+    **{f"always the {clerk}": RoutedSystem(config={"adapter": "fixed", "plan": [[clerk]]}) for clerk in STAMPS},
 }
 
 

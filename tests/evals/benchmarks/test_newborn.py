@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.newborn import BORN, FULL, SYSTEMS, Outcome, add_newborns, summarise
+from bench.newborn import BORN, FULL, SYSTEMS, NewbornRun, add_newborns, summarise
 from bench.tables import make_lines
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
@@ -102,7 +102,7 @@ def test_drawn_births_are_as_many_with_as_many_tools_and_the_sink_never_dies() -
 
 def test_differences_of_the_table_are_paired_by_question() -> None:
     names = [*SYSTEMS, *BORN]
-    seeds = [{name: [Outcome(float(name == FULL), 20 + at, 1, 0)] * 2 for at, name in enumerate(names)}] * 2
+    seeds = [{name: [NewbornRun(float(name == FULL), 20 + at, 1, 0)] * 2 for at, name in enumerate(names)}] * 2
     lines = {line[""]: line for line in make_lines(summarise(seeds))}
     assert lines[FULL]["both loops − this [95 %]"] == "-"
     assert lines["fixed team"]["both loops − this [95 %]"] == "+1.00 [+1.00, +1.00]"

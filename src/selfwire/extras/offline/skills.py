@@ -69,22 +69,22 @@ class SkillInput:
     """The input of a skill: the parsed messages, and nothing else.
 
     Attributes:
-        part: the reader's part of the task, where it has one.
         peers: (sender, text) of the instructions and messages of others, in order.
         notes: lines written by this agent in this tool loop, oldest first.
         results: tool results of this tool loop, in order.
         rng: the only randomness.
         slip: whether this step goes wrong in a plausible way (drawn at the model's error rate).
+        part: the reader's part of the task, where it has one.
     """
 
     task: str
-    part: str = ""
     peers: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     results: tuple[ToolResult, ...] = ()
     tools: tuple[OfferedTool, ...] = ()
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     slip: bool = False
+    part: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:

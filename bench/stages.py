@@ -56,12 +56,13 @@ SYSTEMS: Mapping[str, RoutedSystem] = {
     TRAINED: RoutedSystem(trains=True),
     "untrained": RoutedSystem(config={"adapter": "frozen"}),
     "by chance": RoutedSystem(config={"adapter": "random"}),
-    "linear, trained": RoutedSystem(config={"head": {"design": "linear"}}, trains=True),
     f"{NO_EXIT}{TRAINED}": RoutedSystem(config={"transfer": True}, trains=True, early_exit=False),
     f"{NO_EXIT}untrained": RoutedSystem(config={"adapter": "frozen"}, early_exit=False),
     f"{NO_EXIT}by chance": RoutedSystem(config={"adapter": "random"}, early_exit=False),
     **{f"always the {clerk}": RoutedSystem(config={"adapter": "fixed", "plan": [[clerk]]}) for clerk in STAMPS},
+    "linear, trained": RoutedSystem(config={"head": {"design": "linear"}}, trains=True),
 }
+"""Systems by name; those that share a trained router come before the next one, as old weights leave the memory."""
 
 
 async def run_task(

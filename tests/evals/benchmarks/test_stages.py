@@ -1,6 +1,7 @@
 """Stages: the right clerks' stamps score, any others do not, and nothing but the score tells who is right."""
 
 import re
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -25,7 +26,7 @@ MATTER = re.compile(r"^Matter \d, file (\d+) of ([^:]+): ", re.MULTILINE)
 
 def stamp(task: Task, clerks: list[str]) -> str:
     """The answer with the stamps of these clerks, worked out anew."""
-    made = {
+    made: dict[str, Callable[[str, str], str]] = {
         "librarian": lambda number, person: number[::-1],
         "courier": lambda number, person: str(sum(int(digit) for digit in number)),
         "negotiator": lambda number, person: "".join(letter for letter in person if letter.isupper()),

@@ -1,6 +1,6 @@
 """Scores of TacoMAS where only a newborn can hold the tool that a question needs.
 
-Expected before the first full run: without births the score is 0 whatever the fast loop says; births come near to a team
+Expected before the full run: without births the score is 0 whatever the fast loop says; births come near to a team
 that has had two newborns with the right tools from the start; as many births that are drawn stay behind, and it is they
 that could show that any birth will do.
 """

@@ -16,10 +16,12 @@ from bench import (
     flat,
     gates,
     harness,
+    newborn,
     peers,
     prefixes,
     references,
     routing,
+    stages,
     startup,
     storage,
     team,
@@ -84,6 +86,8 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
         yield gates.TITLE, gates.measure
         yield prefixes.TITLE, prefixes.measure
         yield worth.TITLE, worth.measure
+        yield newborn.TITLE, newborn.measure
+        yield stages.TITLE, stages.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

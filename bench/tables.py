@@ -29,6 +29,8 @@ def make_lines(rows: Sequence[Row]) -> list[Line]:
 
 
 def _format_cell(row: Row) -> str:
+    if row.note:
+        return row.note
     spread = f" ({row.spread[0]:,.2f} to {row.spread[1]:,.2f})" if row.spread else ""
     aim = f", aim {row.bound:.2f}" if row.bound is not None else ""
     return f"{row.value:,.2f}{spread}{aim}"

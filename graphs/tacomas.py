@@ -260,7 +260,7 @@ def finish_round(
 
 
 def list_offered_tools(team: Team, ctx: TacomasCtx) -> dict[str, Tool]:
-    """Tools that newborns may hold: those that the initial team holds."""
+    """Tools that newborns may hold: those of the initial team's agents, of which some may have no place in it."""
     held = {tool for agent in team.agents for tool in agent.tools}
     return {name: tool for name, tool in sorted(ctx.get_tools(team).items()) if name in held}
 
@@ -356,6 +356,7 @@ class Tacomas(Method[TacomasConfig]):
             "no-feedback": Variant(title="w/o the slow loop's words to agents", config={"slow": {"feedback": False}}),
             "no-topology": Variant(title="capability only", config={"topology": False}),
             "one-scale": Variant(title="K = 1", config={"interval": 1}),
+            "random-births": Variant(title="random births and deaths", config={"slow": {"drawn": True}}),
             "no-budget": Variant(title="no edit budget", config={"slow": {"budgeted": False}}),
             "fixed": Variant(title="fixed team", config={"capability": False, "topology": False}),
         }

@@ -199,16 +199,26 @@ class Document(FrozenModel):
 
 
 class SearchTool:
-    """A tool that searches documents, by default by BM25; equal queries find the same k >= 1 passages."""
+    """A tool that searches documents, by default by BM25; equal queries find the same k >= 1 passages.
+
+    Args:
+        description: what models read of it.
+    """
 
     def __init__(
-        self, documents: Sequence[Document], k: int = 3, name: str = "search", retriever: Retriever | None = None
+        self,
+        documents: Sequence[Document],
+        k: int = 3,
+        name: str = "search",
+        retriever: Retriever | None = None,
+        description: str = "Search the corpus; returns the passages that match a query best.",
     ) -> None:
         if k < 1:
             raise ValueError(f"a search returns at least 1 passage, not {k}")
         self.documents = tuple(documents)
         self.k = k
         self.name = name
+        self.description = description
         self._retriever = retriever or make_bm25_retriever(self.documents)
 
     @property
@@ -216,7 +226,7 @@ class SearchTool:
         """Name, description and input for the model."""
         return ToolSpec(
             name=self.name,
-            description="Search the corpus; returns the passages that match a query best.",
+            description=self.description,
             parameters=make_text_schema("query", "What to search for."),
         )
 

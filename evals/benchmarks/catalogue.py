@@ -19,6 +19,8 @@ NAMES = (
     "shelfmarks",
     "one-room",
     "dealt",
+    "newborn",
+    "stages",
     "humaneval",
     "mbpp",
     "apps",
@@ -36,7 +38,7 @@ NAMES = (
 
 IN_PYTHON = "tasks:"
 """Prefix of the name of tasks that were given in Python; a fingerprint follows."""
-GENERATED = ("archive", "tariffs", "shelfmarks", "one-room", "dealt")
+GENERATED = ("archive", "tariffs", "shelfmarks", "one-room", "dealt", "newborn", "stages")
 """Generated benchmarks, which have as many tasks as a run wants."""
 
 
@@ -120,10 +122,20 @@ def _refuse_own_options(name: str, grader: str, rubric: str | None, tools: str |
 def _generated() -> Mapping[str, Callable[..., Benchmark]]:
     from selfwire.evals.benchmarks.archive import archive
     from selfwire.evals.benchmarks.dealt import dealt
+    from selfwire.evals.benchmarks.newborn import newborn
     from selfwire.evals.benchmarks.shelfmarks import one_room, shelfmarks
+    from selfwire.evals.benchmarks.stages import stages
     from selfwire.evals.benchmarks.tariffs import tariffs
 
-    return {"archive": archive, "tariffs": tariffs, "shelfmarks": shelfmarks, "one-room": one_room, "dealt": dealt}
+    return {
+        "archive": archive,
+        "tariffs": tariffs,
+        "shelfmarks": shelfmarks,
+        "one-room": one_room,
+        "dealt": dealt,
+        "newborn": newborn,
+        "stages": stages,
+    }
 
 
 def _load_published(name: str) -> Benchmark | None:

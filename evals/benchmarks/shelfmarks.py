@@ -83,7 +83,7 @@ def generate_tasks(size: int, seed: int, only: str = "") -> tuple[Task, ...]:
     rng, rooms = random.Random(f"shelfmarks {seed}"), [only] if only else list(ROOMS)
     items = dict[ShelfItem, None]()
     while len(items) < size:
-        items.setdefault(_draw_item(rng))
+        items.setdefault(draw_item(rng))
     return tuple(_to_task(seed, n, rooms[n % len(rooms)], item) for n, item in enumerate(items))
 
 
@@ -92,7 +92,8 @@ def make_mark(item: ShelfItem, room: str) -> str:
     return "/".join(sorted(RULES[rule].part(item) for rule in ROOMS[room]))
 
 
-def _draw_item(rng: random.Random) -> ShelfItem:
+def draw_item(rng: random.Random) -> ShelfItem:
+    """Draw the entry of an item."""
     title = f"The {rng.choice(_FIRST)} {rng.choice(_SECOND)}"
     maker = f"{rng.choice(_GIVEN)} {rng.choice(_FAMILY)}"
     return ShelfItem(title, maker, rng.randint(1701, 1989), rng.randint(101, 989))

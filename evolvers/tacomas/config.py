@@ -41,6 +41,8 @@ class SlowConfig(FrozenModel):
             meta-model. Paper and ours: 0.2.
         prompt_length: most characters of a prompt that feedback has lengthened. Ours: 4000.
         feedback: off leaves out what a slow update says to agents: it changes the team alone.
+        drawn: the control of chance: of as many births and deaths as the meta-model proposes, who dies and what a
+            newborn does and holds is drawn.
     """
 
     budgeted: bool = True
@@ -50,6 +52,7 @@ class SlowConfig(FrozenModel):
     death_below: float = Field(default=0.2, ge=0, le=1)
     prompt_length: int = Field(default=4000, ge=100, le=100_000)
     feedback: bool = True
+    drawn: bool = False
 
 
 class TacomasConfig(FrozenModel):

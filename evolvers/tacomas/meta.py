@@ -1,18 +1,23 @@
 """The meta-model's slow update: its prompt and the use of its reply (App. D.1)."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from selfwire.core.errors import ReplyError, get_error_cost
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
+from selfwire.core.values import Id
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import get_lessons, render_lessons
 from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound, render_goal
-from selfwire.evolvers.tacomas.schemas import SlowUpdate
+from selfwire.evolvers.tacomas.schemas import BirthDeathPair, SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, RefusedChange, enforce_budgets
 from selfwire.evolvers.tacomas.work import Notes, cut_task, get_members, render_agent, render_graph, render_work
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PROMPT_LENGTH = 1_000
 
@@ -51,11 +56,33 @@ async def propose_slow_update(
     except ReplyError as error:
         nothing = RefusedChange(change="slow update", reason=f"no valid reply: {error}")
         return Delta(workflow=team, refused=(nothing,), usage=get_error_cost(error))
+    if config.slow.drawn:
+        update = draw_births(update, team, tuple(tools), scope.random("births"))
     heard = config.capability and config.slow.feedback
     delta = enforce_budgets(
         team, update, config=config.slow, prompts=meta_model.prompts, tools=tuple(tools), feedback=heard
     )
     return delta.replace(usage=usage)
+
+
+def draw_births(update: SlowUpdate, team: Team, tools: Sequence[Id], random: "np.random.Generator") -> SlowUpdate:
+    """The update with as many births and deaths, of which the dead and a newborn's job and tools are drawn.
+
+    A newborn does what a member that is drawn does, with as many tools as proposed; edges and words stay.
+    """
+    members, sink = get_members(team), team.agent_at(team.topology.sink).id
+    mortal = [agent.id for agent in members if agent.id != sink]
+
+    def redraw(pair: BirthDeathPair) -> BirthDeathPair:
+        dead = mortal[int(random.integers(len(mortal)))] if pair.v_dead is not None and mortal else None
+        if pair.v_new is None:
+            return pair.model_copy(update={"v_dead": dead})
+        job, held = members[int(random.integers(len(members)))], random.permutation(len(tools))
+        drawn = [tools[at] for at in held[: len(pair.v_new.tools)]]
+        born = pair.v_new.model_copy(update={"goal": job.role, "tools": drawn})
+        return pair.model_copy(update={"v_dead": dead, "v_new": born})
+
+    return update.model_copy(update={"birth_death_pairs": [redraw(pair) for pair in update.birth_death_pairs]})
 
 
 def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: int, below: float) -> tuple[str, ...]:

@@ -23,8 +23,9 @@ WRONG = "def f(): return 417\n#### 417000001\n\\boxed{417000001}\nCalls:\nAnswer
 REWARDS: Mapping[str, str] = {
     **dict.fromkeys(("hotpotqa", "2wikimultihopqa", "deepresearcher"), "word overlap (F1)"),
     **dict.fromkeys(("humaneval", "mbpp", "apps"), "all hidden unit tests"),
-    **dict.fromkeys(("archive", "dealt"), "exact match of the line 'Answer:'"),
+    **dict.fromkeys(("archive", "dealt", "newborn"), "exact match of the line 'Answer:'"),
     "one-room": "the share of its parts that are right",
+    "stages": "the share of files with the right stamp",
     "plancraft": "the simulator must reach the goal",
     "math500": "mathematically equal",
     "gsm8k": "the number behind '####'",

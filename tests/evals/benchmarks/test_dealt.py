@@ -10,32 +10,20 @@ from selfwire.core.task import Question, Task
 from selfwire.evals.benchmarks.archive import grade
 from selfwire.evals.benchmarks.dealt import HOLDERS, WRITER, dealt, generate_dealt_archive, make_dealt_team, name_search
 from selfwire.evolvers.dytopo.domain import get_workers
-from selfwire.extras.offline.archive_language import find_question, find_value, options, parse_question, parts_of
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.method import FULL
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import NullRecorder
+from tests.evals.benchmarks.archive_play import play as play_documents
 
 MADE = generate_dealt_archive(80, seed=3)
 
 
 def play(task: Task, holders: Collection[str]) -> str:
     """Answer from the documents of some holders; nothing where a document is missing."""
-    pages = {page.title: page.text for holder in holders for page in MADE.documents[holder]}
-    question, values = find_question(task.input), list[str]()
-    for part in parts_of(question):
-        asked = parse_question(part.replace("[1]", values[0] if values else ""))
-        value = find_value(asked, pages[asked.subject]) if asked and asked.subject in pages else None
-        if value is None:
-            return ""
-        values.append(value)
-    if (pair := options(question)) is None:
-        return f"Answer: {values[-1]}"
-    first, second = (int(value.replace(",", "")) for value in values)
-    wants_more = "later" in question or "more" in question
-    return f"Answer: {pair[(second > first) == wants_more]}"
+    return play_documents(task, [page for holder in holders for page in MADE.documents[holder]])
 
 
 def find_owner(title: str) -> str:

@@ -37,7 +37,7 @@ TEXTS = sorted(
     for room in ("evolvers", "nodes", "graphs", "evals", "tools", *(f"src/selfwire/{name}" for name in ENGINE))
     for kind in ("md", "py", "json", "toml")
     for path in (ROOT / room).rglob(f"*.{kind}")
-    if not path.name.startswith("shelfmark")
+    if not path.name.startswith(("shelfmark", "stages"))  # rules of clerks, who see no shelf mark
 )
 RULE_WORDS = re.compile(
     r"\bmirrored\b|\bmirror (?:the|image)\b|\binitials\b|\bvowel|\bconsonant|\bdigit sum|\bsum of [^.\n]{0,20}digits",

@@ -12,6 +12,7 @@ from selfwire.core.trajectory import DecisionCount
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.lab.ablation.evaluation import evaluation
 from selfwire.extras.lab.ablation.evolution import count_outcomes, evolution
+from selfwire.extras.lab.ablation.files import read_study
 from selfwire.extras.lab.ablation.plan import Operations, Study
 from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
 from selfwire.extras.lab.ablation.run import run_ablation
@@ -190,6 +191,29 @@ def test_random_brings_full_and_an_unknown_variant_is_named() -> None:
         _ = Study(variants=("w/o X",)).chosen
 
 
+def test_a_config_field_that_is_set_makes_a_variant_of_its_own() -> None:
+    study = Study(method="tacomas", variants=(FULL,), settings={"one": {"interval": 1, "slow": {"pairs": 1}}})
+    assert study.chosen == (FULL, "one")
+    assert study.evaluation("one", 2).entries[0].config == {"interval": 1, "slow": {"pairs": 1}}
+    assert study.known["one"].against == FULL
+    assert study.key != study.replace(settings={"one": {"interval": 3}}).key
+    assert study.replace(variants=()).chosen == (*find_method("tacomas").variants, "one")
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"fixed": {"interval": 1}}, "'fixed' is one of the method"),
+        ({"interval": 1}, "'interval' is given a value"),
+        ({"one": {"interval": 0}}, "interval"),
+        ({"one": {"K": 1}}, "K"),
+    ],
+)
+def test_a_variant_of_ones_own_that_cannot_be_is_refused(settings: dict[str, object], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        _ = Study(method="tacomas", settings=settings).chosen
+
+
 def test_a_variant_differs_from_full_by_its_own_switch_alone() -> None:
     study = Study()
     full = study.request(FULL, 3)
@@ -366,6 +390,16 @@ def test_the_table_of_a_method_that_does_not_evolve_pairs_the_seeds_too() -> Non
     assert line == f"| fixed team | {cells} |"
     assert "seed team" not in text
     assert "before" not in text
+
+
+def test_the_command_measures_a_setting_beside_full(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    options = ("--set", "short.rounds=1", "--seeds", "1", "--test", "1", "--workers", "1", "--out", str(out))
+    result = call(tmp_path, "ablate", "dytopo", "--variants", "full", *options)
+    assert "| short | " in result.stdout
+    study, rows = read_study(out)
+    assert [row.variant for row in rows] == [FULL, "short"]
+    assert study.known["short"].config == {"rounds": 1}
 
 
 def test_the_command_refuses_an_unknown_variant_and_writes_nothing(tmp_path: Path) -> None:

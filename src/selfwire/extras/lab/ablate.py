@@ -48,6 +48,14 @@ class StudyOptions:
         DEFAULTS.benchmark
     )
     variants: Annotated[str, typer.Option(help="Which variants, such as full,no-tev; by default all.")] = ""
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A variant of your own and a config field in which it differs from full, as k1.interval=1; may be "
+            "given again.",
+        ),
+    ] = None
     seeds: Annotated[
         int | None, typer.Option(min=1, help=f"Runs per variant; {DEFAULTS.seeds}, with --world {WORLD_SEEDS}.")
     ] = None
@@ -111,6 +119,7 @@ def ablate(
         benchmark=pin_commit(benchmark) if benchmark.startswith(PREFIX) else benchmark,
         models=models.names,
         variants=tuple(name.strip() for name in compared.variants.split(",") if name.strip()),
+        settings=options.parse_config_fields(compared.settings or []),
         seeds=compared.seeds or DEFAULTS.seeds,
         iterations=compared.iterations,
         batch=compared.batch,

@@ -52,7 +52,8 @@ def planner(brief: CriticInput) -> dict[str, Any]:
 def evaluator(brief: CriticInput) -> dict[str, Any]:
     """Judge whether the subtask's step shows, and for the last subtask also an answer."""
     missing = set(_missing(brief, f"{brief['state']}\n{brief['outcome']}"))
-    wanted = set(find_skills(brief["subtask"]))
+    own = {step for step in brief.family.missing(CriticView(brief["task"])) if step == brief["subtask"]}
+    wanted = own or set(find_skills(brief["subtask"]))
     lacking = (missing & wanted) or (missing if not wanted else set[str]())
     is_last = sum(status in _OPEN_TAGS for _, status, _ in _PLANNED.findall(brief["state"])) <= 1
     is_open = is_last and _is_open(brief["outcome"])
@@ -81,7 +82,12 @@ def ensemble(brief: CriticInput) -> dict[str, Any]:
 
 
 def synthesis(brief: CriticInput) -> dict[str, Any]:
-    """The answer line of the last finding that leaves nothing open, one that passed if there is any; else its text."""
+    """The answer line of the last finding that leaves nothing open, one that passed if there is any; else its text.
+
+    What findings of the task's family give together comes first.
+    """
+    if joined := brief.family.join(brief["findings"]):
+        return {"basis": "What each finding settles.", "answer": joined}
     parts = _FINDING.split(brief["findings"])
     findings = [(verdict == "passed", text.strip()) for verdict, text in zip(parts[1::2], parts[2::2], strict=True)]
     settled = [(passed, text) for passed, text in findings if not _is_open(text)]

@@ -74,6 +74,7 @@ class SkillInput:
         results: tool results of this tool loop, in order.
         rng: the only randomness.
         slip: whether this step goes wrong in a plausible way (drawn at the model's error rate).
+        part: the reader's part of the task, where it has one.
     """
 
     task: str
@@ -83,6 +84,7 @@ class SkillInput:
     tools: tuple[OfferedTool, ...] = ()
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     slip: bool = False
+    part: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -143,6 +145,7 @@ class Family:
             use nothing else. It looks at symptoms only and never solves the task.
         unanswered: questions that the work asks by name and that its notes do not answer yet.
         concepts: concepts of a task, the main one first, then what it needs.
+        join: the answer that several findings give together; "" where the last one is the answer.
         needs: regular expression for names and descriptions of tools that such tasks need.
         parallel: how far the parts of a task can be worked on in parallel, in [0, 1].
     """
@@ -154,6 +157,7 @@ class Family:
     missing: Callable[[CriticView], tuple[str, ...]]
     concepts: Callable[[str], tuple[str, ...]]
     unanswered: Callable[[SkillInput], Sequence[str]] = lambda work: ()
+    join: Callable[[str], str] = lambda findings: ""
     needs: str = r"(?!)"
     parallel: Callable[[str], float] = lambda task: 0.5
 

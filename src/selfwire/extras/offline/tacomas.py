@@ -173,9 +173,18 @@ def _end(graph: str, name: str) -> str:
 def _describe_agent(brief: CriticInput, wanted: Sequence[str]) -> dict[str, Any]:
     taken = wanted[: PLACES if brief.chance("two steps", 0.5) else 1]
     offered = [line.partition(":") for line in brief["tools"].split("\n") if ":" in line]
-    needed = [name.strip() for name, _, text in offered if re.search(brief.family.needs, f"{name} {text}", re.I)]
+    needed = {name.strip(): text for name, _, text in offered if re.search(brief.family.needs, f"{name} {text}", re.I)}
+    held = {tool for line in re.findall(r"^tools: (.+)$", brief["agents"], re.MULTILINE) for tool in line.split(", ")}
+    if unheld := {name: text for name, text in needed.items() if name not in held}:  # what is held has found nothing
+        alike = {name: len(_stems(text) & _stems(brief["task"])) for name, text in unheld.items()}
+        best = brief.pick("tool", [name for name, shared in alike.items() if shared == max(alike.values())])
+        needed = {best: needed[best]}
     goal = " ".join(brief.phrase(skill) for skill in taken)
-    return {"role": "specialist", "goal": goal, "tools": needed or [name.strip() for name, _, _ in offered]}
+    return {"role": "specialist", "goal": goal, "tools": [*needed] or [name.strip() for name, _, _ in offered]}
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:3].lower() for word in re.findall(r"[^\W\d_]{4,}", text)}
 
 
 def _edge(source: str, target: str) -> dict[str, str]:

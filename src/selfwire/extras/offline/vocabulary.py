@@ -4,7 +4,7 @@ import tomllib
 from functools import lru_cache
 from importlib.resources import files
 
-from selfwire.extras.offline import archive, crafting, shelfmarks, tariffs
+from selfwire.extras.offline import archive, crafting, shelfmarks, stages, tariffs
 from selfwire.extras.offline.skills import Family, Skill, choose_opening_skills, find_instructed_skills
 
 _SKILLS = tomllib.loads((files(__package__) / "skills.toml").read_text("utf-8"))
@@ -13,7 +13,7 @@ FED_BACK = frozenset(skill["name"] for skill in _SKILLS["shelfmark"])
 VOCABULARY: tuple[Skill, ...] = tuple(Skill(**skill) for group in _SKILLS.values() for skill in group)
 USELESS = frozenset(skill["name"] for skill in _SKILLS["plain"])
 """Names of the skills without use for any family: they sound helpful, take a place and write a note."""
-FAMILIES: tuple[Family, ...] = (archive.FAMILY, crafting.FAMILY, tariffs.FAMILY, shelfmarks.FAMILY)
+FAMILIES: tuple[Family, ...] = (archive.FAMILY, crafting.FAMILY, tariffs.FAMILY, shelfmarks.FAMILY, stages.FAMILY)
 
 
 def skill(name: str) -> Skill:

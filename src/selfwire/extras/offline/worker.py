@@ -115,6 +115,7 @@ def _parse_work(request: "_HeardRequest", loop: Sequence[PlainMessage], tools: S
     notes = [_STEPS.sub("", message.text).strip() for message in loop if message.role == "assistant"]
     return SkillInput(
         task=PART.sub("", request.head).strip(),
+        part=found[1].strip() if (found := PART.search(request.head)) else "",
         peers=request.peers,
         notes=tuple(note for note in notes if note),
         results=tuple(results),

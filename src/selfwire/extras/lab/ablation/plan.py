@@ -12,7 +12,7 @@ from pydantic import Field
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD
-from selfwire.core.values import fingerprint
+from selfwire.core.values import FrozenJson, FrozenMap, fingerprint, to_plain_json
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method import FULL, RANDOM, Variant, find_method
 from selfwire.runs.evaluation import load_request_tasks
@@ -42,6 +42,7 @@ class Study(RunSpec):
     Args:
         method, sizes: as in `EvolveSpec`, of each evolution or evaluation.
         variants: names of variants; none for all of the method.
+        settings: further variants, by name the config fields in which each differs from `full`.
         iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve. A variant
             names the gate.
     """
@@ -50,6 +51,7 @@ class Study(RunSpec):
     benchmark: str = "archive"
     sizes: Sizes = Sizes(train=80, gate=80, test=100)
     variants: tuple[str, ...] = ()
+    settings: FrozenJson = FrozenMap()
     seeds: int = Field(default=10, ge=1)
     iterations: int = Field(default=10, ge=1)
     batch: int = Field(default=10, ge=1)
@@ -58,12 +60,21 @@ class Study(RunSpec):
 
     @property
     def known(self) -> Mapping[str, Variant]:
-        """All variants of the method.
+        """All variants of the method, and those of the study's own settings.
 
         Raises:
-            ConfigError: there is no such method.
+            ConfigError: there is no such method or config field, or the method has a variant of that name.
         """
-        return find_method(self.method).variants
+        method, found = find_method(self.method), dict(find_method(self.method).variants)
+        for name, config in to_plain_json(self.settings).items():
+            if name in found or not isinstance(config, dict):
+                raise ConfigError(
+                    f"--set gives a variant of your own its config fields, as mine.interval=1, and {name!r} is "
+                    f"{'one of the method' if name in found else 'given a value'}; choose a name and a field"
+                )
+            method(**config)
+            found[name] = Variant(title=name, config=config)
+        return found
 
     @property
     def evolves(self) -> bool:
@@ -80,7 +91,7 @@ class Study(RunSpec):
         for name in self.variants:
             if name not in self.known:
                 raise ConfigError(f"unknown variant {name!r}; variants of {self.method} are {', '.join(self.known)}")
-        wanted = set(self.variants) or set(self.known)
+        wanted = {*self.variants, *self.settings} if self.variants else set(self.known)
         if RANDOM in wanted:
             wanted.add(FULL)
         return tuple(name for name in self.known if name in wanted)

@@ -1,0 +1,110 @@
+"""Newborn: the initial team's collection answers nothing, and only a birth brings in the one that a question needs."""
+
+import numpy as np
+import pytest
+
+from bench.newborn import BORN, FULL, SYSTEMS, NewbornRun, add_newborns, summarise
+from bench.tables import make_lines
+from selfwire.core.errors import ConfigError
+from selfwire.core.scope import Scope
+from selfwire.evals.benchmarks.archive import grade
+from selfwire.evals.benchmarks.newborn import (
+    COLLECTIONS,
+    HELD,
+    RESERVE,
+    generate_sorted_archive,
+    make_newborn_team,
+    newborn,
+)
+from selfwire.evolvers.tacomas.meta import draw_births
+from selfwire.evolvers.tacomas.schemas import BirthDeathPair, NewAgent, SlowUpdate
+from selfwire.evolvers.tacomas.work import get_members
+from selfwire.extras.offline.model import OfflineChat
+from selfwire.graphs.method import FULL as FULL_VARIANT
+from selfwire.graphs.tacomas import Tacomas, list_offered_tools
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
+from selfwire.store.journal import NullRecorder
+from tests.evals.benchmarks.archive_play import play
+
+MADE = generate_sorted_archive(60, seed=3)
+OFFERED = tuple(name for name in COLLECTIONS if name != HELD)
+
+
+def answers(*collections: str) -> list[float]:
+    pages = [page for name in collections for page in MADE.documents[name]]
+    return [grade(task, play(task, pages)).score for task in MADE.tasks]
+
+
+def test_the_held_collection_answers_nothing_and_all_answer_everything() -> None:
+    assert sum(answers(HELD)) == sum(answers(HELD, "search_staff")) == sum(answers(*OFFERED)) == 0
+    assert sum(answers(*COLLECTIONS)) == sum(answers(HELD, "search_people", "search_cities")) == 60
+    people, cities = sum(answers(HELD, "search_people")), sum(answers(HELD, "search_cities"))
+    assert people + cities == 60
+    assert min(people, cities) >= 10
+
+
+def test_tasks_follow_from_the_seed() -> None:
+    assert generate_sorted_archive(60, seed=4) != MADE == generate_sorted_archive(60, seed=3)
+    with pytest.raises(ConfigError, match="not 0"):
+        generate_sorted_archive(0)
+
+
+def test_newborns_may_hold_what_no_member_holds() -> None:
+    bench, team = newborn(10), make_newborn_team()
+    model = MeteredModel(OfflineChat(), journal=NullRecorder())
+    assert list_offered_tools(team, Tacomas().make_ctx(model, bench.toolbox, HashingEmbedder(), at=Scope())).keys() == (
+        COLLECTIONS.keys()
+    )
+    members = get_members(team)
+    assert RESERVE not in {agent.id for agent in members}
+    assert {tool for agent in members for tool in agent.tools} == {HELD}
+    assert {"search_people", "search_cities"} <= {t for agent in get_members(add_newborns(team)) for t in agent.tools}
+    assert len({tool.spec.description for tool in bench.toolbox.values()}) == 4
+
+
+@pytest.mark.parametrize(("variant", "solves"), [(FULL_VARIANT, True), ("no-topology", False)])
+async def test_a_question_is_answered_by_a_team_with_births_and_by_no_other(variant: str, solves: bool) -> None:
+    bench = newborn(8, seed=0)
+    task = next(task for task in bench.splits(0, train=0, gate=0, test=8).test if "country" in task.input)
+    model = MeteredModel(OfflineChat(), journal=NullRecorder())
+    method = Tacomas(Tacomas.config_type.model_validate({"rounds": 5, **Tacomas.variants[variant].config}))
+    ctx = method.make_ctx(model, bench.toolbox, HashingEmbedder(), at=Scope(task=task.id))
+    done = await method.answer(make_newborn_team(), task.question, ctx)
+    assert grade(task, done.answer or "").solved is solves
+    assert any(turn["births"] for turn in done.notes["rounds"]) is solves
+    assert any(use.name == "search_cities" for step in done.steps for use in step.tools) is solves
+
+
+def test_drawn_births_are_as_many_with_as_many_tools_and_the_sink_never_dies() -> None:
+    born = NewAgent(role="city expert", goal="Search for the city.", tools=["search_cities"])
+    pairs = [
+        BirthDeathPair(v_dead="calculator", v_new=born),
+        BirthDeathPair(v_dead="planner"),
+        BirthDeathPair(v_new=born.model_copy(update={"tools": []})),
+    ]
+    update, team = SlowUpdate(birth_death_pairs=pairs), make_newborn_team()
+    drawn = [
+        draw_births(update, team, list(COLLECTIONS), np.random.default_rng(seed)).birth_death_pairs
+        for seed in range(40)
+    ]
+    jobs = {agent.role for agent in get_members(team)}
+    for first, second, third in drawn:
+        assert first.v_new is not None
+        assert third.v_new is not None
+        assert (first.v_new.role, len(first.v_new.tools)) == ("city expert", 1)
+        assert (second.v_new, third.v_dead, third.v_new.tools) == (None, None, [])
+        assert first.v_new.goal in jobs
+    assert {first.v_dead for first, *_ in drawn} == {"planner", "searcher", "calculator", "verifier"}
+    assert {tool for first, *_ in drawn if first.v_new for tool in first.v_new.tools} == set(COLLECTIONS)
+    assert update.birth_death_pairs == pairs
+
+
+def test_differences_of_the_table_are_paired_by_question() -> None:
+    names = [*SYSTEMS, *BORN]
+    seeds = [{name: [NewbornRun(float(name == FULL), 20 + at, 1, 0)] * 2 for at, name in enumerate(names)}] * 2
+    lines = {line[""]: line for line in make_lines(summarise(seeds))}
+    assert lines[FULL]["both loops − this [95 %]"] == "-"
+    assert lines["fixed team"]["both loops − this [95 %]"] == "+1.00 [+1.00, +1.00]"
+    assert lines["fixed team"]["calls/task"] == "24.00"
+    assert set(lines) == set(names)

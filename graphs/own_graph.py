@@ -551,7 +551,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         self, graph: Runnable[Any, Any], mapped: Mapped, question: str, meter: CallMeter, updates: UpdateReader
     ) -> Any:
         config: RunnableConfig = {
-            "callbacks": [meter, updates],
+            "callbacks": [updates, meter],  # where a meter refuses a call, handlers behind it are never awaited
             "configurable": {"thread_id": fingerprint(meter.scope.key)},
         }
         given = _fill(mapped.template, question)

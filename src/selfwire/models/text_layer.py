@@ -265,9 +265,8 @@ class TextLayer:
 
     def find_model(self, node: str) -> BaseChatModel:
         """Find the model that a node has asked; else the last that any has, else the one to get."""
-        asked = self._asked.get(node) or next(reversed(self._asked.values()), None)
-        assert asked or self._get_model, "it was told how to get one"
-        return asked or self._get_model()
+        assert self._get_model is not None, "it was told how to get one"
+        return self._asked.get(node) or next(reversed(self._asked.values()), None) or self._get_model()
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:
         old: Any = message.content

@@ -84,6 +84,11 @@ def list_insertions(team: Team) -> list[Insertion]:
     return there
 
 
+def list_inserted_agents(team: Team) -> list[tuple[Insertion, str]]:
+    """List the insertions of a team in order, each with the agent's prompt."""
+    return [(found, team.agents_by_id[found.agent].prompt) for found in list_insertions(team)]
+
+
 def insert_agents(name: str, graph: Any, team: Team) -> Any:
     """Make the graph with the inserted agents of a team, compiled as the given one; the same object without any.
 
@@ -93,13 +98,13 @@ def insert_agents(name: str, graph: Any, team: Team) -> Any:
     Raises:
         ConfigError: an edge or a field does not exist any more.
     """
-    insertions = list_insertions(team)
-    if not insertions:
+    agents = list_inserted_agents(team)
+    if not agents:
         return graph
     if not isinstance(graph, CompiledStateGraph):
         raise ConfigError(f"{name!r} is no StateGraph any more, so no agent can be inserted; evolve the graph anew")
     builder, roots = _copy_builder(graph.builder), dict[str, str]()
-    for found in insertions:
+    for found, prompt in agents:
         roots[found.agent] = roots.get(found.after, found.after)
         if faults := _list_missing(builder, found):
             raise ConfigError(
@@ -107,7 +112,7 @@ def insert_agents(name: str, graph: Any, team: Team) -> Any:
                 "evolve the graph anew"
             )
         builder.edges -= {(found.after, end) for end in found.before}
-        node = _make_node(found, team.agents_by_id[found.agent].prompt, roots[found.agent])
+        node = _make_node(found, prompt, roots[found.agent])
         try:
             builder.add_node(found.agent, node, input_schema=builder.state_schema)
         except ValueError as error:  # a node or a field of the program has this name by now

@@ -67,6 +67,7 @@ from selfwire.graphs.insertions import (
     insert_agents,
     is_text_type,
     list_fixed_edges,
+    list_inserted_agents,
     list_insertions,
 )
 from selfwire.graphs.machine import Ctx
@@ -541,8 +542,7 @@ class OwnGraph(Method[OwnGraphConfig]):
 
     def _make_variant(self, team: Team) -> Runnable[Any, Any]:
         """The graph with a team's inserted agents; the graph itself without any."""
-        inserted = [(found, team.agents_by_id[found.agent].prompt) for found in list_insertions(team)]
-        key = fingerprint([[found.model_dump(mode="json"), prompt] for found, prompt in inserted])
+        key = fingerprint([[found.model_dump(mode="json"), prompt] for found, prompt in list_inserted_agents(team)])
         if key not in self._variants:
             self._variants[key] = insert_agents(self.target, self.graph, team)
         return self._variants[key]

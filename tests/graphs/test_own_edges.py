@@ -122,12 +122,16 @@ def evolve(home: Path, *more: str, code: int = 0) -> Any:
     return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *more, code=code)
 
 
+def score(home: Path, graph: str, tasks: int = 30) -> float:
+    found = json.loads(call(home, "eval", graph, "--benchmark", "desk.jsonl", "--json", "--tasks", str(tasks)).stdout)
+    return float(found["systems"][-1]["score"])
+
+
 def test_a_prompt_and_a_missing_checker_are_mended(home: Path, shop: Shop) -> None:
     done = evolve(home)
-    print(done.output)
-    print(call(home, "diff", "desk@0", "desk").output)
-    print(call(home, "history", "desk").output)
-    print(call(home, "show", "desk").output)
-    print(shop.list_asked("AgentInsertion")[0])
-    print(shop.list_asked("")[-1])
+    assert "evolved - seed, paired over 30 tasks: +1.00" in done.output
+    print(call(home, "export", "desk", "mine.patch").output)
+    print(Path("mine.patch").read_text())
+    subprocess.run(["git", "apply", "mine.patch"], check=True)
+    print(Path("shop_app.py").read_text())
     assert 0

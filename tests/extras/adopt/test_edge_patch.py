@@ -1,5 +1,6 @@
 """Inserted agents in a patch: in every form of a builder, applied by git, and asked as the evolved graph asks."""
 
+import asyncio
 import importlib
 import subprocess
 import sys
@@ -44,6 +45,57 @@ def decide(state: Desk) -> dict:
 
 """
 NODES = "\nbuilder = StateGraph(Desk)\nbuilder.add_node(read)\nbuilder.add_node(decide)\n"
+ENDS = 'builder.add_edge(START, "read")\nbuilder.add_edge("read", "decide")\nbuilder.add_edge("decide", END)\n'
+MADE = "graph = builder.compile()\n"
+BUILDERS = {
+    "calls": NODES + ENDS.replace('"decide")\n', '"decide")  # on\n') + MADE,
+    "entries": f"""{NODES}
+builder.set_entry_point("read")
+builder.add_edge(start_key="read", end_key="decide")
+builder.set_finish_point("decide")
+{MADE}""",
+    "chained": """
+graph = (
+    StateGraph(Desk)
+    .add_node(read)
+    .add_node(decide)
+    .add_edge(START, "read")
+    .add_edge("read", "decide")
+    .add_edge("decide", END)
+    .compile()
+)
+""",
+    "lined": """
+begun = StateGraph(Desk).add_node(read).add_node(decide).add_edge(START, "read").add_edge("read", "decide")
+builder = begun.add_edge("decide", END)
+graph = builder.compile()
+""",
+    "sequence": """
+builder = StateGraph(Desk).add_sequence([read, decide])
+builder.add_edge(START, "read")
+builder.add_edge("decide", END)
+graph = builder.compile()
+""",
+    "constants": f"""
+READ, DECIDE = "read", "decide"
+{NODES}builder.add_edge(START, READ).add_edge(READ, DECIDE)
+builder.add_edge(DECIDE, END)
+{MADE}""",
+    "made": """
+
+def make():
+    made = StateGraph(Desk)
+    made.add_node(read)
+    made.add_node(decide)
+    made.add_edge(START, "read")
+    made.add_edge("read", "decide")
+    made.add_edge("decide", END)
+    return made.compile()
+
+
+graph = make()
+""",
+}
 PROMPT = 'You check "it".\nKeep \\ and {braces}.'
 CHECK = Insertion(agent="date-checker", after="decide", before=("__end__",), field="answer", question="question")
 NOTES = Insertion(agent="note-checker", after="read", before=("decide",), field="notes")
@@ -94,34 +146,115 @@ def check(source: str, name: str, *insertions: Insertion, given: Any = None, **f
         for state in (evolved, patched)
     ]
     assert shown[0] == shown[1]
-    subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--isolated", "--quiet", "--ignore", "F401", "."], check=True
-    )
+    subprocess.run([sys.executable, "-m", "ruff", "check", "--isolated", "--ignore", "F401", "."], check=True)
     return written
 
 
-@pytest.mark.parametrize(
-    ("name", "builder"),
-    [
-        ("calls", f'{NODES}builder.add_edge(START, "read")\nbuilder.add_edge("read", "decide")  # on\nbuilder.add_edge("decide", END)\ngraph = builder.compile()\n'),
-        ("entries", f'{NODES}builder.set_entry_point("read")\nbuilder.add_edge(start_key="read", end_key="decide")\nbuilder.set_finish_point("decide")\ngraph = builder.compile()\n'),
-        ("chained", '\ngraph = (\n    StateGraph(Desk)\n    .add_node(read)\n    .add_node(decide)\n    .add_edge(START, "read")\n    .add_edge("read", "decide")\n    .add_edge("decide", END)\n    .compile()\n)\n'),
-        ("lined", '\nb = StateGraph(Desk).add_node(read).add_node(decide).add_edge(START, "read").add_edge("read", "decide").add_edge("decide", END)\ngraph = b.compile()\n'),
-        ("sequence", '\nbuilder = StateGraph(Desk).add_sequence([read, decide])\nbuilder.add_edge(START, "read")\nbuilder.add_edge("decide", END)\ngraph = builder.compile()\n'),
-        ("constants", f'\nREAD, DECIDE = "read", "decide"\n{NODES}builder.add_edge(START, READ); builder.add_edge(READ, DECIDE)\nbuilder.add_edge(DECIDE, END)\ngraph = builder.compile()\n'),
-        ("made", '\ndef make():\n    made = StateGraph(Desk)\n    made.add_node(read)\n    made.add_node(decide)\n    made.add_edge(START, "read")\n    made.add_edge("read", "decide")\n    made.add_edge("decide", END)\n    return made.compile()\n\n\ngraph = make()\n'),
-    ],
-)  # fmt: skip
-def test_edges_are_split_in_every_form(name: str, builder: str) -> None:
+@pytest.mark.parametrize("name", BUILDERS)
+def test_edges_are_split_in_every_form(name: str) -> None:
     again = Insertion(agent="date-reader", after="date-checker", before=("__end__",), field="answer")
     start = Insertion(agent="asker", after="__start__", before=("read",), field="question")
-    source = check(f"{HEAD}{STATE}{builder}", name, CHECK, NOTES, again, start)
+    source = check(f"{HEAD}{STATE}{BUILDERS[name]}", name, CHECK, NOTES, again, start)
     assert "def date_checker(state: Desk) -> dict:" in source
     assert source.count("DATE_CHECKER") == 2
 
 
 def test_the_order_of_agents_behind_a_node_is_that_of_the_evolved_graph() -> None:
-    ends = '\nbuilder.add_edge(START, "read")\nbuilder.add_edge("read", "decide")\nbuilder.add_edge("decide", END)\n'
     first = Insertion(agent="first", after="decide", before=("date-checker",), field="answer")
-    source = check(f"{HEAD}{STATE}{NODES}{ends}graph = builder.compile()\n", "ordered", CHECK, first)
+    source = check(f"{HEAD}{STATE}{NODES}{ENDS}{MADE}", "ordered", CHECK, first)
     assert 'builder.add_edge("decide", "first")\nbuilder.add_edge("first", "date_checker")' in source
+
+
+def test_a_node_inside_a_function_is_written_beside_it_with_its_model() -> None:
+    body = """
+
+def build(llm):
+    async def decide(state: Desk):
+        return {"answer": (await llm.with_config(tags=["a"]).ainvoke("Decide: " + state["question"])).text}
+
+    made = StateGraph(Desk)
+    made.add_node("decide", decide)
+    made.add_edge(START, "decide")
+    made.add_edge("decide", END)
+    return made.compile()
+
+
+graph = build(model)
+"""
+    inner = CHECK.replace(question="")
+    Path("inner.py").write_text(f"{HEAD}{STATE}{body}", encoding="utf-8")
+    patch = write_patch("inner.py:graph", inner)
+    assert '+DATE_CHECKER = """You check "it".' in patch
+    assert "+    async def date_checker(state: Desk) -> dict:" in patch
+    assert '+        reply = await llm.ainvoke(f"{asked}\\n\\n{DATE_CHECKER}")' in patch
+    Path("new.patch").write_text(patch, encoding="utf-8")
+    subprocess.run(["git", "apply", "new.patch"], check=True, capture_output=True)
+    graph = load_graph("inner.py:graph")
+    assert asyncio.run(graph.ainvoke({"question": "When?"}))["answer"].startswith("<text>\nDecide: When?")
+
+
+def test_nodes_of_another_file_are_written_there_and_imported() -> None:
+    head = "from langgraph.graph import END, START, StateGraph\n\nfrom desk_nodes import Desk, decide, read\n"
+    source = check(f"{head}{NODES}{ENDS}{MADE}", "apart", CHECK, desk_nodes=f"{HEAD}{STATE}")
+    assert "import Desk, date_checker, decide, read" in source
+    assert "def date_checker(state: Desk) -> dict:" in Path("desk_nodes.py").read_text(encoding="utf-8")
+
+
+def test_fields_of_a_typed_state_are_attributes() -> None:
+    body = """
+
+class Typed(BaseModel):
+    question: str
+    answer: str = ""
+
+
+def decide(state: Typed) -> dict:
+    return {"answer": model.invoke("Decide: " + state.question).text}
+
+
+builder = StateGraph(Typed).add_node(decide).add_edge(START, "decide")
+builder.add_edge("decide", END)
+graph = builder.compile()
+"""
+    assert "{state.answer}" in check(f"{HEAD}{body}", "typed", CHECK)
+
+
+def test_an_answer_among_messages_is_replaced_where_nodes_are_agents() -> None:
+    body = """from langchain_core.runnables import RunnableLambda
+
+talker = RunnableLambda(lambda state: {"messages": [("ai", model.invoke(state["messages"]).text)]})
+tooled = model.bind(stop=["x"])
+builder = StateGraph(MessagesState)
+builder.add_node("talk", talker)
+builder.add_edge(START, "talk")
+builder.add_edge("talk", END)
+graph = builder.compile()
+"""
+    found = Insertion(agent="import", after="talk", before=("__end__",), field="messages")
+    source = check(f"{HEAD}{body}", "talking", found, given={"messages": [("user", "When?")]})
+    assert "def agent_import(state: MessagesState) -> dict:\n" in source
+    graph = load_graph("talking.py:graph")
+    assert len(graph.invoke({"messages": [("user", "When?")]})["messages"]) == 2
+    assert [m.type for m in load_graph("talking_patched.py:graph").invoke({"messages": ["When?"]})["messages"]] == [
+        "human"
+    ] * 2
+
+
+LOOP = 'for source, end in [("read", "decide"), ("decide", END)]:\n    builder.add_edge(source, end)\n'
+
+
+@pytest.mark.parametrize(
+    ("edges", "told"),
+    [
+        (f'builder.add_edge(START, "read")\n{LOOP}', "refused.py:29 has the edge decide -> END in a form"),
+        ('for pair in [(START, "read"), ("read", "decide"), ("decide", END)]:\n    builder.add_edge(*pair)\n', "form"),
+        ('builder.add_edge(START, "read").add_edge("read", "decide")\n', "has no edge decide -> END any more; evolve"),
+    ],
+)
+def test_an_edge_that_cannot_be_split_is_named_with_the_text_to_put_there(edges: str, told: str) -> None:
+    Path("refused.py").write_text(f"{HEAD}{STATE}{NODES}{edges}{MADE}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=told) as refusal:
+        write_patch("refused.py:graph", CHECK)
+    if "form" in told:
+        assert 'return {"answer": reply.text}' in str(refusal.value)
+        assert 'builder.add_edge("decide", "date_checker")\nbuilder.add_edge("date_checker", END)' in str(refusal.value)

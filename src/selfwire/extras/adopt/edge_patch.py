@@ -121,7 +121,7 @@ class EdgeWriter:
         edits = list[SourceEdit | None]()
         if form is not None and form.model and len(calls) == len(ends):
             edits += self._place_nodes(form, made)
-            edits += [self._import_nodes(form, names, calls[0].at.file)] if calls[0].at.file is not form.file else []
+            edits += self._import_nodes(form, names, calls[0].at.file)
             edits += [_split_call(call, source, names, is_first=call is calls[0]) for call in calls]
         written = [edit for edit in edits if edit is not None]
         if not edits or len(written) < len(edits):
@@ -175,15 +175,15 @@ class EdgeWriter:
         known = next((f for f in forms if f.model and file and (f.file is file or self._find_import(f, file))), None)
         return known or (self._read_builder(calls[0]) if calls else None) or next(iter(forms), None)
 
-    def _find_import(self, form: NodeForm, file: SourceFile) -> ast.alias | None:
-        """Find the name of a function in the import statement of another file."""
+    def _find_import(self, form: NodeForm, file: SourceFile) -> ast.ImportFrom | None:
+        """Find the statement of another file that imports a function."""
         for node in ast.walk(file.tree):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     bound = Import(node.module or "", alias.name, node.level)
                     followed = self.program.follow_import(file, bound) if alias.name == form.name else None
                     if followed is not None and followed.file is form.file:
-                        return alias
+                        return node
         return None
 
     def _read_function(self, draft: NodeDraft) -> Iterator[NodeForm]:
@@ -351,19 +351,29 @@ class EdgeWriter:
             yield SourceEdit(file, form.top, form.top, "".join(f"{constant}\n\n\n" for constant in constants))
         yield SourceEdit(file, form.at, form.at, f"{form.above}{written}{form.below}")
 
-    def _import_nodes(self, form: NodeForm, names: Sequence[str], file: SourceFile) -> SourceEdit | None:
-        """Import new nodes into another file beside the function whose form they have."""
-        alias = self._find_import(form, file)
-        if alias is None:
-            return None
-        end = _get_offset(file.text, alias.end_lineno or 0, alias.end_col_offset or 0)
-        return SourceEdit(show_path(file.path), end, end, "".join(f", {name}" for name in names))
+    def _import_nodes(self, form: NodeForm, names: Sequence[str], file: SourceFile) -> Iterator[SourceEdit]:
+        """Import new nodes into another file beside the function whose form they have, in the order of names."""
+        found = self._find_import(form, file) if file is not form.file else None
+        for name in sorted(names) if found is not None else ():
+            places = [
+                [
+                    _get_offset(file.text, *place)
+                    for place in ((a.lineno, a.col_offset), (a.end_lineno, a.end_col_offset))
+                ]
+                for a in found.names
+            ]
+            gaps = [file.text[end:begin] for (_, end), (begin, _) in pairwise(places)]
+            before = sum(1 for alias in found.names if not alias.name[0].islower() or alias.name < name)
+            gap = gaps[min(before, len(gaps)) - 1 if before else 0] if gaps else ", "
+            at = places[before - 1][1] if before else places[0][0]
+            yield SourceEdit(show_path(file.path), at, at, f"{gap}{name}" if before else f"{name}{gap}")
 
     def _make_refusal(
         self, source: str, ends: Sequence[str], made: Sequence[InsertedNode], calls: Sequence[Traced]
     ) -> ConfigError:
         """Make the error for an edge that cannot be split, with the text to put there."""
-        edges = [edge for edge in self.graphs.edges if edge.source == source and {*edge.ends} & {*ends}]
+        shown = [edge for edge in self.graphs.edges if not edge.graph]
+        edges = [edge for edge in shown if edge.source == source and {*edge.ends} & {*ends}]
         places = [
             *(f"{show_path(call.at.file.path)}:{call.node.end_lineno}" for call in calls),
             *(f"{edge.file}:{edge.end_line}" for edge in edges),
@@ -376,10 +386,12 @@ class EdgeWriter:
             *(f"builder.add_edge({before}, {after})" for before, after in pairwise(names)),
             *(f"builder.add_edge({names[-1]}, {_quote_end(end)})" for end in ends),
         ]
-        edge = f"{ENDS.get(source, source)} -> {' and '.join(ENDS.get(end, end) for end in ends)}"
+        split = f"{ENDS.get(source, source)} -> {' and '.join(ENDS.get(end, end) for end in ends)}"
         text = "\n\n\n".join([*(part for node in made for part in (node.constant, node.function)), "\n".join(lines)])
+        if shown and not edges and all(edge.complete and edge.ends for edge in shown):
+            return ConfigError(f"the source of the graph has no edge {split} any more; evolve the graph anew")
         return ConfigError(
-            f"{places[0]} has the edge {edge} in a form that a patch cannot split, or shows no model that a new node "
+            f"{places[0]} has the edge {split} in a form that a patch cannot split, or shows no model that a new node "
             f"could ask; write this yourself, in place of that edge:\n{text}"
         )
 

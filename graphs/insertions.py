@@ -29,7 +29,7 @@ from selfwire.core.values import FrozenModel, Id
 from selfwire.models.text_layer import get_layer, get_node
 
 INSERTED = "inserted"
-"""Entry of a team's memory: its insertions, in the order in which they were made."""
+"""Entry of a team's memory: insertions, in an order in which they can be made."""
 WROTE = "wrote"
 """Entry of a trajectory's notes: fields that each node has written a text to, or an answer to `messages`."""
 MESSAGES = "messages"
@@ -70,18 +70,14 @@ class Insertion(FrozenModel):
 
 
 def list_insertions(team: Team) -> list[Insertion]:
-    """List the insertions of a team in order; edges to an agent that has been taken out lead past it."""
-    there, gone = list[Insertion](), dict[str, Insertion]()
-    for entry in team.memory.get(INSERTED, ()):
-        found = Insertion.model_validate(entry)
-        before = [node for end in found.before for node in (gone[end].before if end in gone else (end,))]
-        after = gone[found.after].after if found.after in gone else found.after
-        found = found.replace(after=after, before=tuple(before))
-        if found.agent in team.agents_by_id:
-            there.append(found)
-        else:
-            gone[found.agent] = found
-    return there
+    """List the insertions of a team, each before those behind it; agents that have been taken out are left out."""
+    found = list[Insertion]()
+    for after, ends, chain in list_chains(map(Insertion.model_validate, team.memory.get(INSERTED, ()))):
+        for place in chain:
+            if place.agent in team.agents_by_id:
+                found.append(place.replace(after=after, before=ends))
+                after = place.agent
+    return found
 
 
 def list_inserted_agents(team: Team) -> list[tuple[Insertion, str]]:

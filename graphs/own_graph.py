@@ -253,7 +253,8 @@ def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
 
 def find_changed(team: Team, texts: Mapping[str, LayerText]) -> dict[str, str]:
     """Find the texts of a team that differ from those of its graph, by name."""
-    now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts}
+    inserted = {found.agent for found in list_insertions(team)}
+    now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts and agent.id not in inserted}
     return {name: prompt for name, prompt in now.items() if prompt != texts[name].shown}
 
 

@@ -4,13 +4,17 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import selfwire
+from selfwire.cli import options
+from selfwire.core.errors import ConfigError
+from selfwire.graphs.insertions import INSERTED, list_insertions
+from selfwire.graphs.own_graph import OwnGraph
 from tests.commands import call
 from tests.wire.server import WireServer, by_kind
 
@@ -64,12 +68,15 @@ class Shop:
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.insertion: dict[str, str] = {
-            "place": "decide.answer", "name": "desk checker", "description": CHECKER, "reason": "Nobody checks the desk.",
-        }  # fmt: skip
+            "place": "decide.answer",
+            "name": "desk checker",
+            "description": CHECKER,
+            "reason": "Nobody checks the desk.",
+        }
 
     def __call__(self, kind: str, body: dict[str, Any]) -> dict[str, Any] | str:
         said = "\n".join(str(message["content"]) for message in body["messages"])
-        self.asked.append({"kind": kind, "text": said})
+        self.asked.append({"kind": kind, "text": said, "model": body["model"]})
         if kind == "GlobalGradient":
             return {"feedback": "The desk is wrong.", "own_feedback": "", "sentiment": "neutral"}
         if kind == "AgentGradient":
@@ -107,7 +114,7 @@ def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     names = list(DESKS)
     rows = [
         {"input": f"Message {n} is about {names[n % 3]}. Which desk?", "reference": DESKS[names[n % 3]]}
-        for n in range(90)
+        for n in range(60)
     ]
     Path("desk.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     with WireServer(by_kind(shop)) as server:
@@ -116,22 +123,83 @@ def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield tmp_path / "home"
 
 
-def evolve(home: Path, *more: str, code: int = 0) -> Any:
-    model = ("--model", "openai:mine", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
+def evolve(home: Path, *more: str, typed: str = "", code: int = 0) -> Any:
+    model = ("--model", "openai:critic", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
     tasks = ("--benchmark", "desk.jsonl", "--iterations", "1", "--batch", "3", "--name", "desk")
-    return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *more, code=code)
+    return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *more, code=code, stdin=typed)
 
 
-def score(home: Path, graph: str, tasks: int = 30) -> float:
-    found = json.loads(call(home, "eval", graph, "--benchmark", "desk.jsonl", "--json", "--tasks", str(tasks)).stdout)
-    return float(found["systems"][-1]["score"])
+def measure(home: Path, shop: Shop, graph: str) -> tuple[float, set[str]]:
+    """The score of a graph, and its requests."""
+    before = len(shop.asked)
+    found = json.loads(call(home, "eval", graph, "--benchmark", "desk.jsonl", "--json", "--tasks", "60").stdout)
+    return float(found["systems"][-1]["score"]), {asked["text"] for asked in shop.asked[before:]}
 
 
-def test_a_prompt_and_a_missing_checker_are_mended(home: Path, shop: Shop) -> None:
+def test_a_vague_prompt_and_a_missing_checker_are_mended_and_taken_home(home: Path, shop: Shop) -> None:
     done = evolve(home)
-    assert "evolved - seed, paired over 30 tasks: +1.00" in done.output
-    print(call(home, "export", "desk", "mine.patch").output)
-    print(Path("mine.patch").read_text())
+    assert "seed team       0.00" in done.output
+    assert "evolved - seed, paired over 20 tasks: +1.00" in done.output
+    [asked] = shop.list_asked("AgentInsertion")
+    assert "at decide: A step that checks the desk is missing." in asked
+    assert (
+        "<places>\nSTART.question: the question in question, before look\n"
+        "decide.answer: what decide has written into answer, before END\n</places>"
+    ) in asked
+    assert {asked["model"] for asked in shop.asked if CHECKER in asked["text"] and not asked["kind"]} == {"mine"}
+    changes = call(home, "diff", "desk@0", "desk").output
+    assert (
+        "+ agent desk-checker: Inserted: reads and rewrites what decide has written into answer, before END." in changes
+    )
+    assert "INSERT_AGENT" in call(home, "show", "desk").output
+    assert "1 INSERT_AGENT" in call(home, "history", "desk").output
+    score, requests = measure(home, shop, "desk")
+    call(home, "export", "desk", "mine.patch")
+    lines = Path("mine.patch").read_text(encoding="utf-8").splitlines()
+    assert lines[1].startswith("shop_app.py:33 desk-checker: Nobody checks the desk. (a gain above 0 is proved: mean")
     subprocess.run(["git", "apply", "mine.patch"], check=True)
-    print(Path("shop_app.py").read_text())
-    assert 0
+    patched = Path("shop_app.py").read_text(encoding="utf-8")
+    assert "selfwire" not in patched
+    Path("mended_app.py").write_text(patched, encoding="utf-8")  # a name that this process has not imported
+    again, patched_requests = measure(home, shop, "mended_app.py:graph")
+    assert (score, again) == (1, 1)
+    assert requests <= patched_requests  # a saved team is not measured on the tasks that it learned from
+    taken = call(home, "export", "desk", "again.patch", code=2)
+    assert "the source of the graph has no edge decide -> END any more" in " ".join(taken.stderr.split())
+
+
+FEW = ("--test", "0", "--gate", "mean", "--gate-size", "12")
+
+
+def test_the_prompt_alone_mends_two_desks_of_three_where_edges_are_frozen(home: Path, shop: Shop) -> None:
+    found = re.search(r"accepted: .*mean difference \+(0\.\d+)", evolve(home, *FEW, "--freeze", "edges").output)
+    assert found is not None
+    assert 0.4 < float(found[1]) < 0.9
+    assert not shop.list_asked("AgentInsertion")
+    assert not list_insertions(selfwire.load("desk", home=home))
+
+
+def test_the_checker_alone_mends_nothing_where_the_prompt_is_frozen(home: Path, shop: Shop) -> None:
+    assert "nothing was evolved" in evolve(home, *FEW, "--freeze", "agent:decide").output
+    assert any(CHECKER in text for text in shop.list_asked(""))
+
+
+def test_a_person_is_asked_before_an_agent_is_inserted(home: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "has_terminal", lambda: True)
+    done = evolve(home, *FEW, "--approve", "edits", typed="r\nno checker\n")
+    assert "+ agent desk-checker: Inserted" in done.output
+    assert "+     You check the desk." in done.output
+    assert "nothing was evolved" in done.output
+
+
+def test_a_program_whose_edge_is_gone_is_refused_by_its_name(home: Path) -> None:
+    evolve(home, *FEW)
+    team = selfwire.load("desk", home=home)
+    assert OwnGraph("shop_app.py:graph", {}).adapt(team) is team
+    tell = "builder.add_node('tell', look)\nbuilder.add_edge('decide', 'tell')"
+    Path("changed_app.py").write_text(APP.replace('builder.add_edge("decide", END)', tell), encoding="utf-8")
+    method = OwnGraph("changed_app.py:graph", {})
+    with pytest.raises(ConfigError, match=r"'desk-checker' needs the edge decide -> END, which 'changed_app.py:graph'"):
+        method.adapt(team)
+    with pytest.raises(ConfigError, match="has no text 'desk-checker' any more"):
+        method.adapt(team.with_memory(**{INSERTED: []}))

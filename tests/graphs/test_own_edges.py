@@ -1,5 +1,6 @@
 """Agents are inserted on edges of a graph of the user's own, and taken home into its source."""
 
+import asyncio
 import json
 import os
 import re
@@ -12,9 +13,12 @@ import pytest
 
 import selfwire
 from selfwire.cli import options
+from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
+from selfwire.evolvers.topology_ops import add_serial
 from selfwire.graphs.insertions import INSERTED, list_insertions
 from selfwire.graphs.own_graph import OwnGraph
+from selfwire.store.library import open_library
 from tests.commands import call
 from tests.wire.server import WireServer, by_kind
 
@@ -92,7 +96,7 @@ class Shop:
             return {"prompt": GOOD}
         if kind == "AgentInsertion":
             return {name: "" for name in self.insertion} if CHECKER.split(".")[0] in said else self.insertion
-        if said.startswith("<task>"):
+        if "<text>" in said:
             text = said.partition("<text>\n")[2].partition("\n</text>")[0]
             return text.replace("sales", "trade") if CHECKER in said else text
         desk = next(name for name in DESKS if f"about {name}" in said)
@@ -180,7 +184,7 @@ def test_the_prompt_alone_mends_two_desks_of_three_where_edges_are_frozen(home: 
 
 
 def test_the_checker_alone_mends_nothing_where_the_prompt_is_frozen(home: Path, shop: Shop) -> None:
-    assert "nothing was evolved" in evolve(home, *FEW, "--freeze", "agent:decide").output
+    assert "nothing was evolved" in evolve(home, "--test", "0", "--freeze", "agent:decide").output
     assert any(CHECKER in text for text in shop.list_asked(""))
 
 
@@ -203,3 +207,33 @@ def test_a_program_whose_edge_is_gone_is_refused_by_its_name(home: Path) -> None
         method.adapt(team)
     with pytest.raises(ConfigError, match="has no text 'desk-checker' any more"):
         method.adapt(team.with_memory(**{INSERTED: []}))
+
+
+def test_an_agent_that_is_worth_nothing_is_taken_out_by_prune(home: Path, shop: Shop) -> None:
+    team = OwnGraph("shop_app.py:graph", {}).seed()
+    tasks = (
+        "--benchmark",
+        "desk.jsonl",
+        "--grader",
+        "contains",
+        "--test",
+        "0",
+        "--margin",
+        "0.5",
+        "--batch",
+        "2",
+        "--gate-size",
+        "16",
+    )
+    with open_library(home) as library:
+        asyncio.run(library.save("plain", team, run="first", step=0, facts={"why": "seed"}))
+        place = {"agent": "idle", "after": "decide", "before": ["__end__"], "field": "answer"}
+        team = team.apply(add_serial(team, "decide", Agent(id="idle", prompt="You check the form."), why="a check"))
+        team = team.with_memory(**{INSERTED: [place]})
+        asyncio.run(library.save("desk", team, run="second", step=0, facts={"why": "seed"}))
+    refused = call(home, "prune", "plain", *tasks, code=2)
+    assert "no agent has been inserted into shop_app.py:graph" in " ".join(refused.stderr.split())
+    done = call(home, "prune", "desk", *tasks)
+    assert any("You check the form." in text for text in shop.list_asked(""))
+    assert not list_insertions(selfwire.load("desk", home=home)), done.output
+    assert "idle" not in selfwire.load("desk", home=home).agents_by_id

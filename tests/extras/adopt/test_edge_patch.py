@@ -186,7 +186,7 @@ graph = build(model)
     patch = write_patch("inner.py:graph", inner)
     assert '+DATE_CHECKER = """You check "it".' in patch
     assert "+    async def date_checker(state: Desk) -> dict:" in patch
-    assert '+        reply = await llm.ainvoke(f"{asked}\\n\\n{DATE_CHECKER}")' in patch
+    assert '+        reply = await llm.ainvoke("\\n".join(asked))' in patch
     Path("new.patch").write_text(patch, encoding="utf-8")
     subprocess.run(["git", "apply", "new.patch"], check=True, capture_output=True)
     graph = load_graph("inner.py:graph")
@@ -216,7 +216,7 @@ builder = StateGraph(Typed).add_node(decide).add_edge(START, "decide")
 builder.add_edge("decide", END)
 graph = builder.compile()
 """
-    assert "{state.answer}" in check(f"{HEAD}{body}", "typed", CHECK)
+    assert '"<text>", state.answer, "</text>"' in check(f"{HEAD}{body}", "typed", CHECK)
 
 
 def test_an_answer_among_messages_is_replaced_where_nodes_are_agents() -> None:

@@ -67,7 +67,7 @@ class NodeForm(NamedTuple):
 
 
 class InsertedNode(NamedTuple):
-    """An inserted agent as it is written.
+    """The source of an inserted agent.
 
     Attributes:
         constant: the statement that holds its prompt.
@@ -261,7 +261,7 @@ class EdgeWriter:
     # the model
 
     def _find_model(self, function: ast.FunctionDef | ast.AsyncFunctionDef, inside: Surroundings) -> str:
-        """Find the source of the chat model that a function asks, as it is seen outside the function."""
+        """Find the chat model that a function asks, in words that hold outside the function."""
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ASKING:
                 for found in self._list_models(node.func.value, inside):
@@ -328,10 +328,10 @@ class EdgeWriter:
         else:
             rule = IN_TAGS
             tags = {"task": found.question, "text": found.field}
-            asked = [f"<{tag}>\\n{{{read(name)}}}\\n</{tag}>" for tag, name in tags.items() if name]
+            asked = [f'"<{tag}>", {read(name)}, "</{tag}>", ""' for tag, name in tags.items() if name]
             body = [
-                'asked = f"{}"'.format("\\n\\n".join(asked).replace('"', "'")),
-                f'reply = {ask}(f"{{asked}}\\n\\n{{{name.upper()}}}")',
+                f"asked = [{', '.join(asked)}, {name.upper()}]",
+                f'reply = {ask}("\\n".join(asked))',
                 f'return {{"{found.field}": reply.text}}',
             ]
         define = "async def" if form.is_async else "def"

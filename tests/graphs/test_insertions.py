@@ -250,7 +250,8 @@ def test_what_nodes_write_is_read_from_their_updates() -> None:
         lambda state: make_pipeline().invoke({"question": "it"}),
     ]
     builder = StateGraph(Desk)
-    builder.add_sequence([(name, reply) for name, reply in zip("abcd", replies, strict=True)])
-    graph, updates = builder.add_edge(START, "a").compile(), UpdateReader()
+    for before, name, reply in zip((START, *"abc"), "abcd", replies, strict=True):
+        builder.add_node(name, reply).add_edge(before, name)
+    graph, updates = builder.compile(), UpdateReader()
     graph.invoke({"question": "it"}, {"callbacks": [updates]})
     assert updates.list_texts() == {"a": ["answer"], "b": [], "c": ["answer"], "d": ["question", "answer"]}

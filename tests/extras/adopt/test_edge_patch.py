@@ -140,7 +140,7 @@ def check(source: str, name: str, *insertions: Insertion, given: Any = None, **f
     Path(f"{name}_patched.py").write_text(written, encoding="utf-8")  # a name that this process has not imported
     importlib.invalidate_caches()
     patched = load_graph(f"{name}_patched.py:graph").invoke(given)
-    kept = {"id": None, "additional_kwargs": {}, "response_metadata": {}}
+    kept: dict[str, Any] = {"id": None, "additional_kwargs": {}, "response_metadata": {}}
     shown = [
         {**state, "messages": [m.model_copy(update=kept) for m in state.get("messages", ())]}
         for state in (evolved, patched)

@@ -354,18 +354,14 @@ class EdgeWriter:
     def _import_nodes(self, form: NodeForm, names: Sequence[str], file: SourceFile) -> Iterator[SourceEdit]:
         """Import new nodes into another file beside the function whose form they have, in the order of names."""
         found = self._find_import(form, file) if file is not form.file else None
-        for name in sorted(names) if found is not None else ():
-            places = [
-                [
-                    _get_offset(file.text, *place)
-                    for place in ((a.lineno, a.col_offset), (a.end_lineno, a.end_col_offset))
-                ]
-                for a in found.names
-            ]
-            gaps = [file.text[end:begin] for (_, end), (begin, _) in pairwise(places)]
-            before = sum(1 for alias in found.names if not alias.name[0].islower() or alias.name < name)
-            gap = gaps[min(before, len(gaps)) - 1 if before else 0] if gaps else ", "
-            at = places[before - 1][1] if before else places[0][0]
+        if found is None:
+            return
+        begins = [_get_offset(file.text, alias.lineno, alias.col_offset) for alias in found.names]
+        ends = [_get_offset(file.text, alias.end_lineno or 0, alias.end_col_offset or 0) for alias in found.names]
+        gaps = [file.text[end:begin] for end, begin in zip(ends, begins[1:], strict=False)] or [", "]
+        for name in sorted(names):
+            before = len([alias for alias in found.names if not alias.name[0].islower() or alias.name < name])
+            at, gap = (ends[before - 1], gaps[min(before, len(gaps)) - 1]) if before else (begins[0], gaps[0])
             yield SourceEdit(show_path(file.path), at, at, f"{gap}{name}" if before else f"{name}{gap}")
 
     def _make_refusal(

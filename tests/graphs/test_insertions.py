@@ -1,7 +1,6 @@
 """Agents on edges of a graph: the graph that has them keeps everything else, and the given one stays as it is."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -243,7 +242,7 @@ def test_agents_behind_one_that_was_taken_out_move_up() -> None:
 
 
 def test_what_nodes_write_is_read_from_their_updates() -> None:
-    replies: list[Callable[[Any], Any]] = [
+    replies: list[Any] = [
         lambda state: {"answer": "x", "parts": []},
         lambda state: {"answer": None},
         lambda state: Command(update={"answer": "x"}),

@@ -37,7 +37,7 @@ MADE = frozenset({"builder", "nodes", "channels", "trigger_to_nodes", "schema_to
 """Attributes of a compiled graph that its builder makes; all others are how it was compiled and configured."""
 ENDS = {START: "START", END: "END"}
 RULE = "Reply with the whole text that takes the place of {}, and with nothing else."
-IN_TAGS, LAST = RULE.format("the text in the tags"), RULE.format("the last message above")
+IN_TAGS, LAST = RULE.format("what stands between <text> and </text>"), RULE.format("the last message above")
 
 
 class Insertion(FrozenModel):

@@ -105,7 +105,7 @@ async def test_two_variants_run_side_by_side() -> None:
     answers = await asyncio.gather(*map(run, [*variants, graph]))
     assert answers[0] == (
         "<task>\nit\n</task>\n\n<text>\nRead it\n</text>\n\nFirst. checker\n\n"
-        "Reply with the whole text that takes the place of the text in the tags, and with nothing else."
+        "Reply with the whole text that takes the place of what stands between <text> and </text>, and with nothing else."
     )
     assert answers[1] == answers[0].replace("First", "Second")
     assert answers[2] == "Read it"

@@ -105,7 +105,8 @@ async def test_two_variants_run_side_by_side() -> None:
     answers = await asyncio.gather(*map(run, [*variants, graph]))
     assert answers[0] == (
         "<task>\nit\n</task>\n\n<text>\nRead it\n</text>\n\nFirst. checker\n\n"
-        "Reply with the whole text that takes the place of what stands between <text> and </text>, and with nothing else."
+        "Reply with the whole text that takes the place of what stands between <text> and </text>, and with nothing "
+        "else."
     )
     assert answers[1] == answers[0].replace("First", "Second")
     assert answers[2] == "Read it"
@@ -247,10 +248,12 @@ def test_what_nodes_write_is_read_from_their_updates() -> None:
         lambda state: {"answer": None},
         lambda state: Command(update={"answer": "x"}),
         lambda state: make_pipeline().invoke({"question": "it"}),
+        make_pipeline(),
     ]
     builder = StateGraph(Desk)
-    for before, name, reply in zip((START, *"abc"), "abcd", replies, strict=True):
+    for before, name, reply in zip((START, *"abcd"), "abcde", replies, strict=True):
         builder.add_node(name, reply).add_edge(before, name)
     graph, updates = builder.compile(), UpdateReader()
     graph.invoke({"question": "it"}, {"callbacks": [updates]})
-    assert updates.list_texts() == {"a": ["answer"], "b": [], "c": ["answer"], "d": ["question", "answer"]}
+    both = ["question", "answer"]
+    assert updates.list_texts() == {"a": ["answer"], "b": [], "c": ["answer"], "d": both, "e": both}

@@ -219,25 +219,36 @@ graph = builder.compile()
     assert '"<text>", state.answer, "</text>"' in check(f"{HEAD}{body}", "typed", CHECK)
 
 
-def test_an_answer_among_messages_is_replaced_where_nodes_are_agents() -> None:
-    body = """from langchain_core.runnables import RunnableLambda
+def test_an_answer_among_messages_is_replaced_where_nodes_are_objects() -> None:
+    body = """
 
-talker = RunnableLambda(lambda state: {"messages": [("ai", model.invoke(state["messages"]).text)]})
-tooled = model.bind(stop=["x"])
-builder = StateGraph(MessagesState)
-builder.add_node("talk", talker)
-builder.add_edge(START, "talk")
-builder.add_edge("talk", END)
-graph = builder.compile()
+class Talker:
+    def __init__(self, llm):
+        self.llm = llm
+
+    def __call__(self, state: MessagesState) -> dict:
+        return {"messages": [("ai", self.llm.invoke(state["messages"]).text)]}
+
+
+def make_graph():
+    llm = ParrotFakeChatModel()
+    tooled = llm.bind(stop=["x"])
+    builder = StateGraph(MessagesState)
+    builder.add_node("talk", Talker(tooled))
+    builder.add_edge(START, "talk")
+    builder.add_edge("talk", END)
+    return builder.compile()
+
+
+graph = make_graph()
 """
     found = Insertion(agent="import", after="talk", before=("__end__",), field="messages")
-    source = check(f"{HEAD}{body}", "talking", found, given={"messages": [("user", "When?")]})
-    assert "def agent_import(state: MessagesState) -> dict:\n" in source
-    graph = load_graph("talking.py:graph")
-    assert len(graph.invoke({"messages": [("user", "When?")]})["messages"]) == 2
-    assert [m.type for m in load_graph("talking_patched.py:graph").invoke({"messages": ["When?"]})["messages"]] == [
-        "human"
-    ] * 2
+    given = {"messages": [("user", "When?")]}
+    source = check(f"{HEAD}{body}", "talking", found, given=given)
+    assert "    def agent_import(state: MessagesState) -> dict:\n        messages" in source
+    assert 'llm.invoke([*messages, ("user", AGENT_IMPORT)])' in source
+    said = load_graph("talking_patched.py:graph").invoke(given)["messages"]
+    assert [message.text.partition("\n")[0] for message in said] == ["When?", 'You check "it".']
 
 
 LOOP = 'for source, end in [("read", "decide"), ("decide", END)]:\n    builder.add_edge(source, end)\n'

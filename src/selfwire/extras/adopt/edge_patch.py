@@ -7,7 +7,7 @@ and its place in the source.
 import ast
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from textwrap import indent
 from typing import Any, NamedTuple
@@ -230,11 +230,7 @@ class EdgeWriter:
         while not isinstance(statement, ast.stmt):
             statement = self.program.parents[statement]
         schema = get_keywords(made.node).get("state_schema") or next(iter(made.node.args), None)
-        names = [
-            name
-            for name in dict.fromkeys([*at.names.bound, *file.top.names.bound])
-            if _is_model_name(name, self._list_models(ast.Name(name, ast.Load()), at))
-        ]
+        names = self._list_model_names(at) or self._list_model_names(file.top)
         begin = _get_offset(file.text, statement.lineno, 0)
         is_inner = at.owner is not file.tree or bool(statement.col_offset)
         return NodeForm(
@@ -248,6 +244,11 @@ class EdgeWriter:
             has_fields=self._has_fields(schema, at),
             model=names[0] if len(names) == 1 else "",
         )
+
+    def _list_model_names(self, at: Surroundings) -> list[str]:
+        """List the names of chat models, but not of what is made of them."""
+        bound = {name: values for name, values in at.names.bound.items() if not any(map(_is_changed, values))}
+        return [name for name in bound if self._is_model(ast.Name(name, ast.Load()), at)]
 
     def _has_fields(self, schema: ast.expr | None, at: Surroundings) -> bool:
         """Whether a state is a dataclass or a model of Pydantic's, which the program itself defines."""
@@ -265,7 +266,7 @@ class EdgeWriter:
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ASKING:
                 for found in self._list_models(node.func.value, inside):
-                    return ast.unparse(found)
+                    return ast.get_source_segment(inside.file.text, found) or ast.unparse(found)
         return ""
 
     def _list_models(self, node: Any, at: Surroundings) -> Iterator[ast.expr]:
@@ -394,11 +395,6 @@ class EdgeWriter:
 
 def _quote_end(node: str) -> str:
     return ENDS.get(node, f'"{node}"')
-
-
-def _is_model_name(name: str, models: Iterable[ast.expr]) -> bool:
-    """Whether a name is a model itself, and nothing that is made of one."""
-    return any(isinstance(model, ast.Name) and model.id == name for model in models)
 
 
 def _is_changed(value: Any) -> bool:

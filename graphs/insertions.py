@@ -104,8 +104,8 @@ def insert_agents(name: str, graph: Any, team: Team) -> Any:
         roots[found.agent] = roots.get(found.after, found.after)
         if faults := _list_missing(builder, found):
             raise ConfigError(
-                f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, or "
-                "evolve the graph anew"
+                f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, "
+                "evolve the graph anew, or name the graph itself if its source has this agent by now"
             )
         builder.edges -= {(found.after, end) for end in found.before}
         node = _make_node(found, prompt, roots[found.agent])

@@ -58,6 +58,7 @@ builder.add_edge("decide", END)
 graph = builder.compile()
 '''
 CHECKER = 'You check the desk. "Sales" is written as trade; leave all else as it is.'
+BAD = "You look at the desk."
 RULE = "Write the name of the desk and nothing else."
 GOOD = f"You sort messages of a shop. {RULE}\n\n{{question}}"
 DESKS = {"billing": "billing", "tech": "tech", "sales": "trade"}
@@ -84,7 +85,16 @@ class Shop:
         if kind == "GlobalGradient":
             return {"feedback": "The desk is wrong.", "own_feedback": "", "sentiment": "neutral"}
         if kind == "AgentGradient":
-            mine = "You sort messages" in said.partition("<role>")[2].partition("</role>")[0]
+            role = said.partition("<role>")[2].partition("</role>")[0]
+            if BAD in role:
+                return {
+                    "system_prompt_feedback": "Say what sales is called.",
+                    "tool_feedback": "",
+                    "overall_feedback": "",
+                    "concerns": "semantics",
+                    "sentiment": "critical",
+                }
+            mine = "You sort messages" in role
             return {
                 "system_prompt_feedback": "Write the desk alone." if mine and RULE not in said else "",
                 "tool_feedback": "",
@@ -93,9 +103,9 @@ class Shop:
                 "sentiment": "critical" if mine else "positive",
             }
         if kind == "PromptRewrite":
-            return {"prompt": GOOD}
+            return {"prompt": CHECKER if BAD in said else GOOD}
         if kind == "AgentInsertion":
-            return {name: "" for name in self.insertion} if CHECKER.split(".")[0] in said else self.insertion
+            return {name: "" for name in self.insertion} if "desk-checker" in said else self.insertion
         if "<text>" in said:
             text = said.partition("<text>\n")[2].partition("\n</text>")[0]
             return text.replace("sales", "trade") if CHECKER in said else text
@@ -140,6 +150,7 @@ def measure(home: Path, shop: Shop, graph: str) -> tuple[float, set[str]]:
     return float(found["systems"][-1]["score"]), {asked["text"] for asked in shop.asked[before:]}
 
 
+@pytest.mark.slow
 def test_a_vague_prompt_and_a_missing_checker_are_mended_and_taken_home(home: Path, shop: Shop) -> None:
     done = evolve(home)
     assert "seed team       0.00" in done.output
@@ -188,6 +199,17 @@ def test_the_checker_alone_mends_nothing_where_the_prompt_is_frozen(home: Path, 
     assert any(CHECKER in text for text in shop.list_asked(""))
 
 
+@pytest.mark.slow
+def test_the_prompt_of_an_inserted_agent_is_evolved(home: Path, shop: Shop) -> None:
+    shop.insertion["description"] = BAD
+    evolve(home, *FEW, "--iterations", "2", "--batch", "6")
+    team = selfwire.load("desk", home=home)
+    assert team.agents_by_id["desk-checker"].prompt == CHECKER
+    blamed = next(text for text in shop.list_asked("AgentGradient") if BAD in text.partition("<role>")[2][:99])
+    assert "From decide:\nsales" in blamed
+    assert "desk-checker -> graph: You look at the desk." in blamed
+
+
 def test_a_person_is_asked_before_an_agent_is_inserted(home: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "has_terminal", lambda: True)
     done = evolve(home, *FEW, "--approve", "edits", typed="r\nno checker\n")
@@ -205,10 +227,13 @@ def test_a_program_whose_edge_is_gone_is_refused_by_its_name(home: Path) -> None
     method = OwnGraph("changed_app.py:graph", {})
     with pytest.raises(ConfigError, match=r"'desk-checker' needs the edge decide -> END, which 'changed_app.py:graph'"):
         method.adapt(team)
+    with pytest.raises(ConfigError, match=r"needs the edge decide -> END"):
+        selfwire.evaluate(team.replace(method="changed_app.py:graph"), "desk.jsonl", home=home)
     with pytest.raises(ConfigError, match="has no text 'desk-checker' any more"):
         method.adapt(team.with_memory(**{INSERTED: []}))
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_worth_nothing_is_taken_out_by_prune(home: Path, shop: Shop) -> None:
     team = OwnGraph("shop_app.py:graph", {}).seed()
     tasks = (

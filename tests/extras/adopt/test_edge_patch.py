@@ -200,6 +200,38 @@ def test_nodes_of_another_file_are_written_there_and_imported() -> None:
     assert "def date_checker(state: Desk) -> dict:" in Path("desk_nodes.py").read_text(encoding="utf-8")
 
 
+def test_a_node_that_a_function_makes_or_that_gets_a_part_of_the_state_is_no_form() -> None:
+    body = """
+
+class Part(TypedDict):
+    question: str
+
+
+def ask(state: Part) -> dict:
+    return {"notes": model.invoke("Ask: " + state["question"]).text}
+
+
+def make_node(llm):
+    def decide(state: Desk) -> dict:
+        return {"answer": llm.invoke("Decide: " + state["notes"]).text}
+
+    return decide
+
+
+builder = StateGraph(Desk)
+builder.add_node("ask", ask)
+builder.add_node("decide", make_node(model))
+builder.add_edge(START, "ask")
+builder.add_edge("ask", "decide")
+builder.add_edge("decide", END)
+graph = builder.compile()
+"""
+    desk = STATE.partition("\n\ndef read")[0]
+    source = check(f"{HEAD}{desk}{body}", "makers", CHECK, NOTES.replace(after="ask"))
+    assert "\ndef date_checker(state) -> dict:" in source
+    assert source.index("return decide") < source.index("StateGraph(Desk)")
+
+
 def test_fields_of_a_typed_state_are_attributes() -> None:
     body = """
 

@@ -43,6 +43,7 @@ class NodeForm(NamedTuple):
 
     Attributes:
         file: that has the new node.
+        owner: module or function in which its name is bound.
         at: offset at which it is written, after `above` and before `below`.
         margin: white space before its lines.
         top: offset of the statement of the module before which its prompt is written; None if it may stand beside it.
@@ -54,6 +55,7 @@ class NodeForm(NamedTuple):
     """
 
     file: SourceFile
+    owner: Any
     at: int
     above: str
     below: str
@@ -171,9 +173,17 @@ class EdgeWriter:
         """Find the node whose form new ones get: of those near, of any other; else that of the builder."""
         names = dict.fromkeys([*near, *self.nodes])
         forms = [form for name in names if name in self.nodes for form in self._read_function(self.nodes[name])]
-        file = calls[0].at.file if calls else None
-        known = next((f for f in forms if f.model and file and (f.file is file or self._find_import(f, file))), None)
+        known = next((form for form in forms if form.model and calls and self._is_seen(form, calls[0].at)), None)
         return known or (self._read_builder(calls[0]) if calls else None) or next(iter(forms), None)
+
+    def _is_seen(self, form: NodeForm, at: Surroundings) -> bool:
+        """Whether the name of a node is seen from where the builder is."""
+        if form.file is not at.file:
+            return form.owner is form.file.tree and self._find_import(form, at.file) is not None
+        here: Surroundings | None = at
+        while here is not None and here.owner is not form.owner:
+            here = here.outer
+        return here is not None
 
     def _find_import(self, form: NodeForm, file: SourceFile) -> ast.ImportFrom | None:
         """Find the statement of another file that imports a function."""
@@ -199,19 +209,27 @@ class EdgeWriter:
         end = _get_offset(file.text, function.end_lineno or 0, function.end_col_offset or 0)
         reads = [node for node in ast.walk(function) if isinstance(node, ast.Attribute | ast.Subscript)]
         items = [isinstance(node, ast.Subscript) for node in reads if _is_named(node.value, state.arg)]
+        annotation = ast.unparse(state.annotation) if state.annotation is not None else ""
+        is_whole = annotation.strip("'").rpartition(".")[2] == self._show_schema().rpartition(".")[2]
         yield NodeForm(
             file=file,
+            owner=at.owner,
             at=end,
             above="\n\n" if is_inner else "\n\n\n",
             below="",
             margin=" " * function.col_offset,
             top=self._find_top(function, file) if is_inner else None,
-            annotation=ast.unparse(state.annotation) if state.annotation is not None else "",
+            annotation=annotation if is_whole else "",  # without one it gets the whole state
             has_fields=bool(items) and not any(items),
             model=self._find_model(function, inside),
             is_async=isinstance(function, ast.AsyncFunctionDef),
             name=function.name,
         )
+
+    def _show_schema(self) -> str:
+        """Show the state of the graph as its builder names it."""
+        schemas = [_get_schema(builder.node) for builder in self.graphs.read_builders[:1]]
+        return "".join(ast.unparse(schema) for schema in schemas if schema is not None)
 
     def _find_top(self, node: ast.AST, file: SourceFile) -> int:
         """Find where the statement of a module begins that has a node."""
@@ -229,19 +247,19 @@ class EdgeWriter:
             return None
         while not isinstance(statement, ast.stmt):
             statement = self.program.parents[statement]
-        schema = get_keywords(made.node).get("state_schema") or next(iter(made.node.args), None)
         names = self._list_model_names(at) or self._list_model_names(file.top)
         begin = _get_offset(file.text, statement.lineno, 0)
         is_inner = at.owner is not file.tree or bool(statement.col_offset)
         return NodeForm(
             file=file,
+            owner=at.owner,
             at=begin,
             above="",
             below="\n\n" if is_inner else "\n\n\n",
             margin=" " * statement.col_offset,
             top=self._find_top(statement, file) if is_inner else None,
-            annotation=ast.unparse(schema) if schema is not None else "",
-            has_fields=self._has_fields(schema, at),
+            annotation=self._show_schema(),
+            has_fields=self._has_fields(_get_schema(made.node), at),
             model=names[0] if len(names) == 1 else "",
         )
 
@@ -312,12 +330,12 @@ class EdgeWriter:
         names = (stem if number == 1 else f"{stem}_{number}" for number in range(1, 10_000))
         name = next(name for name in names if not {name, name.upper()} & self.taken)
         self.taken |= {name, name.upper()}
-        form = form or NodeForm(next(iter(self.program.files.values())), 0, "", "", "", None, "", False, "")
-        state = f"state: {form.annotation}" if form.annotation else "state"
-        ask = f"await {form.model or 'model'}.ainvoke" if form.is_async else f"{form.model or 'model'}.invoke"
+        margin, model = (form.margin, form.model or "model") if form else ("", "model")
+        state = f"state: {form.annotation}" if form and form.annotation else "state"
+        ask = f"await {model}.ainvoke" if form and form.is_async else f"{model}.invoke"
 
         def read(field: str) -> str:
-            return f"state.{field}" if form.has_fields else f'state["{field}"]'
+            return f"state.{field}" if form and form.has_fields else f'state["{field}"]'
 
         if found.field == MESSAGES:
             rule = LAST
@@ -335,10 +353,8 @@ class EdgeWriter:
                 f'reply = {ask}("\\n".join(asked))',
                 f'return {{"{found.field}": reply.text}}',
             ]
-        define = "async def" if form.is_async else "def"
-        function = indent(
-            "\n".join([f"{define} {name}({state}) -> dict:", *(f"    {line}" for line in body)]), form.margin
-        )
+        define = "async def" if form and form.is_async else "def"
+        function = indent("\n".join([f"{define} {name}({state}) -> dict:", *(f"    {line}" for line in body)]), margin)
         literal = quote_text(f"{prompt}\n\n{rule}")
         return InsertedNode(name, f"{name.upper()} = {literal}", function)
 
@@ -395,6 +411,11 @@ class EdgeWriter:
 
 def _quote_end(node: str) -> str:
     return ENDS.get(node, f'"{node}"')
+
+
+def _get_schema(made: ast.Call) -> ast.expr | None:
+    """Get the state in a call of `StateGraph`."""
+    return get_keywords(made).get("state_schema") or next(iter(made.args), None)
 
 
 def _is_changed(value: Any) -> bool:

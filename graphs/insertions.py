@@ -35,6 +35,8 @@ WROTE = "wrote"
 MESSAGES = "messages"
 MADE = frozenset({"builder", "nodes", "channels", "trigger_to_nodes", "schema_to_mapper"})
 """Attributes of a compiled graph that its builder makes; all others are how it was compiled and configured."""
+AGENTS = ("langchain.agents", "langgraph.prebuilt.chat_agent_executor")
+"""Modules whose graphs are agents: their builders are no part of the program."""
 ENDS = {START: "START", END: "END"}
 RULE = "Reply with the whole text that takes the place of {}, and with nothing else."
 IN_TAGS, LAST = RULE.format("what stands between <text> and </text>"), RULE.format("the last message above")
@@ -270,7 +272,13 @@ def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[s
 
 
 def list_fixed_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, tuple[str, ...]]:
-    """List the nodes that only edges of the builder lead from, with the ends of these; without those side by side."""
+    """List the nodes that only edges of the builder lead from, with the ends of these; without those side by side.
+
+    An agent of LangChain's has none, as its builder is not the program's.
+    """
+    actions = [getattr(node.runnable, "func", None) for node in builder.nodes.values()]
+    if any(str(getattr(action, "__module__", "")).startswith(AGENTS) for action in actions):
+        return {}
     ends = dict[str, list[str]]()
     for source, target in sorted(builder.edges):
         ends.setdefault(source, []).append(target)

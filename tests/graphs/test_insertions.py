@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, Literal
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -199,6 +200,10 @@ def test_places_are_behind_nodes_that_write_a_text() -> None:
     assert not find_places(model, [run({})], "question")
     again = find_places(make(graph, insert("read", END)), [run({"checker": ["answer"]})], "")
     assert [(place.after, place.before) for place in again.values()] == [("checker", (END,))]
+
+
+def test_an_agent_of_langchain_has_no_places() -> None:
+    assert not find_places(create_agent(model, []), [run({"model": ["messages"]})], "")
 
 
 def test_nodes_side_by_side_are_no_places() -> None:

@@ -194,6 +194,7 @@ def test_the_prompt_alone_mends_two_desks_of_three_where_edges_are_frozen(home: 
     assert not list_insertions(selfwire.load("desk", home=home))
 
 
+@pytest.mark.slow
 def test_the_checker_alone_mends_nothing_where_the_prompt_is_frozen(home: Path, shop: Shop) -> None:
     assert "nothing was evolved" in evolve(home, "--test", "0", "--freeze", "agent:decide").output
     assert any(CHECKER in text for text in shop.list_asked(""))

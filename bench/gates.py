@@ -5,13 +5,14 @@ proof looks at 20 more at a time, at most 200, with the share of the error that 
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
 from bench.measuring import Row
 from selfwire.core.usage import Usage
-from selfwire.evolvers.gate import WEIGHTS, EvidenceRule, GateDecision, decide, decide_by_evidence, name_outcome
+from selfwire.evolvers.gate import OUTCOMES, EvidenceRule, GateDecision, compute_weight, decide, decide_by_evidence
 
 TITLE = "gates: what they accept"
 RUNS, DECISIONS, LOOK, TASKS = 400, 5, 20, 200
@@ -29,11 +30,11 @@ EFFECTS = {
 
 
 class Decided(NamedTuple):
-    """A decision, the tasks that it took on each side, and the share of the error that is left to the next."""
+    """A decision, the tasks that it took on each side, and the outcome of a proof."""
 
     accepted: bool
     tasks: int
-    weight: float = 1.0
+    outcome: str = ""
 
 
 Draw = Callable[[], float]
@@ -64,10 +65,12 @@ def measure_gate(effect: str, name: str, gate: Decide, runs: int = RUNS) -> list
 
 
 def _decide_often(gate: Decide, draw: Draw) -> list[Decided]:
-    made, weight = list[Decided](), 1.0
+    made, weight, had = list[Decided](), 1.0, Counter[str]()
     for _ in range(DECISIONS):
         made.append(gate(draw, weight))
-        weight = made[-1].weight
+        if outcome := made[-1].outcome:
+            weight *= compute_weight(had, outcome, OUTCOMES["better"])
+            had[outcome] += 1
     return made
 
 
@@ -84,7 +87,7 @@ def decide_by_proof(draw: Draw, weight: float) -> Decided:
     while verdict is None:
         gains += [draw() for _ in range(LOOK)]
         verdict = prove(gains, rule)
-    return Decided(verdict.accepted, len(gains), weight * WEIGHTS[name_outcome(verdict.model_dump())])
+    return Decided(verdict.accepted, len(gains), "accepted" if verdict.accepted else "draft")
 
 
 def prove(gains: list[float], rule: EvidenceRule) -> GateDecision | None:

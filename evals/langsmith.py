@@ -101,12 +101,23 @@ class Uploads(Client):
             return None
 
 
-def get_langsmith_address() -> str:
-    """Read the address of LangSmith from the environment; ConfigError if it has neither a key nor an endpoint."""
+WITHOUT = "leave --langsmith out"
+"""The way to do without LangSmith where it is an option."""
+
+
+def get_langsmith_address(without: str = f"{WITHOUT}: everything is measured here all the same") -> str:
+    """Read the address of LangSmith from the environment.
+
+    Args:
+        without: the way to do without it; "" if there is none.
+
+    Raises:
+        ConfigError: the environment has neither a key nor an endpoint.
+    """
     if not is_set(*KEYS, *ENDPOINTS):
         raise ConfigError(
-            "no LangSmith is named: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your own; without "
-            "either, leave --langsmith out: everything is measured here all the same"
+            "no LangSmith is named: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your own"
+            + (f"; without either, {without}" if without else "")
         )
     return next((found for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), HOSTED)
 
@@ -135,15 +146,15 @@ def open_local_client() -> Iterator[Uploads]:
 
 
 @contextmanager
-def translate_errors(client: Client) -> Iterator[None]:
-    """Turn LangSmith's errors, and those of the way to it, into ConfigError."""
+def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
+    """Turn LangSmith's errors, and those of the way to it, into ConfigError; see `get_langsmith_address`."""
     try:
         yield
     except LangSmithError as error:
         reason = " ".join(str(error).split())[:300]
         raise ConfigError(
             f"LangSmith at {client.api_url} refused: {type(error).__name__}: {reason}; check LANGSMITH_API_KEY and "
-            "LANGSMITH_ENDPOINT, or leave --langsmith out"
+            "LANGSMITH_ENDPOINT" + (f", or {without}" if without else "")
         ) from None
 
 

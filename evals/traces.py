@@ -185,8 +185,8 @@ def read_project(project: str, most: int = MOST) -> list[Mapping[str, Any]]:
     Raises:
         ConfigError: there is no LangSmith to ask, no such project, or the server refuses.
     """
-    get_langsmith_address()
-    with translate_errors(client := Client(auto_batch_tracing=False)):
+    get_langsmith_address(without="")
+    with translate_errors(client := Client(auto_batch_tracing=False), without=""):
         try:
             found = client.read_project(project_name=project)
         except LangSmithNotFoundError:

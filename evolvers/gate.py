@@ -9,16 +9,21 @@ What a gain is, and what it has to pay for, an objective says: "score - 0.002*ca
 A proof is an e-process (Waudby-Smith and Ramdas, arXiv 2010.09686): the wealth of somebody who bets at fair odds, task
 by task, against the claim that there is no gain. If there is none, the wealth reaches 1/error in a share of at most
 `error` of all runs, however often one looks, so the gate may stop as soon as it is there. A run deals its error out to
-its decisions in equal parts, and each part to the outcomes that the earlier decisions may have had (`WEIGHTS`), since
-outcomes are all that these can tell a candidate of the gate tasks. Both are union bounds.
+its decisions in equal parts, and each part to the outcomes that the earlier decisions may have had (`compute_weight`),
+since outcomes are all that these can tell a candidate of the gate tasks. Both are union bounds.
+
+Before a proof of a gain, some train tasks choose what is worth it: there the candidate has to do no worse in the mean
+than the incumbent, and than the draft that it has come from (`keep_draft`). Train tasks tell nothing of the gate tasks,
+so this costs no error.
 
 A run that takes parts out expects to be right, and deals its error out otherwise: half of it to all decisions before
 the first rejection, since only the first harmful candidate in a row of acceptances can be the first false one. With a
 share f of that for what follows a rejection, f^r for r of them, a run of K decisions has (1 + f)^K times half the error
 over all places of its rejections, which is the error where f is 2^(1/K) - 1.
 
-What does no worse in the mean, its gain not proved, is a draft: the next rewiring builds on it and is compared with the
-incumbent again, so that small gains add up to one that can be proved. A run hands over what was proved.
+What passes this, its gain not proved, is a draft: the next rewiring builds on it and is compared with the incumbent
+again, so that small gains add up to one that can be proved. What does worse than the draft leaves the draft as it is. A
+run hands over what was proved.
 """
 
 import math
@@ -34,8 +39,8 @@ Gate = Literal["better", "no-worse", "mean", "off"]
 TIE = 1e-9  # differences of mean scores below this are ties
 BETS = tuple((number - 0.5) / 20 for number in range(1, 21))
 """Shares of the wealth that are bet on each task; the evidence is the mean wealth of all, so none has to be tuned."""
-WEIGHTS = {"accepted": 0.15, "draft": 0.3, "rejected": 0.55}
-"""The part of a decision's share of the error that belongs to the histories in which it has this outcome."""
+OUTCOMES: Mapping[str, Sequence[str]] = {"better": ("accepted", "draft"), "no-worse": ("accepted", "draft", "rejected")}
+"""What a proof can end as; where train tasks have chosen the draft, that is no outcome of the proof."""
 MOST_PRICE = 0.25
 """What a task's gain and costs together may lie beyond [-1, 1]; more is cut off, as a bet needs a bound."""
 SIMPLER_PRICE = 0.05
@@ -53,6 +58,7 @@ class GateDecision(FrozenModel):
         evidence: for a gain, against "there is none", as a factor; None for a gate that needs no proof.
         error: chance of a false acceptance that this decision may take; None for such a gate.
         draft: whether it does no worse in the mean, though no gain is proved, so that the next rewiring builds on it.
+        keeps_draft: whether it does worse than the draft that it has come from, which the next rewiring builds on.
         patience_used: ties at more calls that were accepted in a row, this decision included.
         try_pruning: whether the patience is used up, so that a cheaper team should be tried.
         unchanged: why there was nothing to compare, where the team is as it was: no change was proposed, or only what
@@ -67,6 +73,7 @@ class GateDecision(FrozenModel):
     evidence: float | None = None
     error: float | None = None
     draft: bool = False
+    keeps_draft: bool = False
     patience_used: int = Field(ge=0)
     try_pruning: bool = False
     unchanged: Literal["", "no change", "unusable reply"] = ""
@@ -77,6 +84,19 @@ def name_outcome(decision: Mapping[str, Any]) -> str:
     if decision.get("unchanged"):
         return str(decision["unchanged"])
     return "accepted" if decision["accepted"] else "draft" if decision.get("draft") else "rejected"
+
+
+def compute_weight(before: Mapping[str, int], outcome: str, possible: Sequence[str]) -> float:
+    """Compute the part of a decision's share of the error that belongs to the histories in which it has this outcome.
+
+    It is the outcome's chance by Krichevsky and Trofimov's estimate from those before, so that a run whose decisions
+    end alike loses little of its error. Over all outcomes the parts add up to 1.
+
+    Args:
+        before: how often each outcome was had.
+        possible: all outcomes.
+    """
+    return (before.get(outcome, 0) + 0.5) / sum(before.get(name, 0) + 0.5 for name in possible)
 
 
 def decide(
@@ -246,6 +266,31 @@ def decide_by_evidence(
         evidence=evidence,
         draft=not accepted and not dearer and difference >= -TIE and not rule.simpler,
     )
+
+
+def keep_draft(
+    incumbent: Sequence[float | None], draft: Sequence[float | None], candidate: Sequence[float | None]
+) -> GateDecision:
+    """Decide on train tasks whether the candidate is the next draft; its difference is that from the incumbent.
+
+    Args:
+        incumbent, draft, candidate: N scores in [0, 1], task by task; None for an error. Without a draft its scores are
+            the incumbent's.
+    """
+    rows = [row for row in zip(incumbent, draft, candidate, strict=True) if None not in row]
+    found = GateDecision(accepted=False, why="", difference=None, compared=0, left_out=0, patience_used=0)
+    if not rows:
+        return found.replace(why=f"no train task could be compared: all {len(incumbent)} ended as an error")
+    first, second, third = (sum(score or 0.0 for score in side) / len(rows) for side in zip(*rows, strict=True))
+    found = found.replace(difference=third - first)
+    over = f"over {format_count(len(rows), 'train task')}"
+    if third < first - TIE:
+        return found.replace(why=f"it does worse than the proved team: mean difference {third - first:+.3f} {over}")
+    if third < second - TIE:
+        why = f"it does worse than the draft that it has come from: mean difference {third - second:+.3f} {over}"
+        return found.replace(why=why, keeps_draft=True)
+    why = f"it does no worse: mean difference {third - first:+.3f} {over}"
+    return found.replace(draft=True, why=why)
 
 
 def estimate_gain(gains: Sequence[float], error: float = 0.05) -> tuple[float, float]:

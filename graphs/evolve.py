@@ -26,12 +26,15 @@ from selfwire.core.usage import Objective, Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
 from selfwire.evolvers.copies import TaskTexts, find_copies, list_own_texts
 from selfwire.evolvers.gate import (
-    WEIGHTS,
+    OUTCOMES,
     EvidenceRule,
     Gate,
     GateDecision,
+    compute_weight,
     decide,
     decide_by_evidence,
+    find_least_gain,
+    keep_draft,
     name_outcome,
 )
 from selfwire.graphs.machine import Ctx
@@ -69,6 +72,7 @@ class EvolutionConfig(FrozenModel):
         gate: better, no-worse and mean let a held-out comparison decide (`evolvers.gate`); off accepts every candidate,
             as the papers do.
         gate_tasks: gate tasks per comparison, fresh ones first; of better and no-worse per look, up to all gate tasks.
+            Of better also the train tasks that choose what is worth a proof.
         margin: least difference of a candidate that is accepted; of no-worse the loss that does not count. None for
             0.02 of no-worse and 0 of the others.
         error: chance that a run accepts a change without effect, of better and no-worse; a pruning has half of it, or
@@ -130,6 +134,11 @@ class EvolutionConfig(FrozenModel):
         return EvidenceRule(gate=gate, margin=margin, objective=objective, error=error)
 
     @property
+    def screens(self) -> bool:
+        """Whether train tasks choose what is worth a proof: where a gain has to be proved."""
+        return self.rule is not None and self.rule.gate == "better"
+
+    @property
     def pruning_rule(self) -> EvidenceRule | None:
         """The proof that taking parts out needs, with the error of the first time; None if nothing is taken out."""
         if self.pruning is None:
@@ -179,6 +188,7 @@ class EvolutionState(TypedDict, total=False):
         draft: body of the team that is rewired, where that is not the incumbent yet; "" if it is.
         drafted: `evolved` of the iterations that the draft has come from.
         decided: comparisons so far.
+        outcomes: how often each outcome was had.
         weight: share of a decision's error that belongs to the outcomes of these.
         pruned_from: the iteration from which on parts are taken out; absent before.
         unpruned: body of the incumbent at that time.
@@ -206,6 +216,7 @@ class EvolutionState(TypedDict, total=False):
     draft: str
     drafted: list[str]
     decided: int
+    outcomes: dict[str, int]
     weight: float
     pruned_from: int
     unpruned: str
@@ -273,7 +284,7 @@ class EvolutionLoop:
         over = state["iteration"] >= self.config.iterations or state.get("finished")
         if not (self.config.pruning and over) or "pruned_from" in state:
             return {}
-        fresh = EvolutionState(finished=False, draft="", drafted=[], decided=0, weight=1.0)
+        fresh = EvolutionState(finished=False, draft="", drafted=[], decided=0, outcomes={}, weight=1.0)
         return {**fresh, "pruned_from": state["iteration"], "unpruned": state["incumbent"]}
 
     @cached_property
@@ -409,11 +420,24 @@ class EvolutionLoop:
                 after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
                 return await self._conclude(verdict, await self.method.fit(candidate, after, self.ctx), after)
         else:
-            update = await self._compare(incumbent, candidate, state)
-            weights = self.config.pruning_weights if "pruned_from" in state else WEIGHTS
-            weight = state.get("weight", 1.0) * weights[name_outcome(update["verdict"])]
-            return {"draft": "", "drafted": [], **update, "decided": state.get("decided", 0) + 1, "weight": weight}
+            update = await self._compare(incumbent, draft, candidate, state)
+            return {"draft": "", "drafted": [], **update, **self._count_outcome(update["verdict"], state)}
         return await self._conclude(verdict, candidate)
+
+    def _count_outcome(self, verdict: Mapping[str, Any], state: EvolutionState) -> EvolutionState:
+        """Deal the error out to the outcomes that a comparison on gate tasks may have had."""
+        if verdict["difference"] is None and self.config.screens and "pruned_from" not in state:
+            return {}
+        outcome, before = name_outcome(verdict), state.get("outcomes", {})
+        if "pruned_from" in state:
+            part = self.config.pruning_weights[outcome]
+        else:
+            part = compute_weight(before, outcome, OUTCOMES["better" if self.config.screens else "no-worse"])
+        return {
+            "decided": state.get("decided", 0) + 1,
+            "outcomes": {**before, outcome: before.get(outcome, 0) + 1},
+            "weight": state.get("weight", 1.0) * part,
+        }
 
     async def approve(self, state: EvolutionState) -> EvolutionState:
         """Ask a person whether the change that the gate has accepted is kept; see `graphs.approval`.
@@ -563,6 +587,27 @@ class EvolutionLoop:
         over = state["iteration"] - state["pruned_from"] >= self.config.pruning.iterations
         return over or bool(state.get("finished")) or not self.draw_proof(state)[0]
 
+    async def _screen(
+        self, incumbent: Team, draft: Team, candidate: Team, state: EvolutionState
+    ) -> tuple[list[Trajectory], GateDecision]:
+        """Run all on train tasks, and decide whether the candidate is the next draft."""
+        drawn = {task.id for task in self.draw_train(state)}
+        tasks = [task for task in self.splits.train if task.id not in drawn] or self.splits.train
+        tasks = _draw_batch(tasks, self.config.gate_tasks, state["iteration"], self._scope("draw draft", 0))
+
+        async def run(side: str, team: Team) -> list[Trajectory]:
+            return await self._run(team, tasks, self._scope("draft", state["iteration"], of=side))
+
+        before, after = await run("incumbent", incumbent), await run("candidate", candidate)
+        between = before if draft is incumbent else await run("draft", draft)
+        return after, keep_draft(*map(_list_scores, (before, between, after)))
+
+    def _may_be_proved(self, found: GateDecision, state: EvolutionState) -> bool:
+        """Whether the gain is at least half of the least that can be proved, or no iteration is left to add to it."""
+        tasks, rule = self.draw_proof(state)
+        last = state["iteration"] + 1 >= self.config.iterations or state.get("finished")
+        return bool(last) or (found.difference or 0.0) >= (find_least_gain(len(tasks), rule.error) or 0.0) / 2
+
     async def _prove(
         self, incumbent: Team, candidate: Team, state: EvolutionState
     ) -> tuple[list[Trajectory], list[Trajectory], GateDecision]:
@@ -586,14 +631,27 @@ class EvolutionLoop:
     ) -> list[Trajectory]:
         return await self._run(team, tasks, scope, earlier={done.question.id: done for done in earlier})
 
-    async def _compare(self, incumbent: Team, candidate: Team, state: EvolutionState) -> EvolutionState:
+    async def _decide_by_proof(
+        self, incumbent: Team, draft: Team, candidate: Team, state: EvolutionState
+    ) -> tuple[Sequence[Trajectory], list[Trajectory], GateDecision]:
+        """Prove the candidate's gain, where train tasks have chosen it; else the runs of the incumbent are none."""
+        if "pruned_from" in state or not self.config.screens:
+            return await self._prove(incumbent, candidate, state)
+        ran, found = await self._screen(incumbent, draft, candidate, state)
+        if found.draft and self._may_be_proved(found, state):
+            before, after, verdict = await self._prove(incumbent, candidate, state)
+            return before, after, verdict.replace(draft=not verdict.accepted)
+        why = f"{found.why}, too little to be proved" if found.draft else found.why
+        return (), ran, found.replace(why=why, difference=None, patience_used=state["equals"])
+
+    async def _compare(self, incumbent: Team, draft: Team, candidate: Team, state: EvolutionState) -> EvolutionState:
         tasks = self.gate_batch(state["iteration"])
         if self.config.rule is not None or "pruned_from" in state:
-            before, after, verdict = await self._prove(incumbent, candidate, state)
+            before, after, verdict = await self._decide_by_proof(incumbent, draft, candidate, state)
         else:
             before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
             after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
-            verdict = self._decide(before, after, state["equals"])
+            verdict = self._decide(before, after, state["equals"], margin=self.config.margin)
         candidate = await self.method.fit(candidate, after, self.ctx)
         evolved = await self.journal.get_body(state["evolved"])
         if verdict.accepted:
@@ -617,7 +675,7 @@ class EvolutionLoop:
         if removal is not None and not (self.config.freeze and self._changes_frozen(kept.apply(removal))):
             smaller = kept.apply(removal)
             after = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
-            pruned = self._decide(before, after, state["equals"])
+            pruned = self._decide(before, after, state["equals"], margin=self.config.margin)
             if pruned.accepted:
                 smaller = self.method.keep_memory(smaller, kept).with_lineage(incumbent, [removal])
                 pruned = pruned.replace(why=f"{pruned.why}; {removal.why}")
@@ -625,6 +683,9 @@ class EvolutionLoop:
                 return await self._conclude(pruned, smaller, after, removal, tried)
         kept = kept if kept == incumbent else kept.with_lineage(incumbent, [])
         update = await self._conclude(verdict, kept, before)
+        if verdict.keeps_draft and draft is not incumbent:
+            update["draft"] = await self._put(self._choose_method(state).keep_memory(draft, candidate))
+            update["drafted"] = state["drafted"]
         if verdict.draft:
             update["draft"] = await self._put(candidate)
             update["drafted"] = [*state.get("drafted", ()), state["evolved"]]
@@ -656,11 +717,13 @@ class EvolutionLoop:
             update["evolved"] = await self.journal.put_body(applied)
         return update
 
-    def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
+    def _decide(
+        self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int, *, margin: float | None
+    ) -> GateDecision:
         config = self.config
         scores, (old, new) = _list_pairs(before, after)
         calls = [cost.calls for cost in old], [cost.calls for cost in new]
-        verdict = decide(*scores, *calls, equals, margin=config.margin or 0.0, patience=config.patience)
+        verdict = decide(*scores, *calls, equals, margin=margin or 0.0, patience=config.patience)
         temperature = getattr(self.method.config, "temperature", 0.0)
         return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
 
@@ -729,12 +792,18 @@ def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
     return float(np.mean(scores)) if scores else None
 
 
+def _list_scores(trajectories: Sequence[Trajectory]) -> list[float | None]:
+    return [done.feedback.score if done.feedback else None for done in trajectories]
+
+
 def _list_pairs(
     before: Sequence[Trajectory], after: Sequence[Trajectory]
 ) -> tuple[tuple[list[float | None], list[float | None]], tuple[list[Usage], list[Usage]]]:
     """Scores and costs of both sides of a comparison, task by task."""
-    old, new = ([done.feedback.score if done.feedback else None for done in side] for side in (before, after))
-    return (old, new), ([done.usage for done in before], [done.usage for done in after])
+    return (_list_scores(before), _list_scores(after)), (
+        [done.usage for done in before],
+        [done.usage for done in after],
+    )
 
 
 def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:

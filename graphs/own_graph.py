@@ -9,9 +9,11 @@ the graph returns. A team with other prompts runs the same graph, under a layer 
 import asyncio
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
+from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -132,12 +134,12 @@ def load_graph(name: str) -> Runnable[Any, Any]:
     """Import a graph by its name, and compile it where it is not.
 
     Raises:
-        ConfigError: it cannot be imported, or is no graph; or a function without arguments that makes none.
+        ConfigError: it cannot be imported, or is no graph; or a function that makes none.
     """
     found = GRAPHS[name] if name in GRAPHS else _import(name)
     try:
         if callable(found) and not isinstance(found, Runnable | StateGraph):
-            found = found()
+            found = _call_maker(found)
         if isinstance(found, StateGraph):
             found = found.compile()
     except Exception as error:
@@ -148,6 +150,16 @@ def load_graph(name: str) -> Runnable[Any, Any]:
             "or a function without arguments that makes one"
         )
     return found
+
+
+def _call_maker(maker: Callable[..., Any]) -> Any:
+    """Call a function that makes a graph as LangGraph's server does: with a config if it needs one, and awaited."""
+    needed = [name for name, given in signature(maker).parameters.items() if given.default is Parameter.empty]
+    made = maker({"configurable": {}}) if needed == ["config"] else maker()
+    if not iscoroutine(made):
+        return made
+    with ThreadPoolExecutor(1) as thread:  # this one may run an event loop
+        return thread.submit(asyncio.run, made).result()
 
 
 def _import(name: str) -> Any:
@@ -555,7 +567,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             "callbacks": [updates, meter],  # where a meter refuses a call, handlers behind it are never awaited
             "configurable": {"thread_id": fingerprint(meter.scope.key)},
         }
-        given = _fill(mapped.template, question)
+        given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
         try:
@@ -639,10 +651,14 @@ def _line_up(run: Trajectory) -> Trajectory:
     return run.replace(steps=tuple(steps))
 
 
-def _fill(template: Any, question: str) -> Any:
+def fill_template(template: Any, question: str) -> Any:
     """The template with the question in place of its mark, in all texts."""
     if isinstance(template, str):
         return template.replace(QUESTION, question)
     if isinstance(template, list):
-        return [_fill(part, question) for part in template]
-    return {name: _fill(part, question) for name, part in template.items()} if isinstance(template, dict) else template
+        return [fill_template(part, question) for part in template]
+    return (
+        {name: fill_template(part, question) for name, part in template.items()}
+        if isinstance(template, dict)
+        else template
+    )

@@ -22,6 +22,7 @@ HOOKS = {
     "on_llm_start": "LangChain's callbacks",
     "on_llm_end": "LangChain's callbacks",
     "on_llm_error": "LangChain's callbacks",
+    "on_tool_start": "LangChain's callbacks",
     "__getattr__": "Python's modules",
     "__dir__": "Python's modules",
     "_repr_markdown_": "IPython",

@@ -72,7 +72,7 @@ class SandboxedTool:
         began = time.monotonic()
         done = await self._call(arguments)
         failed = done.result is None
-        result = describe_failure(done, self.limits) if done.result is None else _cut(done.result)
+        result = describe_failure(done, self.limits) if done.result is None else cut_result(done.result)
         return ToolOutcome(result=result, failed=failed, seconds=round(time.monotonic() - began, 3))
 
     def _check(self, arguments: Mapping[str, Any]) -> None:
@@ -104,7 +104,8 @@ def describe_failure(done: Execution, limits: Limits) -> str:
     return done.stderr.strip()[-SHOWN:] or f"it ended with status {done.exit_status}"
 
 
-def _cut(result: str) -> str:
+def cut_result(result: str) -> str:
+    """Cut a result to what an agent reads."""
     return result[:SHOWN] + ("\n[cut off]" if len(result) > SHOWN else "")
 
 

@@ -1,7 +1,9 @@
 """Tools by name, and LangChain's tools and functions as tools."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
@@ -51,15 +53,15 @@ class LangChainTool:
         return result if isinstance(result, str) else str(result)
 
 
-def make_toolbox(tools: Iterable[BaseTool | Tool | Callable[..., Any]]) -> dict[str, Tool]:
-    """Make a toolbox of LangChain's tools, objects with `spec` and `run`, and functions with types and a docstring.
+def make_toolbox(tools: Iterable[BaseTool | Tool | Callable[..., Any] | str]) -> dict[str, Tool]:
+    """Make a toolbox of LangChain's tools, objects with `spec` and `run`, functions with types and a docstring, names.
 
     Raises:
         ConfigError: an object is no tool, or a name is not allowed or occurs twice.
     """
     found: dict[str, Tool] = {}
-    for given in refuse_single_tool(tools):
-        tool = _to_tool(given)
+    listed = (load_tools(given).values() if isinstance(given, str) else [given] for given in refuse_single_tool(tools))
+    for tool in map(_to_tool, chain.from_iterable(listed)):
         name = tool.spec.name
         if not is_id(name):
             raise ConfigError(f"tool {name!r}: a tool's name is made of letters, digits, _ and -; rename it")
@@ -115,11 +117,12 @@ READY: Mapping[str, Callable[[], Tool]] = {
 """Tools that need nothing but their name."""
 
 FORMS = (
-    f"{', '.join(READY)}, sql:FILE, benchmark:NAME for the tools of a benchmark, or package.module:name of a tool, "
-    "or of a list or dict of tools"
+    f"{', '.join(READY)}, sql:FILE, mcp:FILE for the tools of MCP servers, benchmark:NAME for those of a benchmark, or "
+    "package.module:name of a tool, or of a list or dict of tools"
 )
 """What a list of tools may name."""
 
+MCP = "mcp:"
 BENCHMARK = "benchmark"
 BENCHMARK_TOOLS = "selfwire.evals.benchmarks.toolboxes"
 
@@ -127,14 +130,52 @@ BENCHMARK_TOOLS = "selfwire.evals.benchmarks.toolboxes"
 def load_tools(names: str) -> dict[str, Tool]:
     """Tools by name, such as `calculator,sql:data/sales.sqlite,my_package.tools:TOOLS`.
 
-    One SQLite file is the tool `sql`; of several each is named after its file, such as `sql_sales`.
+    One SQLite file is the tool `sql`; of several each is named after its file, such as `sql_sales`. The servers of
+    `mcp:FILE` are started.
 
     Raises:
-        ConfigError: a name means no tool, two tools share a name, or no sandbox for `python` works here.
+        ConfigError: a name means no tool, two tools share a name, no sandbox for `python` works here, or an MCP server
+            does not start.
     """
     listed = [name.strip() for name in names.split(",")]
     several = sum(name.startswith("sql:") for name in listed) > 1
-    return make_toolbox(tool for name in listed for tool in _load(name, several))
+    servers = find_server_files(names)
+    found = make_toolbox(tool for name in listed if not name.startswith(MCP) for tool in _load(name, several))
+    if servers:
+        from selfwire.tools.mcp import load_server_tools
+
+        found |= make_toolbox(load_server_tools(servers, taken=found.keys()))
+        _KEPT.append(found)
+    return found
+
+
+_KEPT: list[dict[str, Tool]] = []
+"""Tools of MCP servers that were loaded since a run ended: a run loads its tools more than once before it begins."""
+
+
+_RUNS: list[None] = []
+"""One for each run that is open in this process."""
+
+
+@contextmanager
+def end_servers() -> Iterator[None]:
+    """End MCP servers with this block of a run, unless another run is open; a later call starts its server again."""
+    _RUNS.append(None)
+    try:
+        yield
+    finally:
+        _RUNS.pop()
+        if _KEPT and not _RUNS:
+            from selfwire.tools.mcp import rest_servers
+
+            _KEPT.clear()
+            rest_servers()
+
+
+def find_server_files(names: str) -> list[str]:
+    """Find the files of MCP servers in the names."""
+    listed = (name.strip() for name in names.split(","))
+    return [name.removeprefix(MCP) for name in listed if name.startswith(MCP)]
 
 
 def find_foreign_tools(names: str) -> list[str]:
@@ -150,7 +191,7 @@ def absolute_names(names: str) -> str:
 
 def _absolute_name(name: str) -> str:
     kind, _, path = name.partition(":")
-    return f"sql:{Path(path).resolve()}" if kind == "sql" else name
+    return f"{kind}:{Path(path).expanduser().resolve()}" if kind in ("sql", "mcp") else name
 
 
 def _load(name: str, several: bool) -> list[Any]:

@@ -138,7 +138,8 @@ async def arun(
         judge: model of judges; by default that of the critics.
         models: that agents may ask instead, by the names that `Agent.model` has for them, such as
             {"cheap": "openai:gpt-4o-mini"}; an agent that asks for another name is refused.
-        tools: functions with types and a docstring, LangChain tools, or names such as "calculator,sql:sales.sqlite".
+        tools: functions with types and a docstring, LangChain tools, and names such as "calculator", "sql:x.sqlite" or
+            "mcp:servers.json" for the tools of MCP servers; or names alone, with commas between.
         method: that runs the team, by name or as a value; by default its own.
         budget: limits such as {"calls": 100} or {"dollars": 1}.
         config: LangChain's, with callbacks, tags and metadata of traces.
@@ -426,12 +427,12 @@ def adopt(graph: object) -> Inventory:
     """Read what a graph of your own is made of from its source; nothing of it is run, and nothing is asked.
 
     Args:
-        graph: its name, such as "my_app.graph:graph" or "my_app/graph.py:graph"; or the graph itself, if a module that
-            was imported from a file holds it.
+        graph: its name, such as "my_app.graph:graph" or "my_app/graph.py:graph"; or the graph, its StateGraph or the
+            function that makes it, if a module that was imported from a file holds one of them.
 
     Returns:
-        Its nodes, edges, agents, tools, models and texts, each with file and line, and what is opaque, with the reason;
-        `print` shows all of it.
+        Its nodes, edges, agents, tools, models, settings and texts, each with file and line, and what is opaque, with
+        the reason; `print` shows all of it.
 
     Raises:
         ConfigError: there is no such graph, or its source cannot be read.

@@ -41,7 +41,7 @@ HARMLESS = {
     "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "family", "feedback",
     "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json",
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model",
-    "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune",
+    "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune", "question",
     "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router", "rubric", "seed",
     "seeds", "set", "show", "sparse", "split", "structured", "systems", "task", "tasks", "team", "test", "timeout",
     "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "window", "without", "workers",
@@ -121,6 +121,45 @@ def test_tools_that_a_directory_names_are_not_imported(home: Path, here: Path) -
     (here / "selfwire.toml").write_text('[run]\ntools = "calculator, foreign_grader:grade"\n')
     assert "tools = calculator, foreign_grader:grade" in call(home, "run", "hiva", "Who?", code=WRONG).stderr
     assert not was_imported(here)
+
+
+def test_a_graph_that_is_read_is_not_imported_since_a_directory_says_so(home: Path, here: Path) -> None:
+    (here / "app.py").write_text(f"{GRADER}\nfrom langgraph.graph import StateGraph\ngraph = StateGraph(dict)\n")
+    (here / "selfwire.toml").write_text('[shared]\nname = "mine"\n')
+    assert "app:graph: read from 1 file, nothing was run" in call(home, "adopt", "app:graph").output
+    assert not was_imported(here)
+    for unknown in ("name = 'mine'", "confirm = true", "call-tools = true"):
+        (here / "selfwire.toml").write_text(f"[adopt]\n{unknown}\n")
+        assert "unknown" in call(home, "adopt", "app:graph", code=WRONG).stderr
+    assert not was_imported(here)
+
+
+SERVERS = {"mcpServers": {"theirs": {"command": "touch", "args": ["imported"]}}}
+"""A file of MCP servers whose program leaves a trace, as the foreign grader does."""
+
+
+def test_mcp_servers_that_a_directory_names_are_not_started(home: Path, here: Path) -> None:
+    (here / "servers.json").write_text(json.dumps(SERVERS))
+    for option in ('mcp = "servers.json"', 'tools = "mcp:servers.json"'):
+        (here / "selfwire.toml").write_text(f"[run]\n{option}\n")
+        told = call(home, "run", "hiva", "Who?", code=WRONG).stderr
+        assert f"sets {option.replace(chr(34), '')}, which needs your consent" in told
+    assert not was_imported(here)
+    (here / "selfwire.toml").unlink()
+    call(home, "run", "hiva", "Who?", "--mcp", "servers.json", code=WRONG)  # it is no server, but it was started
+    assert was_imported(here)
+
+
+def test_mcp_servers_that_a_run_names_are_not_started(home: Path, here: Path) -> None:
+    (here / "servers.json").write_text(json.dumps(SERVERS))
+    words = ("eval", "single", "--benchmark", "tasks.jsonl", *FEW, "--budget-calls", "2")
+    run, names = start_as_another(home, here, *words), f"mcp:{here / 'servers.json'}"
+    edit(home / "runs" / run / JOURNAL, lambda request: request.update(tools=names), fits=True)
+    told = call(home, "eval", "--resume", run, "--budget-calls", "50", code=WRONG).stderr
+    assert f"names the tools {names}" in told
+    assert not was_imported(here)
+    call(home, "eval", "--resume", run, "--budget-calls", "50", "--mcp", "servers.json", code=WRONG)
+    assert was_imported(here)
 
 
 def test_the_key_does_not_travel_to_an_address_of_a_directory(home: Path, here: Path, wire_server: WireServer) -> None:

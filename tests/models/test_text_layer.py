@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -142,6 +143,18 @@ async def test_two_variants_at_once_do_not_mix() -> None:
     said = await asyncio.gather(*map(ask, range(8)))
     assert said[0] == "You plan the work for Bob. Be brief."
     assert said[1:] == [f"Variant {number} of a plan for Bob." for number in range(1, 8)]
+
+
+async def test_pools_of_threads_send_the_changed_text_and_other_contexts_do_not() -> None:
+    model, given = Echo(), "You plan the work for Bob. Be brief."
+    with ThreadPoolExecutor(1) as pool:  # one thread for both
+        with TextLayer(TEXTS, CHANGED).active():
+            submitted = pool.submit(model.invoke, given)
+            awaited = await asyncio.get_running_loop().run_in_executor(None, model.invoke, given)
+            mapped = list(pool.map(model.invoke, [given]))
+        outside = pool.submit(model.invoke, given)
+        said = [str(message.content) for message in (submitted.result(), awaited, *mapped, outside.result())]
+    assert said == [*["Write a plan that helps Bob today."] * 3, given]
 
 
 def test_what_fills_a_hole_stays_as_it_is() -> None:

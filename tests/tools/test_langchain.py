@@ -41,6 +41,10 @@ async def test_failures_are_for_the_agent_to_read_and_bugs_pass_through(kind: st
         await LangChainTool(fails).run({"kind": kind}, scope=Scope())
 
 
+def test_a_list_of_tools_may_name_some() -> None:
+    assert list(make_toolbox([add, "calculator,convert_units"])) == ["add", "calculator", "convert_units"]
+
+
 @tool("find it!")
 def badly_named() -> str:
     """Has a name that models may not call."""

@@ -5,6 +5,7 @@ a run is a `post` and later `patch`es, merged here by id.
 """
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
@@ -40,6 +41,9 @@ class LangSmithServer(LocalServer):
         self.sessions: dict[str, Row] = {}
         self.runs: dict[str, Row] = {}
         self.feedback: list[Row] = []
+        self.prompts: dict[str, Row] = {}
+        self.commits: dict[str, list[Row]] = {}
+        """Commits of prompts by the prompt's name, the newest first."""
         self.asked: list[str] = []
         """Method and path of every request."""
         self.revoked_by = ""
@@ -94,6 +98,15 @@ class LangSmithServer(LocalServer):
             ("POST", "/v1/platform/datasets/{id}/examples"): self._examples_multipart,
             ("GET", "/feedback"): self._list_feedback,
             ("POST", "/feedback"): self._create_feedback,
+        }
+        served |= {
+            ("GET", "/settings"): _answer({"id": TENANT, "display_name": "test", "created_at": BORN}),
+            ("POST", "/repos"): self._create_prompt,
+            ("GET", "/repos/{owner}/{name}"): self._read_prompt,
+            ("PATCH", "/repos/{owner}/{name}"): self._read_prompt,
+            ("GET", "/commits/{owner}/{name}"): self._list_commits,
+            ("POST", "/commits/{owner}/{name}"): self._commit,
+            ("GET", "/commits/{owner}/{name}/{commit}"): self._read_commit,
         }
         routes = [Route(path, self._guarded(serve), methods=[method]) for (method, path), serve in served.items()]
         return [*routes, Route("/{path:path}", self._unserved, methods=["GET", "POST", "PATCH", "PUT", "DELETE"])]
@@ -197,6 +210,41 @@ class LangSmithServer(LocalServer):
     async def _list_feedback(self, _: Request) -> Response:
         return JSONResponse(self.feedback)
 
+    async def _create_prompt(self, request: Request) -> Response:
+        body = await request.json()
+        name, flags = body["repo_handle"], {"is_archived": False, "owner": None, "full_name": body["repo_handle"]}
+        counts = dict.fromkeys(("num_likes", "num_downloads", "num_views", "num_commits"), 0)
+        born = {"id": str(uuid.uuid4()), "tenant_id": TENANT, "created_at": BORN, "updated_at": BORN}
+        if re.fullmatch(r"[a-z][a-z0-9_-]*", name) is None:
+            return JSONResponse({"detail": "Invalid repo handle"}, 422)
+        self.prompts[name], self.commits[name] = {**body, **flags, **counts, **born}, []
+        return JSONResponse({"repo": self.prompts[name]})
+
+    async def _read_prompt(self, request: Request) -> Response:
+        row = self.prompts.get(request.path_params["name"])
+        if row is None:
+            return JSONResponse({"detail": "Not Found"}, 404)
+        if request.method == "PATCH":
+            row.update(await request.json())
+        return JSONResponse({"repo": row})
+
+    async def _list_commits(self, request: Request) -> Response:
+        found = self.commits[request.path_params["name"]]
+        return JSONResponse({"commits": found, "total": len(found)})
+
+    async def _commit(self, request: Request) -> Response:
+        body, commits = await request.json(), self.commits[request.path_params["name"]]
+        if body["parent_commit"] != (commits[0]["commit_hash"] if commits else None):
+            return JSONResponse({"detail": "Parent commit is not the latest"}, 409)
+        if commits and commits[0]["manifest"] == body["manifest"]:
+            return JSONResponse({"detail": "Nothing to commit"}, 409)
+        commits.insert(0, {"id": str(uuid.uuid4()), "commit_hash": uuid.uuid4().hex, "examples": [], **body})
+        return JSONResponse({"commit": commits[0]})
+
+    async def _read_commit(self, request: Request) -> Response:
+        commits = self.commits.get(request.path_params["name"])
+        return JSONResponse(commits[0]) if commits else JSONResponse({"detail": "Not Found"}, 404)
+
     async def _create_feedback(self, request: Request) -> Response:
         body = json.loads(await _body(request))
         self.feedback.append(body)
@@ -208,6 +256,13 @@ def _add(rows: dict[str, Row], row: Row, refusal: str) -> Response:
         return JSONResponse({"detail": refusal}, 409)
     rows[row["id"]] = row
     return JSONResponse(row)
+
+
+def _answer(body: Row) -> Serve:
+    async def answer(_: Request) -> Response:
+        return JSONResponse(body)
+
+    return answer
 
 
 def _find(rows: dict[str, Row]) -> Serve:

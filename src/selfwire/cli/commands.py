@@ -28,6 +28,8 @@ COMMANDS = {
     "history": ("workflows:history", "List the versions of a team."),
     "rollback": ("workflows:rollback", "Make an older version of a team the current one."),
     "export": ("workflows:export", "Write a team to a file: JSON, its LangGraph in Python, or a patch."),
+    "push": ("hub:push", "Write the prompts of a team to LangSmith's prompt hub."),
+    "pull": ("hub:pull", "Take prompts from LangSmith's prompt hub, as a new version."),
     "report": ("", "Make an HTML page of a run and its team."),
     "view": ("", "Serve the pages of runs on this machine, live."),
     "runs": ("runs:runs", "List runs: what they did, how they stand, what they spent."),

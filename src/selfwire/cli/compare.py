@@ -47,9 +47,10 @@ class Evolutions:
     iterations: Annotated[int, typer.Option(help="Iterations of an evolution.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
     gate: Annotated[str, typer.Option(help="What a change has to show, as in evolve.")] = DEFAULTS.gate
-    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof, and per comparison of mean.")] = (
-        DEFAULTS.gate_tasks
-    )
+    gate_tasks: Annotated[
+        int,
+        typer.Option(help="Gate tasks per look of a proof and comparison of mean, and train tasks that choose drafts."),
+    ] = DEFAULTS.gate_tasks
     train: options.TrainSize = None
     gate_size: options.GateSize = None
 

@@ -25,11 +25,12 @@ from selfwire.tools.ready import find_foreign_tools
 
 SHARED = "shared"
 """The table for all commands."""
-NOT_IN_FILE = ("help", "resume", "retry-failed", "trust-run")
-"""Options that are meant for one call."""
+NOT_IN_FILE = ("help", "resume", "retry-failed", "trust-run", "confirm", "call-tools", "adopt --name")
+"""Options that are meant for one call; with a command's name before them those of that command alone."""
 ASKED_FOR = {
     "base-url", "ray-address", "host", "token", "home", "out", "report", "markdown", "svg", "data", "keep", "write",
-    "lock", "force", "yes", "library", "langsmith", "upload-references", "grader", "tools", "guide",
+    "lock", "force", "yes", "library", "langsmith", "upload-references", "grader", "tools", "mcp",
+    "guide",
 }  # fmt: skip
 """Options that a file found in the working directory gives only with the user's consent: addresses, homes, outputs,
 answers to questions, code, and texts for prompts."""
@@ -80,7 +81,7 @@ def list_commands() -> dict[str, dict[str, Option]]:
 def _list_options(command: Any) -> Iterator[Option]:
     for parameter in command.params:
         flags = [flag.removeprefix("--") for flag in parameter.opts if flag.startswith("--")]
-        if flags and flags[0] not in NOT_IN_FILE:
+        if flags and not {flags[0], f"{command.name} --{flags[0]}"} & {*NOT_IN_FILE}:
             yield Option(flags[0], parameter.name, parameter)
 
 

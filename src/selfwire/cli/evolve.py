@@ -97,7 +97,10 @@ def evolve(
             "off: accept everything, as in the papers."
         ),
     ] = "better",
-    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof, and per comparison of mean.")] = 20,
+    gate_tasks: Annotated[
+        int,
+        typer.Option(help="Gate tasks per look of a proof and comparison of mean, and train tasks that choose drafts."),
+    ] = 20,
     margin: Annotated[
         float | None,
         typer.Option(help="Least gain; of --gate no-worse the loss that does not count. By default 0, and 0.02."),

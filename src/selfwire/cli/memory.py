@@ -219,6 +219,7 @@ def selection(
     question: Annotated[str, typer.Argument(help="What is asked.")],
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark.")] = None,
     tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
+    mcp: options.Mcp = None,
     training: Annotated[bool, typer.Option("--training", help="All versions, on the states of this run.")] = False,
     models: ModelOptions,
     seed: options.Seed = 0,
@@ -233,7 +234,8 @@ def selection(
     loaded = load_models(models.names, to_local_folder(home))
     for notice in loaded.notices:
         typer.echo(notice, err=True)
-    toolbox = {**(load_benchmark(benchmark).toolbox if benchmark else {}), **(load_tools(tools) if tools else {})}
+    names = options.name_tools(tools, mcp)
+    toolbox = {**(load_benchmark(benchmark).toolbox if benchmark else {}), **(load_tools(names) if names else {})}
     chat = loaded.meter(Journal.memory(), Ledger())
     with open_library(home, create=False) as library:
         team = run_sync(library.load(workflow))

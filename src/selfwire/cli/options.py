@@ -25,7 +25,7 @@ from selfwire.runs.open import require_saved
 from selfwire.runs.record import CALLS_PER_TASK, CHANGEABLE_NAMES, ResumeChanges
 from selfwire.runs.spec import Models
 from selfwire.store.library import Library, open_library
-from selfwire.tools.ready import absolute_names
+from selfwire.tools.ready import MCP, absolute_names
 
 T = TypeVar("T")
 
@@ -130,6 +130,10 @@ Tools = Annotated[
     str | None,
     typer.Option(help="For your own tasks: calculator, convert_units, algebra, python, sql:FILE, module:x."),
 ]
+Mcp = Annotated[
+    Path | None,
+    typer.Option("--mcp", help="JSON file with MCP servers, as mcpServers, whose tools agents may call too."),
+]
 InputFields = Annotated[
     list[str] | None,
     typer.Option(
@@ -149,6 +153,12 @@ MaxErrors = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
+
+
+def name_tools(tools: str | None, mcp: Path | None) -> str | None:
+    """Name tools and a file of MCP servers as a request stores them; None for neither."""
+    names = ",".join(filter(None, [tools, None if mcp is None else f"{MCP}{mcp}"]))
+    return absolute_names(names) if names else None
 
 
 def list_given_options(ctx: typer.Context) -> list[str]:
@@ -311,6 +321,7 @@ class GradingOptions:
     ] = "exact"
     rubric: Rubric = None
     tools: Tools = None
+    mcp: Mcp = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -318,7 +329,7 @@ class GradingOptions:
         return {
             "grader": self.grader,
             "rubric": None if self.rubric is None else read_rubric(self.rubric),
-            "tools": None if self.tools is None else absolute_names(self.tools),
+            "tools": name_tools(self.tools, self.mcp),
             "own_data": OwnData(
                 input_fields=tuple(self.input_fields or ()),
                 reference_field=self.reference_field,
@@ -405,7 +416,7 @@ BESIDE = (
     "as_json", "details",
 )  # fmt: skip
 """Options that a run does not remember, as its results do not depend on them."""
-NAMED_ANEW = ("base_url", "grader", "tools")
+NAMED_ANEW = ("base_url", "grader", "tools", "mcp")
 """Options that a run remembers, and that may be given again, as consent to those of a run that is not the user's."""
 
 
@@ -470,8 +481,8 @@ def parse_changes(ctx: typer.Context) -> ResumeChanges:
 def _list_named_anew(ctx: typer.Context) -> dict[str, str]:
     """List the options that are given as consent, as a request stores them."""
     named: dict[str, Any] = {name: ctx.params[name] for name in NAMED_ANEW if name in list_given_options(ctx)}
-    if "tools" in named:
-        named["tools"] = absolute_names(named["tools"])
+    if tools := name_tools(named.get("tools"), named.pop("mcp", None)):
+        named["tools"] = tools
     if "base_url" in named:
         named["base_url"] = Models(base_url=named["base_url"]).base_url
     return named

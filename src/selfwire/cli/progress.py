@@ -15,7 +15,7 @@ from selfwire.graphs.evolve import Event
 
 FAULT = 160
 """Most characters of an error in a line; `selfwire show RUN` prints the whole error."""
-SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
+SHARES = {"rollout": 0.0, "evolve": 0.3, "draft": 0.4, "gate": 0.5, "save": 1.0}
 """Share of an iteration before each phase, roughly, for the estimate of the time left."""
 
 

@@ -131,7 +131,14 @@ def prove(
     _run_parts(head, requests, folder, given, out)
 
 
-BUILT_IN = {"input_fields": None, "reference_field": None, "grader": "exact", "rubric": None, "tools": None}
+BUILT_IN = {
+    "input_fields": None,
+    "reference_field": None,
+    "grader": "exact",
+    "rubric": None,
+    "tools": None,
+    "mcp": None,
+}
 """Options of own tasks as benchmarks with their own rule take them."""
 OF_OWN_TASKS = (*BUILT_IN, "data_split")
 

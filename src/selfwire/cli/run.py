@@ -53,6 +53,7 @@ def run(
     models: ModelOptions,
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
     tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
+    mcp: options.Mcp = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
     retriever: Annotated[
         str | None, typer.Option(help="How --corpus is searched: bm25, dense or hybrid.", show_default="bm25")
@@ -78,7 +79,7 @@ def run(
     else:
         origin += describe_other_model(found.model, models.model)
     loaded = load_models(names, to_local_folder(home))
-    toolbox, held = _load_tools(benchmark, tools, corpus, retriever, loaded.embedder)
+    toolbox, held = _load_tools(benchmark, options.name_tools(tools, mcp), corpus, retriever, loaded.embedder)
     fields = parse_config_fields(config or [], router)
     budget = options.make_budget({"calls": budget_calls})
     asked = open_question(found, loaded, toolbox=toolbox, held=held, budget=budget, config=fields)

@@ -12,6 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,7 @@ class HashingEmbedder(_CachingEmbedder):
 
 
 class MiniLMEmbedder(_CachingEmbedder):
-    """The embedder all-MiniLM-L6-v2 of sentence-transformers, loaded in a thread with the first text.
+    """The embedder all-MiniLM-L6-v2 of sentence-transformers, loaded in a thread with the first text, once per process.
 
     Args:
         source: folder or hub id of the weights; None takes the package that ships them if it is installed, else the
@@ -100,17 +101,14 @@ class MiniLMEmbedder(_CachingEmbedder):
         refuse_missing("sentence-transformers", "the embedder minilm")
         super().__init__()
         self.source = source
-        self._model: Any = None
-        self._lock = threading.Lock()
 
     async def _encode(self, texts: Sequence[str]) -> "npt.NDArray[Any]":
         return await asyncio.to_thread(self._encode_now, list(texts))
 
     def _encode_now(self, texts: list[str]) -> "npt.NDArray[Any]":
-        with self._lock:  # one load, and torch has its own threads
-            if self._model is None:
-                self._model = _load(self.source or _find_packaged_folder() or _find_cached_folder() or HUB_ID)
-            rows: npt.NDArray[Any] = self._model.encode(texts, batch_size=64, show_progress_bar=False)
+        with _lock:  # one load, and torch has its own threads
+            model = _load(self.source or _find_packaged_folder() or _find_cached_folder() or HUB_ID)
+            rows: npt.NDArray[Any] = model.encode(texts, batch_size=64, show_progress_bar=False)
             return rows
 
 
@@ -151,6 +149,11 @@ def _split_pieces(text: str) -> list[tuple[str, float]]:
     return found
 
 
+_lock = threading.Lock()
+"""Held while the weights are loaded or used."""
+
+
+@lru_cache(maxsize=1)
 def _load(source: str) -> Any:
     from sentence_transformers import SentenceTransformer
 

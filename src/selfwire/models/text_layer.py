@@ -7,8 +7,9 @@ in messages; a description of a tool is found where a request offers the tool, a
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import wraps
 from typing import Any
 
@@ -236,16 +237,17 @@ class TextLayer:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Rewrite what chat models are sent in this context, and in the tasks and threads that copy it."""
-        if not self._changed and not self._marked and self._get_model is None:
-            yield
-            return
-        _install()
-        token = _ACTIVE.set(self)
-        try:
-            yield
-        finally:
-            _ACTIVE.reset(token)
+        """Rewrite what chat models are sent in this context, and in the tasks and pools of threads that it starts."""
+        with carry_context():
+            if not self._changed and not self._marked and self._get_model is None:
+                yield
+                return
+            _install()
+            token = _ACTIVE.set(self)
+            try:
+                yield
+            finally:
+                _ACTIVE.reset(token)
 
     def read_marked(self, text: str) -> str:
         """Return what takes the place of a marked text, with the white space around that; any other text as it is."""
@@ -352,6 +354,32 @@ def _list_texts(message: BaseMessage) -> Iterator[str]:
         text = block if isinstance(block, str) else block.get("text")
         if isinstance(text, str):
             yield text
+
+
+_CARRIED: ContextVar[bool] = ContextVar("carried_context", default=False)
+_submit = ThreadPoolExecutor.submit
+
+
+@contextmanager
+def carry_context() -> Iterator[None]:
+    """Run what this context gives to a pool of threads in a copy of it, also by an event loop's `run_in_executor`.
+
+    Python starts it in the pool's own context, in which neither a layer nor callbacks of LangChain's are known. A
+    `threading.Thread` still starts without them.
+    """
+    ThreadPoolExecutor.submit = _submit_carried  # type: ignore[assignment, method-assign]
+    token = _CARRIED.set(True)
+    try:
+        yield
+    finally:
+        _CARRIED.reset(token)
+
+
+def _submit_carried(self: ThreadPoolExecutor, fn: Any, /, *args: Any, **given: Any) -> Future[Any]:
+    """Submit as Python does; in a context that is carried, with a copy of it."""
+    return (
+        _submit(self, copy_context().run, fn, *args, **given) if _CARRIED.get() else _submit(self, fn, *args, **given)
+    )
 
 
 _ACTIVE: ContextVar[TextLayer | None] = ContextVar("text_layer", default=None)

@@ -187,7 +187,9 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     )
     gate_tasks, pruning_tasks = map(len, settings.deal_gate_tasks(range(sizes.gate)))
     compared = settings.gate_tasks if settings.rule is None else gate_tasks  # a proof may take all
-    gate = 2 * min(compared, gate_tasks) if settings.gate != "off" else 0
+    gate = 2.0 * min(compared, gate_tasks) if settings.gate != "off" else 0.0
+    if settings.screens:  # of three teams on train tasks, and then half of the candidates are worth a proof
+        gate = 3 * min(settings.gate_tasks, sizes.train) + gate / 2
     runs, pruned = iterations * (batch * during.samples + during.gate_share * gate), 0.0
     if settings.pruning:  # every part is left out once, about twice
         models = 0 if "models" in settings.freeze else len(team.agents) * len(request.models.named)

@@ -48,8 +48,8 @@ Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
 """Mappings with `input` and `reference`, Task objects, a file (JSONL, CSV, Parquet), "hf:owner/name", a benchmark."""
 Teamlike = Team | Method[Any] | Runnable[Any, Any] | StateGraph[Any] | str | Path
 """A team, a method or its name, the name of a saved team (name, name@version, fingerprint) or an exported file."""
-Tools = Sequence[Callable[..., Any] | BaseTool | Tool] | str
-"""Functions, LangChain tools and objects with `spec` and `run`; or names, such as "calculator,sql:sales.sqlite"."""
+Tools = Sequence[Callable[..., Any] | BaseTool | Tool | str] | str
+"""Functions, LangChain tools, objects with `spec` and `run`, and names; or names alone, as "calculator,sql:x.db"."""
 ChatModel = str | BaseChatModel
 """A name such as "openai:gpt-4o-mini" or "offline", or LangChain's chat model itself."""
 

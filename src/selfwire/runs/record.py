@@ -8,7 +8,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -39,7 +39,7 @@ from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CODE, VERSION, Lease, is_held, read_facts, refuse_other_facts
 from selfwire.store.library import home_folder
 from selfwire.store.trust import is_agreed, is_own, make_mark
-from selfwire.tools.ready import find_foreign_tools
+from selfwire.tools.ready import end_servers, find_foreign_tools, find_server_files
 
 JOURNAL = "journal.sqlite"
 CHECKPOINTS = "checkpoints.sqlite"
@@ -212,6 +212,8 @@ REQUEST = "request"
 """Name of the journal's note that holds the request."""
 OUT = "out"
 """Name of the journal's note with another file for the results of an evaluation."""
+SERVERS = "mcp_servers"
+"""Name of the journal's note with fingerprints of the files of MCP servers."""
 MARK = "mark"
 """Name of the journal's note by which the user who began a run is known again."""
 CALLS_PER_TASK = "calls_per_task"
@@ -492,6 +494,7 @@ class RunPlan(ABC, Generic[OpenRunT]):
         def fill(journal: Journal) -> None:
             run_sync(self._note_request(journal))
             run_sync(self.note_start(journal))
+            run_sync(journal.put_note(SERVERS, _digest_servers(self.request)))
             run_sync(journal.put_note(MARK, make_mark(_describe_for_mark(journal, self.request))))
             run_sync(journal.put_note(SUMMARY, make_summary(self.command, self.request, "running")))
 
@@ -506,7 +509,7 @@ class RunPlan(ABC, Generic[OpenRunT]):
         """
         path = get_runs_folder(self.home) / run / JOURNAL
         journal = self.create_journal(path, run)
-        with _remove_if_unanswered(path), closing(journal), self.open(journal) as opened:
+        with end_servers(), _remove_if_unanswered(path), closing(journal), self.open(journal) as opened:
             yield opened
 
     @contextmanager
@@ -519,15 +522,13 @@ class RunPlan(ABC, Generic[OpenRunT]):
         Raises:
             JournalError: another process holds the run, or config, code or corpus have changed.
         """
-        with (
-            _remove_if_unanswered(path),
-            closing(Journal.open(path, self._hashes)) as journal,
-            self.open(journal) as opened,
-        ):
-            if retry_failed:
-                journal.retry_failed()
-            run_sync(self._note_request(journal))
-            yield opened
+        with end_servers(), _remove_if_unanswered(path), closing(Journal.open(path, self._hashes)) as journal:
+            changed = _describe_changed_servers(self.request, run_sync(journal.get_note(SERVERS)))
+            with replace(self, notices=(*self.notices, *changed)).open(journal) as opened:
+                if retry_failed:
+                    journal.retry_failed()
+                run_sync(self._note_request(journal))
+                yield opened
 
     @property
     def _hashes(self) -> dict[str, str]:
@@ -535,6 +536,22 @@ class RunPlan(ABC, Generic[OpenRunT]):
 
     async def _note_request(self, journal: Journal) -> None:
         await journal.put_note(REQUEST, self.request.model_dump(mode="json"))
+
+
+def _digest_servers(request: RunSpec) -> dict[str, str]:
+    """Fingerprints of the files of MCP servers, by path."""
+    files = find_server_files(request.tools or "")
+    if not files:
+        return {}
+    from selfwire.tools.mcp import read_servers
+
+    return {path: read_servers(path).digest for path in files}
+
+
+def _describe_changed_servers(request: RunSpec, then: object) -> Iterator[str]:
+    for path, digest in _digest_servers(request).items():
+        if not isinstance(then, dict) or then.get(path) != digest:
+            yield f"{path} has changed since the run began: from now on its tools are those of the changed MCP servers"
 
 
 @contextmanager

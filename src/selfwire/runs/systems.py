@@ -44,6 +44,7 @@ from selfwire.runs.open import (
 from selfwire.runs.spec import SystemSpec
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
+from selfwire.tools.ready import end_servers
 
 PREFIX = "no-"
 """Prefix of the names of variants that switch a part off."""
@@ -390,4 +391,5 @@ async def ask_team(
         models = load_models(names, setting.folder, given)
         return open_question(found, models, toolbox=setting.toolbox, budget=setting.limits, config=found.config)
 
-    return await (await asyncio.to_thread(opened)).ask(question, seed=seed, config=config)
+    with end_servers():
+        return await (await asyncio.to_thread(opened)).ask(question, seed=seed, config=config)

@@ -19,6 +19,7 @@ GRAPHS = {
     "command_routing": "desk:graph",
     "conditional_build": "app:graph",
     "context_prompts": "graph:graph",
+    "contract": "contract.graph:graph",
     "court_brief": "brief.graph:graph",
     "debate": "debate:debate",
     "decorated_nodes": "app:graph",
@@ -38,6 +39,8 @@ GRAPHS = {
     "handoff_factory": "team.py:graph",
     "handoffs": "network:graph",
     "hardware_shop": "shop:graph",
+    "hotel": "hotel:hotel",
+    "hub_rag": "rag:graph",
     "human_in_the_loop": "approval:graph",
     "import_effects": "effects:graph",
     "incident": "bot:incident_bot",
@@ -57,6 +60,7 @@ GRAPHS = {
     "nested_teams": "company.main:app",
     "no_packages": "src/agent/graph.py:graph",
     "no_texts": "quiet:graph",
+    "novel": "novel:graph",
     "opaque": "opaque:graph",
     "optional_imports": "cond:graph",
     "outline_writer": "storm:graph",
@@ -64,6 +68,7 @@ GRAPHS = {
     "partials": "pipeline:graph",
     "persona_loop": "panel:graph",
     "plan_and_execute": "plan_execute:app",
+    "podcast": "podcast:episode",
     "press": "office.graph:graph",
     "prompt_builder": "app:graph",
     "prompt_files": "app.graph:app",
@@ -130,6 +135,9 @@ def list_lines(inventory: Inventory) -> Iterator[str]:
         yield f"tool {tool.name}: {tool.kind} {tool.file}:{tool.line} {json.dumps(tool.description)}"
     for model in inventory.models:
         yield f"model {model.maker}: {','.join(model.names) or '?'} {model.file}:{model.line}"
+    for value in inventory.values:
+        allowed = f" of {', '.join(value.choices)}" if value.choices else ""
+        yield f"setting {value.owner}.{value.name}: {value.default}{allowed} {value.file}:{value.line}"
     for text in inventory.texts:
         yield from list_text_lines(text)
     yield from (f"opaque {thing.file}:{thing.line} {thing.reason}; {thing.way_out}" for thing in inventory.opaque)

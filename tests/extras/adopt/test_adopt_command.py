@@ -1,5 +1,6 @@
 """The command that reads a program: its page, its JSON, its exit codes, and what it does not import."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 from typer.testing import CliRunner
 
 import selfwire
@@ -40,6 +43,33 @@ texts
 keep: REJECTED
 
 5 texts, 2 edges as data and 1 as code, 0 opaque things; measure it: selfwire eval review:graph --benchmark TASKS.jsonl
+"""
+LISTED = ("tools", "models", "values", "texts", "opaque")
+HELD = """
+from dataclasses import dataclass
+
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.memory import InMemoryStore
+
+
+@dataclass
+class Context:
+    prompt: str = "You chat."
+
+
+def chat(state: MessagesState, runtime: Runtime[Context]):
+    return {"messages": ChatOpenAI(model="m").invoke([("system", runtime.context.prompt), *state["messages"]])}
+
+
+builder = StateGraph(MessagesState, context_schema=Context).add_node("chat", chat).add_edge(START, "chat")
+graph = builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
+
+
+def make():
+    return builder.compile()
 """
 LIGHT = """
 import sys
@@ -75,6 +105,15 @@ def test_a_name_that_cannot_be_read_is_an_error_in_one_line(monkeypatch: pytest.
     )
 
 
+@pytest.mark.parametrize("options", [["--call-tools"], ["--question", "Why?"], ["--set", "answer=x"]])
+def test_options_that_would_do_nothing_are_refused(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder("signals"))
+    done = CliRunner().invoke(build(), ["adopt", "review:graph", *options])
+    assert done.exit_code == 2
+    assert f"{options[0]} " in done.stderr
+    assert "would do nothing: give --confirm" in done.stderr
+
+
 def test_no_framework_is_imported_nor_the_program() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIGHT], cwd=find_folder("signals"), capture_output=True, text=True, check=True
@@ -88,8 +127,7 @@ def test_a_page_names_every_text_in_a_line(program: str, monkeypatch: pytest.Mon
     inventory = read_program(GRAPHS[program])
     lines = format_inventory(inventory).splitlines()
     assert len([line for line in lines if line.startswith("  ")]) == sum(
-        len(getattr(inventory, kind))
-        for kind in ("nodes", "edges", "interrupts", "subgraphs", "agents", "tools", "models", "texts", "opaque")
+        len(getattr(inventory, kind)) for kind in (*("nodes", "edges", "interrupts", "subgraphs", "agents"), *LISTED)
     )
     for text in inventory.texts:
         assert any(line.split()[:1] == [f"{text.file}:{text.line}"] for line in lines)
@@ -107,5 +145,27 @@ def test_in_python_a_graph_is_read_by_its_name_or_as_the_module_holds_it(monkeyp
     monkeypatch.setitem(sys.modules, "review", module)
     module.__file__, module.graph = str(Path("review.py").resolve()), held  # type: ignore[attr-defined]
     assert selfwire.adopt(held).replace(program="review:graph") == found
-    with pytest.raises(ConfigError, match="no file shows where this object was made"):
+    with pytest.raises(ConfigError, match="no file shows where this object was made; pass the function that makes it"):
         selfwire.adopt(object())
+
+
+def test_a_graph_is_found_by_its_builder_however_it_was_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "held.py").write_text(HELD, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    held = importlib.import_module("held")
+    monkeypatch.delitem(sys.modules, "held")
+    monkeypatch.setitem(sys.modules, "held", held)
+    other = held.builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
+    for graph, name in (
+        (held.builder, "builder"),
+        (held.graph, "graph"),
+        (held.make, "make"),
+        (held.make(), "builder"),
+        (other, "builder"),
+        (other.with_config(tags=["x"]), "builder"),
+    ):
+        found = selfwire.adopt(graph)
+        assert (found.program, [text.pieces for text in found.texts]) == (f"held.py:{name}", [("You chat.",)])

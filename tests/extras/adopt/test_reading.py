@@ -141,6 +141,30 @@ def test_code_that_is_nested_too_deeply_is_refused_in_a_sentence(write: Write) -
     assert refuse("app:graph").startswith("the code of app:graph is nested too deeply to be read")
 
 
+@pytest.mark.parametrize(
+    ("start", "is_opaque"),
+    [
+        ("threading.Thread(target=llm.invoke, args=('Chat.',)).start()", True),
+        ("threading.Thread(target=ask).start()", True),
+        ("threading.Thread(target=print, args=('Chat.',)).start()", False),
+        ("ThreadPoolExecutor().submit(ask)", False),
+    ],
+)
+def test_a_thread_that_asks_a_model_is_opaque(write: Write, start: str, is_opaque: bool) -> None:
+    node = f"def ask():\n    llm.invoke(PROMPT)\n\n\ndef work(state):\n    {start}\n"
+    head = "import threading\nfrom concurrent.futures import ThreadPoolExecutor\n"
+    write(
+        "app.py",
+        head
+        + "PROMPT = 'Chat.'\n"
+        + GRAPH.replace("def chat(", f"{node}\n\ndef chat(").replace("return", "work(state)\n    return"),
+    )
+    found = [(thing.reason, thing.way_out) for thing in read_program("app:graph").opaque]
+    said = "a thread of its own asks a model, where no other text can be put in its place"
+    way_out = "use a ThreadPoolExecutor, or target=contextvars.copy_context().run with the function in args"
+    assert found == [(said, way_out)] * is_opaque
+
+
 def make_program(helpers: int) -> str:
     """A program whose node passes a prompt through many functions, each with two callers."""
     lines = ["PROMPT = 'Chat.'", "def f0(a, b='x'):", "    return a + b"]

@@ -273,6 +273,18 @@ class CodeReader:
         if agent := self.makers.read_agent(Traced(node, at)):
             code.refers.append(agent.code)
 
+    def _read_parser(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read the schema that `parser.get_format_instructions()` writes into a prompt."""
+        for found in self.program.trace(node.func.value, at) if isinstance(node.func, ast.Attribute) else ():
+            if isinstance(found.node, ast.Call) and get_last_name(found.node.func).endswith("OutputParser"):
+                self.makers.read_bound(found.node, found.at, code)
+
+    def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
+        for keyword in node.keywords:
+            if isinstance(keyword.value, ast.Lambda):
+                self.ask(keyword.value, at, code)
+
     def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         self.ask(node, at, code)
 
@@ -390,6 +402,8 @@ CALLS: dict[str, Any] = {
     "append": CodeReader._read_appended,
     "extend": CodeReader._read_appended,
     "with_config": CodeReader._read_config,
+    "get_format_instructions": CodeReader._read_parser,
+    "assign": CodeReader._read_assigned,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
     **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),

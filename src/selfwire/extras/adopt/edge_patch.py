@@ -13,6 +13,7 @@ from textwrap import indent
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
+from selfwire.extras.adopt.code import ASKING
 from selfwire.extras.adopt.graphs import GraphReader, NodeDraft
 from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
 from selfwire.extras.adopt.reader import read_graphs
@@ -20,8 +21,6 @@ from selfwire.extras.adopt.source import Import, SourceFile, Surroundings, Trace
 from selfwire.extras.adopt.texts import quote_text
 from selfwire.graphs.insertions import ENDS, IN_TAGS, LAST, MESSAGES, Insertion, list_chains
 
-ASKING = ("invoke", "ainvoke", "stream", "astream", "batch", "abatch")
-"""Methods of a chat model by which nodes ask it."""
 SPLIT = ("add_edge", "set_entry_point", "set_finish_point", "add_sequence")
 """Methods of a builder whose calls are split."""
 MODEL_NAME = re.compile(r"\w*(model|llm)\w*", re.IGNORECASE)

@@ -148,14 +148,18 @@ class GraphReader:
     def find_context_fields(self) -> dict[Any, str]:
         """Find the literals that are defaults of fields of the context, and the names of these fields."""
         fields = dict[Any, str]()
-        for found in [*self.read_builders, *(agent.at for agent in self.makers.agents.values())]:
-            for settings in self._list_settings(found) if isinstance(found.node, ast.Call) else ():
-                inside = self.program.enter(settings.node, settings.at)
-                for statement in settings.node.body:
-                    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                        for literal in self._list_defaults(statement.value, inside):
-                            fields.setdefault(literal, statement.target.id)
+        for settings in self.list_schemas():
+            inside = self.program.enter(settings.node, settings.at)
+            for statement in settings.node.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    for literal in self._list_defaults(statement.value, inside):
+                        fields.setdefault(literal, statement.target.id)
         return fields
+
+    def list_schemas(self) -> Iterator[Traced]:
+        """List the classes that graphs and agents take as their context or config."""
+        for found in [*self.read_builders, *(agent.at for agent in self.makers.agents.values())]:
+            yield from self._list_settings(found) if isinstance(found.node, ast.Call) else ()
 
     def _list_defaults(self, value: Any, at: Surroundings) -> Iterator[Any]:
         """Find the literals that the default of a field may be."""
@@ -260,7 +264,7 @@ class GraphReader:
             self._name_action(chosen, action) if len(call.args) < 2 else f"{{{ast.unparse(call.args[0])}}}",
         )
         code = Code([], at, action)
-        if not isinstance(action, ast.Name | ast.Attribute):
+        if not isinstance(action, ast.Name | ast.Attribute) and chosen.kind != "agent":
             code = self.reader.get_code(action, at)
         for name in own:
             draft = NodeDraft(name, chosen.kind, chosen.target, self._place(chosen.found, call, at), graph)

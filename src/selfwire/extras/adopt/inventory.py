@@ -109,6 +109,22 @@ class ProgramModel(Placed):
     names: tuple[str, ...] = ()
 
 
+class ProgramValue(Placed):
+    """A default of a class of settings that is no prompt.
+
+    Attributes:
+        owner: the class.
+        name: of the field.
+        default: as Python writes it; "" if there is none.
+        choices: values that the type allows, as Python writes them; () where it does not say.
+    """
+
+    owner: str
+    name: str
+    default: str
+    choices: tuple[str, ...] = ()
+
+
 class ProgramText(Placed):
     """A text that can reach a model, where it stands in the source.
 

@@ -176,14 +176,9 @@ class MakerReader:
                 code.refers.append(self.reader.get_code(found.node, found.at))
 
     def _read_extra(self, key: str, node: ast.expr, at: Surroundings, code: Code) -> None:
-        """Read middleware, hooks and the response's format: a schema, or a prompt with one."""
+        """Read middleware, hooks or the response's format."""
         if key == "response_format":
-            for given in self.program.trace(node, at):
-                prompt, schema = given.node.elts if isinstance(given.node, ast.Tuple) else (None, given.node)
-                if prompt is not None:
-                    self.reader.ask(prompt, given.at, code, role="system")
-                for found in self._list_schemas(schema, given.at):
-                    self.read_schema(found, code)
+            self._read_response_format(node, at, code)
             return
         for found in self.list_elements(node, at) if key == "middleware" else self.program.trace(node, at):
             function = found.node.function if isinstance(found.node, BoundMethod) else found.node
@@ -195,6 +190,18 @@ class MakerReader:
                 self._read_middleware_class(found, code)
             elif isinstance(found.node, ast.AST):
                 code.refers.append(self.reader.get_code(found.node, found.at))
+
+    def _read_response_format(self, node: ast.expr, at: Surroundings, code: Code) -> None:
+        """Read a schema, also in `ToolStrategy(Schema)`, or a prompt with one."""
+        for given in self.program.trace(node, at):
+            prompt, schema = given.node.elts if isinstance(given.node, ast.Tuple) else (None, given.node)
+            if prompt is not None:
+                self.reader.ask(prompt, given.at, code, role="system")
+            for found in self._list_schemas(schema, given.at):
+                self.read_schema(found, code)
+            said = get_keywords(schema).get("tool_message_content") if isinstance(schema, ast.Call) else None
+            if said is not None:
+                self.reader.ask(said, given.at, code, role="tool result")
 
     def _read_middleware_class(self, found: Traced, code: Code) -> None:
         inside = self.program.enter(found.node.of, found.at)
@@ -298,9 +305,9 @@ class MakerReader:
     def read_bound(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the tools or the schema that a call binds to a model, or that a `ToolNode` runs."""
         named = get_keywords(node)
-        given = [*node.args[:1], *(named[key] for key in ("tools", "schema") if key in named)]
+        given = [*node.args[:1], *(named[key] for key in ("tools", "schema", "pydantic_object") if key in named)]
         for part in given:
-            if get_last_name(node.func) == "with_structured_output":
+            if get_last_name(node.func).endswith(("with_structured_output", "OutputParser")):
                 for found in self._list_schemas(part, at):
                     self.read_schema(found, code)
                 self._read_made_schema(part, at, code)

@@ -14,6 +14,7 @@ from selfwire.extras.adopt.inventory import (
     ProgramNode,
     ProgramText,
     ProgramTool,
+    ProgramValue,
     Subgraph,
 )
 
@@ -23,7 +24,11 @@ ENDS = {"__start__": "START", "__end__": "END"}
 
 
 class Inventory(FrozenModel):
-    """The static inventory of a program; `print` shows its page, and `model_dump_json()` is all of it."""
+    """The static inventory of a program; `print` shows its page, and `model_dump_json()` is all of it.
+
+    Attributes:
+        compared: texts that the program compares with, and keys of its routers' mappings.
+    """
 
     program: str
     files: tuple[str, ...]
@@ -34,8 +39,10 @@ class Inventory(FrozenModel):
     agents: tuple[ProgramAgent, ...] = ()
     tools: tuple[ProgramTool, ...] = ()
     models: tuple[ProgramModel, ...] = ()
+    values: tuple[ProgramValue, ...] = ()
     texts: tuple[ProgramText, ...] = ()
     opaque: tuple[Opaque, ...] = ()
+    compared: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """The counts of what was found."""
@@ -59,6 +66,7 @@ def format_inventory(inventory: Inventory) -> str:
         ("agents", _list_agents(inventory)),
         ("tools", _list_tools(inventory)),
         ("models", _list_models(inventory)),
+        ("settings", _list_values(inventory)),
         ("texts", _list_texts(inventory)),
         ("opaque", _list_opaque(inventory)),
     ):
@@ -122,6 +130,13 @@ def _list_tools(inventory: Inventory) -> Iterator[tuple[str, str]]:
 def _list_models(inventory: Inventory) -> Iterator[tuple[str, str]]:
     for model in inventory.models:
         yield _format_place(model), f"{model.maker}  {' | '.join(model.names) or 'name not in the source'}"
+
+
+def _list_values(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    for value in inventory.values:
+        default = f" = {value.default}" if value.default else ""
+        choices = f"  choices: {', '.join(value.choices)}" if value.choices else ""
+        yield _format_place(value), f"{value.owner}.{value.name}{default}{choices}"
 
 
 def _list_texts(inventory: Inventory) -> Iterator[tuple[str, str]]:

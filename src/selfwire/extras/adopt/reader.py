@@ -3,26 +3,29 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import GRAPH_NAME
-from selfwire.extras.adopt.code import Code
+from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
-from selfwire.extras.adopt.inventory import Opaque, ProgramAgent, ProgramModel, ProgramText, ProgramTool
+from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import list_globbed
+from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import (
+    BoundMethod,
     Function,
     Outside,
     Program,
     SourceFile,
     Surroundings,
     Traced,
+    get_keywords,
     get_last_name,
     is_text,
     open_program,
@@ -30,6 +33,7 @@ from selfwire.extras.adopt.source import (
 )
 from selfwire.extras.adopt.texts import TextDraft, is_marker
 
+Thing = TypeVar("Thing", bound=Placed)
 SETTINGS = re.compile(r"\b(environ|getenv)\b")
 """Names in a comparison with settings, which no model writes."""
 SHORTEST = 3
@@ -51,6 +55,13 @@ def read_program(name: str) -> Inventory:
         for call, at in markers:
             graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
         graphs.reader.follow_texts()
+        for call in _list_threads(graphs.program):
+            graphs.note(
+                call.node,
+                call.at,
+                "a thread of its own asks a model, where no other text can be put in its place",
+                "use a ThreadPoolExecutor, or target=contextvars.copy_context().run with the function in args",
+            )
         return _make_inventory(name, graphs, {call.args[1]: call.args[0].value for call, _ in markers})
     except RecursionError:
         raise ConfigError(
@@ -81,21 +92,39 @@ def _list_markers(program: Program) -> Iterator[tuple[Any, Surroundings]]:
                 yield node, file.top
 
 
+def _list_threads(program: Program) -> Iterator[Traced]:
+    """List the calls of `threading.Thread(target=...)` whose target asks a model; they start without a context."""
+    for call in [*program.calls.get("Thread", ()), *program.calls.get("Process", ())]:
+        target = get_keywords(call.node).get("target")
+        for found in program.trace(target, call.at) if target is not None else ():
+            function = found.node.function if isinstance(found.node, BoundMethod) else found.node
+            asked = [tree for tree in (target, function) if isinstance(tree, ast.AST)]
+            if any(
+                isinstance(part, ast.Attribute) and part.attr in ASKING for tree in asked for part in ast.walk(tree)
+            ):
+                yield call
+                break
+
+
 def find_name(graph: object) -> str:
     """Find the name of a graph that a module of this process holds, as `read_program` takes it.
+
+    A compiled graph that none holds, such as one with the checkpointer of a test, has the name of its builder.
 
     Raises:
         ConfigError: none holds it, or only one that has no file.
     """
-    for module in [*sys.modules.values()]:
-        file = str(getattr(module, "__file__", None) or "")
-        for name, value in [*getattr(module, "__dict__", {}).items()] if file.endswith(".py") else ():
-            if value is graph:
-                named = f"{show_path(Path(file))}:{name}"
-                return named if GRAPH_NAME.fullmatch(named) else f"{module.__name__}:{name}"
+    modules = sorted([*sys.modules.values()], key=lambda module: getattr(module, "__name__", "") == "__main__")
+    for wanted in filter(None, (graph, getattr(graph, "builder", None))):
+        for module in modules:
+            file = str(getattr(module, "__file__", None) or "")
+            for name, value in [*getattr(module, "__dict__", {}).items()] if file.endswith(".py") else ():
+                if value is wanted:
+                    named = f"{show_path(Path(file))}:{name}"
+                    return named if GRAPH_NAME.fullmatch(named) else f"{module.__name__}:{name}"
     raise ConfigError(
-        f"no file shows where this {type(graph).__name__} was made; assign it to a name in a module, and pass that as "
-        "'my_app.graph:graph'"
+        f"no file shows where this {type(graph).__name__} was made; pass the function that makes it, or assign it to a "
+        "name in a module, and pass that as 'my_app.graph:graph'"
     )
 
 
@@ -191,7 +220,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
     users, order = _list_users(graphs)
     compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
     said = sorted({*compared, *makers.literals})
-    signals = {**compared, **graphs.signals}
+    signals = {**{node.name: "the name of a node" for node in graphs.nodes}, **compared, **graphs.signals}
     fields = graphs.find_context_fields()
     found = [
         _make_text(draft, users, order, signals, said).replace(
@@ -216,37 +245,27 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
             )
             for draft in makers.agents.values()
         ),
-        tools=tuple(
-            sorted(
-                (
-                    ProgramTool(
-                        name=draft.name, kind=draft.kind, description=draft.description, **place_of(*draft.at[:2])
-                    )
-                    for draft in makers.tools.values()
-                ),
-                key=lambda tool: (tool.file, tool.line),
-            )
+        tools=_sort(
+            ProgramTool(name=draft.name, kind=draft.kind, description=draft.description, **place_of(*draft.at[:2]))
+            for draft in makers.tools.values()
         ),
-        models=tuple(
-            sorted(
-                (
-                    ProgramModel(maker=maker, names=names, **place_of(*at[:2]))
-                    for at, maker, names in makers.models.values()
-                ),
-                key=lambda model: (model.file, model.line),
-            )
+        models=_sort(
+            ProgramModel(maker=maker, names=names, **place_of(*at[:2])) for at, maker, names in makers.models.values()
+        ),
+        values=_sort(
+            list_values(graphs.program, graphs.list_schemas(), {draft.node for draft in texts.drafts.values()})
         ),
         texts=tuple(sorted(found, key=lambda text: (text.file, text.line, text.column))),
-        opaque=tuple(
-            sorted(
-                (
-                    Opaque(reason=reason, way_out=way_out, **place_of(*at[:2]))
-                    for at, reason, way_out in texts.opaque.values()
-                ),
-                key=lambda thing: (thing.file, thing.line),
-            )
+        opaque=_sort(
+            Opaque(reason=reason, way_out=way_out, **place_of(*at[:2])) for at, reason, way_out in texts.opaque.values()
         ),
+        compared=tuple(said),
     )
+
+
+def _sort(things: Iterable[Thing]) -> tuple[Thing, ...]:
+    """Sort things by their places."""
+    return tuple(sorted(things, key=lambda thing: (thing.file, thing.line)))
 
 
 def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:

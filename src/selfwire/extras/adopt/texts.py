@@ -79,6 +79,8 @@ PASSED_ON = (
     "dumps",
     "deepcopy",
     "filter",
+    "choice",
+    "sample",
     "map",
 )
 """Functions whose result has the texts of their arguments."""

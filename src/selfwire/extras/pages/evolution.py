@@ -30,7 +30,7 @@ from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, descri
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Version
 
-_SPLITS = {"rollout": "train", "gate": "gate", "test": "test", "baseline": "baseline"}
+_SPLITS = {"rollout": "train", "draft": "draft", "gate": "gate", "test": "test", "baseline": "baseline"}
 _SYSTEMS = {
     "test/before": SEED_TEAM,
     "test/after": EVOLVED,

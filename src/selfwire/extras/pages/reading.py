@@ -47,6 +47,7 @@ from selfwire.store.library import Library, open_library
 
 _AT_WORK: Mapping[str, tuple[str, str]] = {
     "rollout": ("agents", "train tasks"),
+    "draft": ("agents", "train tasks of a draft"),
     "gate": ("agents", "gate tasks"),
     "train": ("agents", "train tasks"),
     "test": ("agents", "test tasks"),

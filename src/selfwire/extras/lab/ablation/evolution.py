@@ -27,6 +27,9 @@ from selfwire.store.library import Version
 
 SIDES = (
     ("rollout", ""),
+    ("draft", "incumbent"),
+    ("draft", "draft"),
+    ("draft", "candidate"),
     ("gate", "incumbent"),
     ("gate", "candidate"),
     ("gate", "pruned"),

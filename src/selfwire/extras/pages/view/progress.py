@@ -17,7 +17,13 @@ NOTES = (SUMMARY, REQUEST, STUDY)
 PREFIXES = (f"{ROWS}/", f"{UPDATE}/", STUDY_ROWS)
 RESUMED = ("evolve", "train", "eval", "compare")
 """Commands whose runs can be resumed by name."""
-_PHASES = {"rollout": "train tasks", "gate": "gate tasks", "test": "test tasks", "baseline": "baseline on test tasks"}
+_PHASES = {
+    "rollout": "train tasks",
+    "draft": "train tasks of a draft",
+    "gate": "gate tasks",
+    "test": "test tasks",
+    "baseline": "baseline on test tasks",
+}
 
 
 class RunProgress(FrozenModel):
@@ -116,6 +122,7 @@ def _find_phase(request: EvolveSpec, look: JournalLook) -> tuple[str, int, int]:
     iteration, phase, side = look.phase
     totals: Mapping[str, int] = {
         "rollout": batch,
+        "draft": min(config.gate_tasks, size.train),
         "gate": min(config.gate_tasks, size.gate),
         "test": size.test,
         "baseline": size.test,

@@ -1,0 +1,5 @@
+"""`python -m selfwire` is the command line."""
+
+from selfwire.cli import main
+
+main()

@@ -1,0 +1,126 @@
+"""Limits of a confirming run: no network, no files outside a folder, no other programs, and not too much memory.
+
+An audit hook of Python refuses it, which code in Python cannot take off. Native code that opens sockets or files by
+itself is not seen by a hook; on Linux the process leaves the network too, where the kernel lets it.
+"""
+
+import ctypes
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+CONNECTING = {"socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname"}
+STARTING = {
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.fork",
+    "os.forkpty",
+    "os.kill",
+}
+CHANGING = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod"}
+"""Audit events of Python, https://docs.python.org/3/library/audit_events.html."""
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+MEMORY = 4 << 30
+"""Most bytes of data of the process."""
+NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000
+"""Flags of the system call unshare."""
+
+
+LIBRARY = Path(os.__file__).parent
+"""Folder of Python's own modules."""
+
+
+class NotAllowedError(PermissionError):
+    """A confirming run does not allow it."""
+
+
+def restrict(folder: Path, report: Callable[[str, str], None]) -> None:
+    """Restrict this process for good.
+
+    Args:
+        folder: below which files may be written.
+        report: gets each refusal: what was tried, and the file and line in the program; "" if no frame shows it.
+    """
+    inside, place = os.path.realpath(folder), Path.cwd()
+
+    def refuse(event: str, given: tuple[Any, ...]) -> None:
+        if event in CONNECTING:
+            _refuse(f"connects to {_format_address(given)}")
+        elif event in STARTING:
+            _refuse(f"starts another program ({event})")
+        elif event == "open" or event == "sqlite3.connect" or event in CHANGING:
+            for path in _list_written(event, given):
+                is_there = event == "os.mkdir" and Path(path).is_dir()  # fails by itself
+                if not is_there and not os.path.realpath(path).startswith((inside + os.sep, os.devnull)):
+                    _refuse(f"writes {_show(path)}")
+
+    def _refuse(what: str) -> None:
+        if "starts" not in what or _is_own_call(sys._getframe(2), place):
+            report(what, find_place(sys._getframe(2), place))
+        raise NotAllowedError(f"a confirming run does not allow this: the program {what}")
+
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    with suppress(AttributeError, OSError, TypeError):  # not Linux
+        unshare = ctypes.CDLL(None).unshare
+        _ = unshare(NEW_NETWORK) and unshare(NEW_USER | NEW_NETWORK)
+    sys.addaudithook(refuse)
+
+
+def _format_address(given: tuple[Any, ...]) -> str:
+    """Format the address of an event: a socket and a pair, or a host and a port."""
+    address = given[-1] if given and isinstance(given[-1], tuple) else given[:2]
+    parts = address if isinstance(address, tuple) else (address,)
+    return ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in parts[:2])
+
+
+def _list_written(event: str, given: tuple[Any, ...]) -> Iterator[str]:
+    """List the paths that an event would change."""
+    if event == "open" and not (isinstance(given[2], int) and given[2] & WRITING):
+        return
+    for path in given[: 2 if event in ("os.rename", "os.link", "os.symlink") else 1]:
+        if isinstance(path, str | bytes | os.PathLike):
+            found = os.fsdecode(path)
+            if event == "sqlite3.connect":
+                found = found.removeprefix("file:").partition("?")[0]
+            if found and not found.startswith(":memory:"):
+                yield found
+
+
+def _show(path: str) -> str:
+    here = Path.cwd()
+    found = Path(os.path.realpath(path))
+    return str(found.relative_to(here)) if found.is_relative_to(here) else path
+
+
+def find_place(frame: FrameType | None, folder: Path) -> str:
+    """Find the innermost line of the program in a stack, as `shop.py:4`; "" if none is."""
+    for found, line in [*traceback.walk_stack(frame)]:
+        if place := show_place(found.f_code.co_filename, line, folder):
+            return place
+    return ""
+
+
+def _is_own_call(frame: FrameType, folder: Path) -> bool:
+    """Whether the program calls, and not a package of its own accord, as some ask the system for its name."""
+    files = [found.f_code.co_filename for found, _ in traceback.walk_stack(frame)]
+    callers = [file for file in files if Path(file).parent not in (LIBRARY, LIBRARY / "asyncio") and file != __file__]
+    return bool(callers and show_place(callers[0], 1, folder))
+
+
+def show_place(file: str, line: int, folder: Path) -> str:
+    """Show a line of a file below a folder, but not of an installed package; "" for any other."""
+    path = Path(file)
+    if not path.is_relative_to(folder) or {"site-packages", "dist-packages"} & {*path.parts}:
+        return ""
+    return f"{path.relative_to(folder).as_posix()}:{line}"

@@ -1,0 +1,85 @@
+"""An MCP server whose tools answer, break off, hang or say too much: `python server_script.py [PORT]`."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from mcp.server.fastmcp import Context, FastMCP
+from mcp.server.fastmcp.utilities.types import Image
+
+SECRET = "MCP_SECRET"
+PIDS = "MCP_PIDS"
+"""Environment variable with a file that gets the id of each process of this script."""
+server = FastMCP("script", log_level="ERROR")
+
+
+@server.tool()
+def echo(text: str, config: str = "", runtime: str = "") -> str:
+    """Say a text again."""
+    return f"{text}{config}{runtime}"
+
+
+@server.tool()
+def tell(name: str) -> str:
+    """Tell a variable of the environment, or the process id as `pid`."""
+    return str(os.getpid()) if name == "pid" else os.environ.get(name, "none")
+
+
+@server.tool()
+def header(name: str, ctx: Context) -> str:  # type: ignore[type-arg]
+    """Tell a header of the request."""
+    request = ctx.request_context.request
+    return str(request and request.headers.get(name))
+
+
+@server.tool()
+def calculator(expression: str) -> str:
+    """Have the name of another tool."""
+    return f"not {expression}"
+
+
+@server.tool(name="files/list.all")
+def list_all() -> str:
+    """Have a name that no model may call."""
+    return "all"
+
+
+@server.tool()
+def die() -> str:
+    """End the process in the middle of a call."""
+    os._exit(3)
+
+
+@server.tool()
+def hang() -> str:
+    """Block the whole server."""
+    time.sleep(600)
+    return ""
+
+
+@server.tool()
+def flood() -> str:
+    """Return 200 KB."""
+    return "x" * 200_000
+
+
+@server.tool()
+def draw() -> Image:
+    """Return a picture."""
+    return Image(data=b"picture", format="png")
+
+
+@server.tool()
+def fail(why: str) -> str:
+    """Fail."""
+    raise ValueError(f"{why} with {os.environ.get(SECRET)}")
+
+
+if __name__ == "__main__":
+    if PIDS in os.environ:
+        with Path(os.environ[PIDS]).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+    if len(sys.argv) > 1:
+        server.settings.port = int(sys.argv[1])
+    server.run("streamable-http" if len(sys.argv) > 1 else "stdio")

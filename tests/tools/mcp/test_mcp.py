@@ -1,0 +1,315 @@
+"""Tools of MCP servers that run: over standard input and over HTTP, also where a server breaks off or hangs."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.protocols import Tool
+from selfwire.core.scope import Scope
+from selfwire.runs.record import list_run_names
+from selfwire.tools.mcp import read_servers
+from selfwire.tools.ready import end_servers, load_tools
+from tests import processes
+from tests.commands import call
+from tests.tools.mcp.server_script import PIDS, SECRET
+from tests.wire.server import Body, WireServer
+
+SCRIPT = str(Path(__file__).with_name("server_script.py"))
+PROGRAM = {"command": sys.executable, "args": [SCRIPT]}
+KEY = "a-key-that-nobody-sees"
+
+
+def write_servers(folder: Path, **servers: Mapping[str, Any]) -> Path:
+    path = folder / "servers.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return path
+
+
+async def use(tool: Tool, **arguments: object) -> str:
+    """The result of a call, or the error that the agent reads."""
+    try:
+        return await tool.run(arguments, scope=Scope())
+    except ToolError as error:
+        return f"error: {error}"
+
+
+def is_running(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Tool]]:
+    """The tools of a server that runs as long as the tests of this file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KEY_OF_A_TEST", KEY)
+        env = {SECRET: "${KEY_OF_A_TEST}"}
+        path = write_servers(tmp_path_factory.mktemp("servers"), script={**PROGRAM, "env": env})
+        yield load_tools(f"calculator,mcp:{path}")
+
+
+async def test_a_tool_has_the_name_purpose_schema_and_result_of_the_servers(tools: Mapping[str, Tool]) -> None:
+    spec = tools["echo"].spec
+    assert (spec.description, spec.parameters["required"]) == ("Say a text again.", ("text",))
+    assert await use(tools["echo"], text="a", config="b", runtime="c") == "abc"
+    assert await use(tools["tell"], name="pid") == await use(tools["tell"], name="pid")
+
+
+async def test_arguments_that_do_not_fit_never_reach_the_server(tools: Mapping[str, Tool]) -> None:
+    told = await use(tools["echo"], text=3)
+    assert told == "error: echo refused its input: text: 3 is not of type 'string'"
+    assert "'text' is a required property" in await use(tools["echo"], config="b")
+
+
+async def test_results_are_cut_and_pictures_named(tools: Mapping[str, Tool]) -> None:
+    assert await use(tools["flood"]) == "x" * 4000 + "\n[cut off]"
+    assert await use(tools["draw"]) == "[image of type image/png, which is not shown]"
+
+
+async def test_a_secret_is_in_no_result_and_no_error(tools: Mapping[str, Tool]) -> None:
+    assert await use(tools["tell"], name=SECRET) == "***"
+    assert await use(tools["fail"], why="broken") == "error: fail failed: Error executing tool fail: broken with ***"
+
+
+async def test_a_name_that_another_tool_has_gets_the_servers_before_it(tools: Mapping[str, Tool]) -> None:
+    assert await use(tools["calculator"], expression="1 + 1") == "2"
+    assert await use(tools["script_calculator"], expression="1 + 1") == "not 1 + 1"
+    assert await use(tools["files_list_all"]) == "all"
+
+
+@pytest.mark.slow
+async def test_two_servers_that_share_names_run_side_by_side_and_once_each(tmp_path: Path) -> None:
+    path = write_servers(tmp_path, one=PROGRAM, other=PROGRAM, off={"command": "none", "disabled": True})
+    tools, again = await asyncio.gather(*(asyncio.to_thread(load_tools, f"mcp:{path}") for _ in range(2)))
+    assert "one_echo" in tools
+    assert "echo" not in tools
+    first, second, third = [
+        await use(tool, name="pid") for tool in (tools["one_tell"], tools["other_tell"], again["one_tell"])
+    ]
+    assert first == third != second
+    with end_servers():
+        pass
+    wait_until(lambda: not is_running(first) and not is_running(second))
+    assert await use(tools["one_echo"], text="a later call starts it again") == "a later call starts it again"
+
+
+@pytest.mark.slow
+async def test_a_server_that_dies_is_started_again_unless_it_dies_again_at_once(tmp_path: Path) -> None:
+    tools = await asyncio.to_thread(load_tools, f"mcp:{write_servers(tmp_path, script=PROGRAM)}")
+    before = await use(tools["tell"], name="pid")
+    told, other = await asyncio.gather(use(tools["die"]), use(tools["hang"]))
+    assert told == "error: the server 'script' ended during the call of die"
+    assert other == "error: the server 'script' ended during the call of hang"
+    after = await use(tools["tell"], name="pid")
+    assert after not in (before, told)
+    os.kill(int(after), signal.SIGKILL)  # between two calls
+    wait_until(lambda: not is_running(after))
+    assert await use(tools["echo"], text="back") == "back"
+    for _ in range(2):
+        await use(tools["die"])
+    assert "broke off 2 times without an answer, and stays off" in await use(tools["echo"], text="gone")
+
+
+@pytest.mark.slow
+async def test_a_server_that_hangs_is_killed_and_started_again(tmp_path: Path) -> None:
+    tools = await asyncio.to_thread(load_tools, f"mcp:{write_servers(tmp_path, script={**PROGRAM, 'timeout': 1})}")
+    before, began = await use(tools["tell"], name="pid"), time.monotonic()
+    assert await use(tools["hang"]) == "error: hang did not answer within 1 seconds"
+    assert time.monotonic() - began < 5
+    for _ in range(20):
+        after = await use(tools["tell"], name="pid")
+        if after.isdigit():
+            break
+    assert after != before
+    assert not is_running(before)
+
+
+@pytest.mark.slow
+async def test_a_server_over_http_gets_its_headers_and_may_die(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY_OF_A_TEST", KEY)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer ${KEY_OF_A_TEST}"}}
+    path = write_servers(tmp_path, web={**address, "transport": "streamable_http", "timeout": 2})
+    with pytest.raises(ConfigError, match="the server 'web' does not start: ConnectError"):
+        await asyncio.to_thread(load_tools, f"mcp:{path}")
+
+    def start() -> subprocess.Popen[bytes]:
+        started = subprocess.Popen([sys.executable, SCRIPT, str(port)])
+        wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        return started
+
+    process = start()
+    try:
+        tools = await asyncio.to_thread(load_tools, f"mcp:{path}")
+        assert await use(tools["header"], name="authorization") == "Bearer ***"
+        assert (await use(tools["die"])).startswith("error: ")
+        process.wait()
+        assert (await use(tools["echo"], text="gone")).startswith("error: ")
+        process = start()
+        answers = [await use(tools["echo"], text="back") for _ in range(6)]
+        assert answers[-1] == "back"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def hold_tools() -> None:
+    """Load the tools of a file, say so and wait."""
+    kept = load_tools(f"mcp:{sys.argv[1]}")
+    sys.stdout.write(f"{len(kept)} tools")
+    sys.stdout.flush()
+    time.sleep(600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+def test_no_server_is_left_when_its_run_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    pids = tmp_path / "pids"
+    deaf = tmp_path / "deaf.sh"  # which hears neither the end of its input nor a signal, and has started another
+    deaf.write_text(f"trap '' TERM HUP INT\n{sys.executable} {SCRIPT}\nsleep 600\n")
+    path = write_servers(tmp_path, deaf={"command": "sh", "args": [str(deaf)], "env": {PIDS: str(pids)}})
+    process = processes.start("tests.tools.mcp.test_mcp:hold_tools", str(path))
+    wait_until(lambda: process.out.read_text() != "" or process.poll() is not None)
+    [pid] = pids.read_text().split()
+    group = os.getpgid(int(pid))
+    process.send_signal(number)
+    process.communicate()
+    wait_until(lambda: not is_running(pid) and not list_group(group))
+
+
+def list_group(group: int) -> list[str]:
+    """The processes of a group that run."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        if is_running(place.name):
+            try:
+                found += [place.name] if os.getpgid(int(place.name)) == group else []
+            except ProcessLookupError:
+                continue
+    return found
+
+
+@pytest.mark.slow
+def test_an_agent_reads_what_a_server_says_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that dies is read as an error, the next is answered; a changed file is told; no secret is on record."""
+    monkeypatch.setenv("KEY_OF_A_TEST", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-of-nobody")
+    tasks, home = tmp_path / "tasks.jsonl", tmp_path / "home"
+    tasks.write_text("".join(f'{{"input": "Task {n}?", "reference": "{n}"}}\n' for n in range(2)))
+    pids = tmp_path / "pids"
+    path = write_servers(tmp_path, script={**PROGRAM, "env": {SECRET: "${KEY_OF_A_TEST}", PIDS: str(pids)}})
+
+    async def answer(body: Body) -> AIMessage:
+        said = [message["content"] for message in body["messages"] if message["role"] == "tool"]
+        wanted: list[tuple[str, dict[str, str]]] = [("die", {}), ("tell", {"name": SECRET})]
+        if len(said) == len(wanted):
+            return AIMessage(f"Answer: {' | '.join(said)}")
+        name, arguments = wanted[len(said)]
+        return AIMessage("", tool_calls=[{"id": "call", "name": name, "args": arguments}])
+
+    with WireServer(answer) as server:
+        few = ("--concurrency", "1", "--embedder", "hashing", "--model", "openai:mine", "--base-url", server.url)
+        words = ("eval", "single", "--benchmark", str(tasks), *few, "--mcp", str(path))
+        call(home, *words, "--budget-calls", "3", code=None)
+        [run] = list_run_names(home)
+        path.write_text(path.read_text().replace(SCRIPT, f"./{os.path.relpath(SCRIPT, tmp_path)}"))
+        told = call(home, "eval", "--resume", run, "--budget-calls", "40").output
+        assert len(server.asked) == 6
+    assert f"{path} has changed since the run began" in told
+    results = (home / "runs" / run / "results.jsonl").read_text()
+    assert results.count("error: the server 'script' ended during the call of die | ***") == 2
+    assert not [file for file in home.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
+    assert len(pids.read_text().split()) == 4
+    wait_until(lambda: not any(map(is_running, pids.read_text().split())))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is no JSON: Expecting property name"),
+        ('{"servers": {}}', 'has no MCP servers; write {"mcpServers"'),
+        ('{"mcpServers": {"a": {"command": "x", "disabled": true}}}', "names no MCP server that is not disabled"),
+        ('{"mcpServers": {"a": {}}}', "server 'a': give either command, for a program, or url, for an address"),
+        (
+            '{"mcpServers": {"a": {"comand": "x"}}}',
+            "server 'a': comand: Extra inputs are not permitted; its fields are",
+        ),
+        (
+            '{"mcpServers": {"a": {"command": "x", "env": {"K": 4711}}}}',
+            "server 'a': env.K: Input should be a valid str",
+        ),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "server 'a': args: Input should be a valid tuple"),
+        (
+            '{"mcpServers": {"a": {"command": "x", "headers": {"K": "4711"}}}}',
+            "server 'a': headers and other transports",
+        ),
+        ('{"mcpServers": {"a": {"url": "ftp://x"}}}', "server 'a': url: String should match pattern"),
+        ('{"mcpServers": {"a": {"url": "http://x", "type": "websocket"}}}', "server 'a': type: Input should be"),
+        (
+            '{"mcpServers": {"a": {"url": "http://x", "env": {"K": "4711"}}}}',
+            "server 'a': args, env, cwd and transport",
+        ),
+        (
+            '{"mcpServers": {"a": {"command": "x", "timeout": 0}}}',
+            "server 'a': timeout: Input should be greater than 0",
+        ),
+    ],
+)
+def test_a_fault_of_a_file_names_file_server_and_field_and_no_value(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "servers.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_servers(path)
+    assert str(path) in str(caught.value)
+    assert told in str(caught.value)
+    assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ({"command": "no-such-program"}, "server 'a': its command 'no-such-program' is no program here"),
+        ({**PROGRAM, "env": {"K": "${NOT_SET_HERE}"}}, "server 'a', env.K: the environment variable 'NOT_SET_HERE'"),
+        ({"command": "false"}, "the server 'a' does not start: McpError: Connection closed"),
+        ({"command": "sh", "args": ["-c", "echo no $K here >&2"], "env": {"K": KEY}}, "errors is 'no *** here'"),
+        ({"url": f"http://127.0.0.1:9/mcp?api_key={KEY}"}, "the server 'a' does not start: ConnectError"),
+    ],
+    ids=["missing", "unset", "ends", "says why", "secret in an address"],
+)
+def test_a_server_that_does_not_start_is_told_with_the_reason(tmp_path: Path, server: Any, told: str) -> None:
+    path = write_servers(tmp_path, a=server)
+    with pytest.raises(ConfigError) as caught:
+        load_tools(f"mcp:{path}")
+    assert str(caught.value).startswith(str(path))
+    assert told in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+def test_a_file_has_a_fingerprint_without_its_secrets(tmp_path: Path) -> None:
+    def digest(**fields: Any) -> str:
+        return read_servers(write_servers(tmp_path, a={**PROGRAM, **fields})).digest
+
+    assert digest(env={"K": "1"}) == digest(env={"K": "2"}) != digest(env={"L": "1"})
+    assert digest() != digest(args=[])

@@ -1,0 +1,547 @@
+"""Tools of MCP servers: a file names the servers, and agents call their tools as any others.
+
+A server runs once in a process that asks, for as long as its tools are held there. One that breaks off or hangs is
+started again at the next call; if it breaks off again before it has answered a call, it is left alone. All that it
+returns is text of a stranger: arguments are checked against its schema, results are cut, secrets are masked.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import weakref
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+from pydantic import AliasChoices, Field, ValidationError
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ConfigError, ToolError, format_faults
+from selfwire.core.scope import Scope
+from selfwire.core.text import mask_address, mask_secrets, register_secret
+from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, replace_surrogates, to_plain_json
+from selfwire.models.sync import CallTimeoutError, LoopBlockedError, get_own_loop, run_on_foreign_loop, run_sync
+from selfwire.tools.own import cut_result
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+    from mcp import ClientSession
+    from mcp.types import CallToolResult
+
+MCP_SERVERS = "mcpServers"
+"""The key of a file under which the servers stand by name."""
+START = 60.0
+"""Most seconds in which a server starts and lists its tools."""
+PATIENCE = 5.0
+"""Most seconds in which a server that has missed a time limit answers a ping, else it is started again."""
+END = 6.0
+"""Most seconds that the end of a server is waited for."""
+TRIES = 2
+"""Times that a server may break off without an answer between them."""
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+
+
+class McpServer(FrozenModel):
+    """A server as a file names it: a program that is started, or an address.
+
+    Attributes:
+        env: environment of the program, beside HOME, LOGNAME, PATH, SHELL, TERM and USER.
+        cwd: the program's folder; by default that of the file.
+        transport: of an address; "type" is another name for it.
+        timeout: most seconds of a call.
+        disabled: whether the server is left out.
+    """
+
+    command: str | None = Field(default=None, min_length=1)
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = Field(default_factory=FrozenMap)
+    cwd: str | None = None
+    url: str | None = Field(default=None, pattern=r"^(https?://|\$\{)")
+    headers: Mapping[str, str] = Field(default_factory=FrozenMap)
+    transport: Literal["stdio", "http", "streamable_http", "streamable-http", "sse"] | None = Field(
+        default=None, validation_alias=AliasChoices("transport", "type")
+    )
+    timeout: float = Field(default=30.0, gt=0, le=600)
+    disabled: bool = False
+
+    def find_fault(self) -> str:
+        """Find what is wrong with the fields together; "" if nothing is."""
+        if (self.command is None) == (self.url is None):
+            return "give either command, for a program, or url, for an address"
+        if self.command is None and (self.args or self.env or self.cwd or self.transport == "stdio"):
+            return "args, env, cwd and transport stdio are for a command, and it has a url"
+        if self.url is None and (self.headers or self.transport not in (None, "stdio")):
+            return "headers and other transports than stdio are for a url, and it has a command"
+        return ""
+
+
+class McpFile(NamedTuple):
+    """A file of servers.
+
+    Attributes:
+        servers: by name, as they stand in the file; without those that are disabled.
+    """
+
+    path: Path
+    servers: Mapping[str, McpServer]
+
+    @property
+    def digest(self) -> str:
+        """Fingerprint of the servers, without the values of `env` and `headers`."""
+        shown = {name: server.model_dump(mode="json") for name, server in self.servers.items()}
+        secret = ("env", "headers")
+        return fingerprint(
+            {
+                name: {field: sorted(value) if field in secret else value for field, value in fields.items()}
+                for name, fields in shown.items()
+            }
+        )
+
+    def expand(self) -> dict[str, McpServer]:
+        """Put values of the environment in place of `${NAME}`, and mask those of `env` and `headers` from now on.
+
+        Raises:
+            ConfigError: a variable is not set, or a program is not found.
+        """
+        found = {}
+        for name, server in self.servers.items():
+            place = f"{self.path}: server {name!r}"
+            fields = {
+                field: _expand(value, f"{place}, {field}")
+                for field, value in server.model_dump(exclude_none=True).items()
+            }
+            if server.url is None:
+                fields["cwd"] = str(self.path.parent / (server.cwd or ""))
+            found[name] = McpServer.model_validate(fields)
+            parts = (part for value in found[name].headers.values() for part in value.split())  # as in "Bearer KEY"
+            for value in (*found[name].env.values(), *parts):
+                _mask_from_now(value)
+            if server.url is None:
+                _refuse_missing_program(found[name], place)
+            else:
+                mask_address(str(found[name].url))
+        return found
+
+
+def read_servers(path: str | Path) -> McpFile:
+    """Read a file of servers: `{"mcpServers": {"NAME": {"command": ..., "args": [...]}}}`; starts none of them.
+
+    Raises:
+        ConfigError: it cannot be read, or a field cannot be used; the message has no value of the file.
+    """
+    whole = Path(path).expanduser().resolve()
+    try:
+        given = json.loads(whole.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the file of MCP servers {whole} cannot be read: {error.strerror}; name another") from None
+    except ValueError as error:
+        raise ConfigError(f"the file of MCP servers {whole} is no JSON: {error}") from None
+    servers = given.get(MCP_SERVERS) if isinstance(given, dict) else None
+    if not isinstance(servers, dict):
+        raise ConfigError(f'{whole} has no MCP servers; write {{"{MCP_SERVERS}": {{"NAME": {{"command": "..."}}}}}}')
+    found = {name: _read_server(fields, f"{whole}: server {name!r}") for name, fields in servers.items()}
+    used = {name: server for name, server in found.items() if not server.disabled}
+    if not used:
+        raise ConfigError(f"{whole} names no MCP server that is not disabled")
+    return McpFile(whole, used)
+
+
+def _read_server(fields: object, place: str) -> McpServer:
+    try:
+        server = McpServer.model_validate(fields)
+    except ValidationError as error:
+        raise ConfigError(
+            f"{place}: {format_faults(error)}; its fields are {', '.join(McpServer.model_fields)}"
+        ) from None
+    if fault := server.find_fault():
+        raise ConfigError(f"{place}: {fault}")
+    return server
+
+
+def _expand(value: Any, place: str) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _expand(item, f"{place}.{name}") for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_expand(item, place) for item in value]
+    if not isinstance(value, str):
+        return value
+    if unset := [name for name in _VARIABLE.findall(value) if name not in os.environ]:
+        raise ConfigError(f"{place}: the environment variable {unset[0]!r} is not set; set it, or write the value")
+    return _VARIABLE.sub(lambda found: os.environ[found[1]], value)
+
+
+def _mask_from_now(value: str) -> None:
+    if "://" in value:
+        mask_address(value)
+    elif not os.path.exists(value.partition(os.pathsep)[0]):
+        register_secret(value)
+
+
+def _refuse_missing_program(server: McpServer, place: str) -> None:
+    command = str(server.command)
+    path = server.env.get("PATH", os.environ.get("PATH"))
+    if shutil.which(os.path.join(server.cwd or "", command) if "/" in command else command, path=path) is None:
+        raise ConfigError(f"{place}: its command {command!r} is no program here; install it, or give its whole path")
+
+
+class McpTool:
+    """A tool of a server, under a name of its own."""
+
+    def __init__(self, tool: "BaseTool", name: str) -> None:
+        self.tool = tool
+        self.spec = ToolSpec(
+            name=name,
+            description=cut_result(_clean(tool.description)),
+            parameters={"type": "object", "properties": {}, **cast(dict[str, Any], tool.args_schema)},
+        )
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Call the tool and return the text of its result.
+
+        Raises:
+            ToolError: the arguments do not fit, the tool failed, or its server broke off or did not answer in time.
+        """
+        from langchain_core.tools import ToolException
+
+        self._check(arguments)
+        try:
+            blocks = await self.tool.ainvoke({WHOLE: dict(arguments)})
+        except ToolException as error:
+            raise ToolError(f"{self.spec.name} failed: {error}") from None
+        return "".join(str(block["text"]) for block in blocks)
+
+    def _check(self, arguments: Mapping[str, Any]) -> None:
+        from jsonschema import SchemaError, validators
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+
+        schema = self.tool.args_schema
+        validator = validators.validator_for(schema)(schema, registry=Registry())  # which fetches nothing
+        try:
+            faults = [
+                f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}"
+                for fault in validator.iter_errors(to_plain_json(arguments))
+            ]
+        except (SchemaError, Unresolvable, re.error, RecursionError):
+            return  # the schema is no schema; the server checks for itself
+        if faults:
+            raise ToolError(f"{self.spec.name} refused its input: {cut_result('; '.join(faults[:5]))}")
+
+
+WHOLE = "arguments"
+"""The one argument of the adapter's tools here, as the adapter would keep arguments called `config` and `runtime`."""
+
+
+class ServerHandle:
+    """A server that runs for as long as its tools are held; to the adapter it is a session of the `mcp` package."""
+
+    def __init__(self, name: str, server: McpServer) -> None:
+        self._connection = _Connection(name, server)
+        self._timeout = server.timeout
+        weakref.finalize(self, self._connection.end)
+
+    async def list_tools(self, cursor: str | None = None) -> Any:
+        """List the server's tools, from any event loop; starts the server.
+
+        Raises:
+            ToolError: it does not start.
+        """
+        return await run_on_foreign_loop(self._connection.loop, START, self._connection.list_tools, cursor)
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], progress_callback: object = None
+    ) -> "CallToolResult":
+        """Call a tool within the server's time limit, from any event loop.
+
+        Raises:
+            ToolError: the server broke off, refused the call or did not answer in time.
+        """
+        connection = self._connection
+        try:
+            found = await run_on_foreign_loop(connection.loop, self._timeout, connection.call, name, arguments[WHOLE])
+        except (CallTimeoutError, LoopBlockedError):
+            asyncio.run_coroutine_threadsafe(connection.check(), connection.loop)
+            raise ToolError(f"{name} did not answer within {self._timeout:g} seconds") from None
+        return _to_text(found)
+
+    def rest(self) -> None:
+        """End the server until the next call, unless it has calls to answer; waits as the end of the handle does."""
+        self._connection.wait(self._connection.rest())
+
+
+class _Connection:
+    """The session with a server, on an event loop of its own; opened on the first use, and anew after it broke off."""
+
+    def __init__(self, name: str, server: McpServer) -> None:
+        self.name, self.server = name, server
+        self._own_loop = get_own_loop()
+        self.loop = self._own_loop.__enter__()
+        self._process = os.getpid()
+        self._opened: asyncio.Task[ClientSession] | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._breaks = self._calls = 0
+        self._said = tempfile.TemporaryFile() if server.url is None else None
+
+    async def list_tools(self, cursor: str | None) -> Any:
+        from mcp.types import PaginatedRequestParams
+
+        self._calls += 1
+        try:
+            session = await asyncio.shield(self._open())
+            return await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        finally:
+            self._calls -= 1
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> "CallToolResult":
+        """Call a tool; a session that had broken off before the call is opened anew for it."""
+        from anyio import BrokenResourceError, ClosedResourceError
+        from mcp import McpError
+        from mcp.types import CONNECTION_CLOSED
+
+        while True:
+            opened = self._open()
+            session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
+            self._calls += 1
+            try:
+                found = await session.call_tool(name, dict(arguments))
+            except (ClosedResourceError, BrokenResourceError):  # nothing was sent
+                await self._break_off(opened)
+                continue
+            except McpError as error:
+                if error.error.code == CONNECTION_CLOSED:
+                    await self._break_off(opened)
+                    raise ToolError(f"the server {self.name!r} ended during the call of {name}") from None
+                raise ToolError(f"{name} failed: {cut_result(_clean(error.error.message))}") from None
+            except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
+                raise ToolError(f"{name} failed: {self._describe(error)}") from None
+            finally:
+                self._calls -= 1
+            self._breaks = 0
+            return found
+
+    async def check(self) -> None:
+        """Have later calls wait until the server has answered a ping, or has been started again."""
+        if self._opened is not None and self._opened.done() and not self._opened.exception():
+            self._opened = _begin(self._ping_or_restart(self._opened.result()))
+
+    def end(self) -> None:
+        """End the server; waits for that unless an event loop would be blocked."""
+        if os.getpid() != self._process:
+            return  # in a fork the server is the parent's
+        self.wait(self._end(), lambda _: self._own_loop.__exit__(None, None, None))
+
+    def wait(self, ending: Coroutine[Any, Any, None], then: Callable[[object], object] = lambda _: None) -> None:
+        """Run a coroutine on the loop of this connection; waits for it unless an event loop would be blocked."""
+        ended = asyncio.run_coroutine_threadsafe(ending, self.loop)
+        ended.add_done_callback(then)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            with suppress(TimeoutError):
+                ended.result(2 * END)
+
+    async def rest(self) -> None:
+        """End the session until the next call, unless a call waits for an answer."""
+        if self._calls == 0 and self._opened is not None:
+            self._opened.cancel()
+            self._opened = None
+            await self._stop_serving()
+
+    def _open(self) -> "asyncio.Task[ClientSession]":
+        opened = self._opened
+        if opened is None or (opened.done() and (opened.cancelled() or opened.exception())):
+            self._opened = opened = _begin(self._start())
+        return opened
+
+    async def _break_off(self, opened: "asyncio.Task[ClientSession]") -> None:
+        """Forget a session that broke off, unless another call has done so."""
+        if self._opened is opened:
+            self._opened, self._breaks = None, self._breaks + 1
+            await self._stop_serving()
+
+    async def _ping_or_restart(self, session: "ClientSession") -> "ClientSession":
+        try:
+            async with asyncio.timeout(min(PATIENCE, self.server.timeout / 2)):
+                await session.send_ping()
+            return session
+        except Exception:  # noqa: BLE001 - it is of no use, however it says so
+            self._breaks += 1
+            await self._stop_serving()
+            return await self._start()
+
+    async def _start(self) -> "ClientSession":
+        if self._breaks >= TRIES and self.server.url is None:
+            raise ToolError(f"the server {self.name!r} broke off {TRIES} times without an answer, and stays off")
+        ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._stop = asyncio.Event()
+        self._serving = asyncio.ensure_future(self._serve(ready, self._stop))
+        await asyncio.wait({ready}, timeout=START)
+        if ready.done() and not ready.exception():
+            return ready.result()
+        self._breaks += 1
+        why = self._describe(ready.exception()) if ready.done() else f"no answer within {START:g} seconds"
+        await self._stop_serving()
+        raise ToolError(f"the server {self.name!r} does not start: {why}")
+
+    async def _stop_serving(self) -> None:
+        if self._serving is not None:
+            self._stop.set()
+            await asyncio.wait({self._serving}, timeout=END)
+            self._serving.cancel()
+
+    async def _end(self) -> None:
+        if self._opened is not None:
+            self._opened.cancel()
+        await self._stop_serving()
+        if self._said is not None:
+            self._said.close()
+
+    async def _serve(self, ready: "asyncio.Future[ClientSession]", stop: asyncio.Event) -> None:
+        """Hold a session open until it is to stop or breaks off."""
+        try:
+            async with self._connect() as session:
+                await session.initialize()
+                ready.set_result(session)
+                await stop.wait()
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
+            if not ready.done():
+                ready.set_exception(error)
+
+    @asynccontextmanager
+    async def _connect(self) -> "AsyncIterator[ClientSession]":
+        from langchain_mcp_adapters.sessions import Connection, create_session
+        from mcp import ClientSession, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        server = self.server
+        if server.url is not None:
+            transport = "sse" if server.transport == "sse" else "streamable_http"
+            reached = {"transport": transport, "url": server.url, "headers": dict(server.headers)}
+            async with create_session(cast(Connection, reached)) as session:
+                yield session
+            return
+        starter = [str(Path(__file__).with_name("mcp_start.py")), str(os.getpid()), str(server.command), *server.args]
+        program = StdioServerParameters(
+            command=sys.executable,
+            args=["-I", "-S", *starter],
+            env=dict(server.env),
+            cwd=server.cwd,
+            encoding_error_handler="replace",
+        )
+        async with stdio_client(program, cast(Any, self._said)) as streams, ClientSession(*streams) as session:
+            yield session
+
+    def _describe(self, error: BaseException | None) -> str:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        reason = _clean(f"{type(error).__name__}: {error}")
+        said = b"" if self._said is None else os.pread(self._said.fileno(), 4000, 0)
+        last = _clean(said.decode(errors="replace")).strip().rpartition("\n")[2]
+        return f"{reason[:300]}; the last line of its errors is {last[-300:]!r}" if last else reason[:300]
+
+
+def _begin(opening: "Coroutine[Any, Any, ClientSession]") -> "asyncio.Task[ClientSession]":
+    """Make a task that opens a session; asyncio does not warn where its error is not read."""
+    task = asyncio.ensure_future(opening)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
+
+
+def _clean(text: str) -> str:
+    return mask_secrets(replace_surrogates(text))
+
+
+def _to_text(found: "CallToolResult") -> "CallToolResult":
+    """Make one text of a result, as agents read it; pictures, sounds and files are named, not shown."""
+    from mcp.types import CallToolResult, TextContent
+
+    parts = [_describe_block(block) for block in found.content]
+    if not parts and found.structuredContent is not None:
+        parts = [json.dumps(found.structuredContent, ensure_ascii=False)]
+    text = cut_result(_clean("\n".join(parts)))
+    return CallToolResult(content=[TextContent(type="text", text=text)], isError=found.isError)
+
+
+def _describe_block(block: Any) -> str:
+    match block.type:
+        case "text":
+            return str(block.text)
+        case "resource_link":
+            return f"[{block.name}: {block.uri}]"
+        case "resource":
+            text = getattr(block.resource, "text", None)
+            return f"[a file that is no text, {block.resource.uri}]" if text is None else str(text)
+    return f"[{block.type} of type {block.mimeType}, which is not shown]"
+
+
+_HANDLES: "weakref.WeakValueDictionary[str, ServerHandle]" = weakref.WeakValueDictionary()
+"""Handles of running servers by all that they were started with, so that a process starts each once."""
+_STARTING = threading.Lock()
+
+
+def load_server_tools(paths: Sequence[str], taken: Collection[str] = ()) -> list[McpTool]:
+    """Start the servers of files, unless they run in this process, and load their tools; blocks.
+
+    A name that two servers share, or that is taken, gets the server's name before it.
+
+    Raises:
+        ConfigError: the extra is missing, a file cannot be used, or a server does not start.
+    """
+    try:
+        import mcp  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f"MCP servers need the extra 'mcp': pip install 'selfwire[mcp]' ({error})") from None
+    if not logging.getLogger("mcp").handlers:
+        logging.getLogger("mcp").addHandler(logging.NullHandler())  # else warnings with texts of servers are shown
+    files = [read_servers(path) for path in paths]
+    with _STARTING:
+        found = [(name, tool) for file in files for name, tool in run_sync(_load_tools(file.path, _start(file)))]
+    counts = Counter([*taken, *(_to_name(tool.name) for _, tool in found)])
+    return [
+        McpTool(tool, _to_name(f"{server}_{tool.name}" if counts[_to_name(tool.name)] > 1 else tool.name))
+        for server, tool in found
+    ]
+
+
+def rest_servers() -> None:
+    """End the servers that this process has started, until a tool of theirs is called again."""
+    for handle in list(_HANDLES.values()):
+        handle.rest()
+
+
+def _start(file: McpFile) -> dict[str, ServerHandle]:
+    """Make the handles of a file's servers, by name, or find those that this process has; blocks."""
+    found = {}
+    for name, server in file.expand().items():
+        key = fingerprint([str(file.path), name, server.model_dump(mode="json")])
+        found[name] = _HANDLES[key] = _HANDLES.get(key) or ServerHandle(name, server)
+    return found
+
+
+async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[tuple[str, BaseTool]]":
+    """Start servers at the same time, and load their tools, each with the name of its server."""
+    from langchain_mcp_adapters.tools import load_mcp_tools
+
+    async def load(name: str, handle: ServerHandle) -> "list[tuple[str, BaseTool]]":
+        try:
+            return [(name, tool) for tool in await load_mcp_tools(cast(Any, handle), handle_tool_errors=False)]
+        except ToolError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        except (CallTimeoutError, LoopBlockedError):
+            raise ConfigError(f"{path}: the server {name!r} did not list its tools in {START:g} seconds") from None
+
+    found = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))
+    return [pair for tools in found for pair in tools]
+
+
+def _to_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", text).lstrip("_-")[:64] or "tool"

@@ -1,0 +1,69 @@
+"""The process that starts an MCP server and ends with selfwire; run as a script, and never imported.
+
+The server, and what it starts in turn, stands in this process's group. The kernel tells this process when selfwire has
+ended, however that was, and the whole group is killed then. It is killed too when the server ends, or stays `GRACE`
+seconds after its standard input was closed. The last lines of the server's standard error are kept in this process's
+own, which is a file.
+
+    python mcp_start.py PID COMMAND [ARGUMENT ...]        PID is selfwire's process
+"""
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
+DEATH_SIGNAL = 1  # of prctl(2)
+GRACE = 1
+"""Seconds for the server to end by itself."""
+KEPT = 2000
+"""Most bytes of the server's standard error that are kept."""
+
+
+def end(*_: object) -> NoReturn:
+    """Kill the whole group, this process included."""
+    os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def watch(errors: int) -> None:
+    """Keep what the server prints as errors until it ends; kill it some time after its standard input was closed."""
+    kept = b""
+    events = select.poll()
+    events.register(errors)
+    events.register(0, 0)  # tells only that the other end was closed
+    while True:
+        for stream, _ in events.poll():
+            if stream == 0:
+                events.unregister(0)
+                signal.alarm(GRACE)
+            elif said := os.read(errors, 65536):
+                kept = (kept + said)[-KEPT:]
+                os.ftruncate(2, 0)
+                os.pwrite(2, kept, 0)
+            else:
+                return
+
+
+def main() -> None:
+    """Start the server, wait for its end, and kill what it has left behind."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(number, end)
+    with suppress(AttributeError):  # other systems than Linux have none: there the closed standard input tells
+        ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGTERM)
+    if os.getppid() != int(sys.argv[1]):
+        return  # selfwire ended before this process could be told
+    server = subprocess.Popen(sys.argv[2:], stderr=subprocess.PIPE)
+    os.close(1)  # it is the server's alone
+    assert server.stderr is not None
+    watch(server.stderr.fileno())
+    server.wait()
+    end()
+
+
+if __name__ == "__main__":
+    main()

@@ -16,10 +16,9 @@ from functools import cached_property
 from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
 from operator import attrgetter
-from types import UnionType
-from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, get_args, get_origin
+from typing import Any, NamedTuple
 
-from langchain_core.language_models import BaseLanguageModel
+from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
@@ -28,7 +27,7 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module, load_plugin
 from selfwire.core.scope import Scope
@@ -54,10 +53,25 @@ from selfwire.evolvers.hiva.gradients import (
     describe_tools,
     propagate_gradients,
 )
+from selfwire.evolvers.hiva.insertions import INSERT, propose_insertion
+from selfwire.evolvers.hiva.schemas import AgentInsertion
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
-from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.evolvers.topology_ops import add_serial, find_free_name, make_fresh_id
+from selfwire.evolvers.trajectory_text import gather_all, shorten
 from selfwire.graphs.hiva import Hiva, get_critic
+from selfwire.graphs.insertions import (
+    INSERTED,
+    WROTE,
+    Insertion,
+    UpdateReader,
+    find_places,
+    insert_agents,
+    is_text_type,
+    list_fixed_edges,
+    list_inserted_agents,
+    list_insertions,
+)
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import CallEstimate, EvolveResult, Method
 from selfwire.models.call_meter import CallMeter, MeteredCall
@@ -211,7 +225,7 @@ def _list_fields(graph: Runnable[Any, Any], side: str) -> dict[str, bool] | None
     if isinstance(graph, CompiledStateGraph):
         schema = graph.builder.input_schema if side == "input" else graph.builder.output_schema
         with suppress(NameError, TypeError):  # names that only a type checker knows
-            return {name: _is_text_type(kind) for name, kind in get_type_hints(schema).items()} or None
+            return {name: is_text_type(kind) for name, kind in get_type_hints(schema).items()} or None
     try:
         found = graph.get_input_jsonschema() if side == "input" else graph.get_output_jsonschema()
     except Exception:  # noqa: BLE001 - types of the user's own, which have no JSON schema
@@ -220,12 +234,6 @@ def _list_fields(graph: Runnable[Any, Any], side: str) -> dict[str, bool] | None
     if not fields or (side == "output" and "content" in fields):  # a message
         return None
     return {name: _is_text_schema(field) for name, field in fields.items()}
-
-
-def _is_text_type(kind: Any) -> bool:
-    if get_origin(kind) in (Required, NotRequired, Annotated):
-        return _is_text_type(get_args(kind)[0])
-    return kind is str or (get_origin(kind) in (Union, UnionType) and str in get_args(kind))
 
 
 def _is_text_schema(schema: Mapping[str, Any]) -> bool:
@@ -257,7 +265,8 @@ def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
 
 def find_changed(team: Team, texts: Mapping[str, LayerText]) -> dict[str, str]:
     """Find the texts of a team that differ from those of its graph, by name."""
-    now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts}
+    inserted = {found.agent for found in list_insertions(team)}
+    now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts and agent.id not in inserted}
     return {name: prompt for name, prompt in now.items() if prompt != texts[name].shown}
 
 
@@ -276,6 +285,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         self.target, self.graph = target, load_graph(target)
         self.texts, self.unread = read_texts(target)
         self._mapped = dict[OwnGraphConfig, Mapped]()
+        self._variants = dict[str, Runnable[Any, Any]]()
 
     @staticmethod
     def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -315,15 +325,18 @@ class OwnGraph(Method[OwnGraphConfig]):
         """Check that there is something to evolve.
 
         Raises:
-            ConfigError: no text of the graph is known, or all of them are frozen.
+            ConfigError: no text of the graph is known, or all of them are frozen, and so are edges.
         """
         if not self.texts:
             raise ConfigError(f"graph {self.target!r} cannot be evolved: {self.unread}")
         free = [name for name, text in self.texts.items() if not (text.tool and "tools" in frozen)]
-        if "prompts" in frozen or {f"agent:{name}" for name in free} <= {*frozen}:
+        are_frozen = "prompts" in frozen or {f"agent:{name}" for name in free} <= {*frozen}
+        has_prompt = any(not text.tool for text in self.texts.values())  # critics of prompts ask for agents
+        has_edges = isinstance(self.graph, CompiledStateGraph) and list_fixed_edges(self.graph.builder)
+        if are_frozen and ("edges" in frozen or not (has_prompt and has_edges)):
             raise ConfigError(
-                f"of graph {self.target!r} only prompts and descriptions of tools are evolved, and all are frozen; "
-                "freeze fewer"
+                f"of graph {self.target!r} only prompts, descriptions of tools and edges of its builder are evolved, "
+                "and all are frozen; freeze fewer"
             )
 
     def _choose_config(self, team: Team) -> OwnGraphConfig:
@@ -337,19 +350,21 @@ class OwnGraph(Method[OwnGraphConfig]):
         return self._mapped[config]
 
     def adapt(self, team: Team) -> Team:
-        """A saved team of this graph, whose texts must still be those that it was made of.
+        """A saved team of this graph, whose texts and split edges must still be those that it was made of.
 
         Raises:
-            ConfigError: the source has other texts by now, a prompt lacks what the program fills, or an agent has a
-                model.
+            ConfigError: the source has other texts or edges by now, a prompt lacks what the program fills, or an agent
+                has a model.
         """
         if own := [agent.id for agent in team.agents if agent.model]:
             raise ConfigError(
                 f"{own[0]!r} is a text of {self.target!r}, whose code says which model it asks; take its model away "
                 f'with SetModel({own[0]!r}, ""), and change the code'
             )
-        if gone := sorted({agent.id for agent in team.agents} - {*self.texts, AGENT}):
+        inserted = {found.agent for found in list_insertions(team)}
+        if gone := sorted({agent.id for agent in team.agents} - {*self.texts, *inserted, AGENT}):
             raise ConfigError(f"the source of {self.target!r} has no text {gone[0]!r} any more; evolve the graph anew")
+        self._make_variant(team)
         for name, prompt in find_changed(team, self.texts).items():
             try:
                 self.texts[name].parse(prompt)
@@ -365,12 +380,14 @@ class OwnGraph(Method[OwnGraphConfig]):
         """
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         at, done = ctx.at.at(task=question.id), Trajectory(question=question, workflow=team.fingerprint)
-        layer, loop = self._make_layer(team), asyncio.get_running_loop()
+        layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
         meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.find)
+        updates, inserted = UpdateReader(), {found.agent for found in list_insertions(team)}
         try:
             with layer.active():
-                mapped = self._map(self._choose_config(team))
-                done = done.replace(answer=_read(mapped, await self._invoke(mapped, question.input, meter)))
+                mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
+                output = await self._invoke(graph, mapped, question.input, meter, updates)
+                done = done.replace(answer=_read(mapped, output))
         except Exception as error:  # noqa: BLE001 - a user's graph may raise anything
             done = done.as_failed(format_error(error))
         finally:
@@ -380,24 +397,31 @@ class OwnGraph(Method[OwnGraphConfig]):
         offered = dict[str, dict[str, None]]()
         for call in meter.calls:
             tools = dict.fromkeys(name for name in call.texts if name in self.tools)
-            for name in self._list_prompts(call):
+            for name in self._list_prompts(call, inserted):
                 offered.setdefault(name, {}).update(tools)
-        notes = {OFFERED: {name: list(tools) for name, tools in offered.items() if tools}}
-        steps = [step for call in meter.calls for step in self._make_steps(call, meter.results)]
+        notes = {
+            OFFERED: {name: list(tools) for name, tools in offered.items() if tools},
+            WROTE: {node: fields for node, fields in updates.list_texts().items() if fields},
+        }
+        steps = [step for call in meter.calls for step in self._make_steps(call, meter.results, inserted)]
         seen = {step.agent for step in steps}
         steps += [Step(node=name, agent=name, output=UNSEEN) for name in layer.read if name not in seen]
-        return done.replace(steps=tuple(steps), notes=notes if notes[OFFERED] else {})
+        return done.replace(steps=tuple(steps), notes={key: note for key, note in notes.items() if note})
 
     @cached_property
     def tools(self) -> dict[str, str]:
         """Names of the tools that texts describe, by the texts' names."""
         return {name: text.tool for name, text in self.texts.items() if text.tool}
 
-    def _list_prompts(self, call: MeteredCall) -> Sequence[str]:
+    def _list_prompts(self, call: MeteredCall, inserted: Collection[str]) -> Sequence[str]:
         """List the prompts that a call carried; the graph's own agent where there is none."""
+        if call.node in inserted:
+            return [call.node]
         return [name for name in call.texts if name not in self.tools] or [AGENT]
 
-    def _make_steps(self, call: MeteredCall, results: Mapping[str, ToolMessage]) -> Iterator[Step]:
+    def _make_steps(
+        self, call: MeteredCall, results: Mapping[str, ToolMessage], inserted: Collection[str]
+    ) -> Iterator[Step]:
         """Make a step of each prompt that a call carried; the first has the cost and the tool calls."""
         uses = list[ToolUse]()
         for made in call.tool_calls:
@@ -410,19 +434,24 @@ class OwnGraph(Method[OwnGraphConfig]):
                     error=result is not None and result.status == "error",
                 )
             )
-        for number, name in enumerate(self._list_prompts(call)):
+        for number, name in enumerate(self._list_prompts(call, inserted)):
             usage, tools = (ZERO_USAGE, ()) if number else (call.usage, tuple(uses))
             yield Step(node=call.node, agent=name, output=call.reply, usage=usage, tools=tools)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]) -> EvolveResult:
-        """Rewrite texts by HiVA's textual gradients; a rewriting that drops what the program fills is declined."""
+        """Rewrite texts by HiVA's textual gradients, and insert an agent; an iteration inserts one at most.
+
+        A rewriting that drops what the program fills is declined.
+        """
         hiva = Hiva(topology_evolution=False, tool_evolution=False)
         critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
         toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
         holding = offer_tools(team, offered)
         shown = _show_tools(holding, toolbox)
         gradients, at_tools, spent = list[Gradient](), list[Gradient](), list[Usage]()
+        wanting = list[Gradient]()
         for found in await gather_all(compute_gradients(_line_up(run), shown, critic, ctx.at, toolbox) for run in runs):
+            wanting += found.gradients
             gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
             at_tools += blame_tools(found.gradients, offered, self.tools, AGENT)
             spent.append(found.usage)
@@ -432,18 +461,65 @@ class OwnGraph(Method[OwnGraphConfig]):
             holding, gradients, critic, hiva.config, toolbox=toolbox, scope=ctx.at, placeholders=fills
         )
         described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.at)
+        places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
+        shown_places = {name: place.describe() for name, place in places.items()}
+        chosen, cost = await propose_insertion(team, wanting, shown_places, critic, hiva.config, scope=ctx.at)
         rewirings = (*prompts.rewirings, *described.rewirings)
         objections = {rewiring: self._find_objection(rewiring) for rewiring in rewirings}
         declined = [
             *(*prompts.declined, *described.declined),
             *(DeclinedProposal(by=r.by, operation=r.operation, reason=why) for r, why in objections.items() if why),
+            *([chosen] if isinstance(chosen, DeclinedProposal) else []),
         ]
+        accepted, memory = [rewiring for rewiring, why in objections.items() if not why], dict[str, Any]()
+        if isinstance(chosen, AgentInsertion):
+            rewiring, made = self._insert(team, chosen, places[chosen.place], runs)
+            accepted.append(rewiring)
+            memory = {INSERTED: [found.model_dump(mode="json") for found in (*list_insertions(team), made)]}
         return EvolveResult.of(
             team,
-            [rewiring for rewiring, why in objections.items() if not why],
+            accepted,
+            memory=memory,
             notes={"declined": [note.model_dump(mode="json") for note in declined]},
-            cost=sum_usages([*spent, prompts.usage, described.usage]),
+            cost=sum_usages([*spent, prompts.usage, described.usage, cost]),
         )
+
+    def keep_memory(self, kept: Team, rejected: Team) -> Team:
+        """The kept team with the places of those agents of the rejected one that it has."""
+        places = rejected.memory.get(INSERTED, ())
+        there = list_insertions(kept.with_memory(**{INSERTED: places}))
+        memory = {INSERTED: [found.model_dump(mode="json") for found in there]}
+        return kept if there == list_insertions(kept) else kept.with_memory(**memory)
+
+    def _find_places(self, team: Team, runs: Sequence[Trajectory]) -> dict[str, Insertion]:
+        """Find where an agent may be inserted into the graph of a team."""
+        template = self._map(self._choose_config(team)).template
+        fields = template.items() if isinstance(template, dict) else ()
+        asked = next((name for name, text in fields if isinstance(text, str) and QUESTION in text), "")
+        return find_places(self._make_variant(team), runs, asked)
+
+    def _insert(
+        self, team: Team, chosen: AgentInsertion, place: Insertion, runs: Sequence[Trajectory]
+    ) -> tuple[Rewiring, Insertion]:
+        """Make the rewiring that inserts an agent, and its place.
+
+        In the team's topology it follows the last text that the node before it has sent, else the entry.
+        """
+        variant = self._make_variant(team)
+        assert isinstance(variant, CompiledStateGraph), "it has places"
+        taken = variant.builder.nodes.keys() | variant.builder.channels.keys()
+        name = find_free_name(make_fresh_id(team, chosen.name.strip() or chosen.description), taken)
+        agent = Agent(
+            id=name, role=f"Inserted: reads and rewrites {place.describe()}.", prompt=chosen.description.strip()
+        )
+        before = [step.agent for run in runs for step in run.steps if step.node == place.after and step.agent != AGENT]
+        why = shorten(chosen.reason.strip() or "the gradients ask for it", 300)
+        if before and before[-1] in team.topology.agents:
+            rewiring = add_serial(team, before[-1], agent, why=why)
+        else:
+            ends = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
+            rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *ends, why=why)
+        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name)
 
     def _collect_offered(self, runs: Iterable[Trajectory]) -> dict[str, list[str]]:
         """Collect the names of the tools that were offered in some runs, by the agent that could call them."""
@@ -456,26 +532,50 @@ class OwnGraph(Method[OwnGraphConfig]):
     def _find_objection(self, rewiring: Rewiring) -> str:
         [edit] = rewiring.edits
         assert isinstance(edit, RewritePrompt), "f_P rewrites prompts"
+        if edit.agent not in self.texts:  # an inserted agent, whose prompt nothing fills
+            return ""
         try:
             self.texts[edit.agent].parse(edit.prompt)
         except ValueError as error:
             return str(error)
         return ""
 
-    def _make_layer(self, team: Team) -> TextLayer:
-        return TextLayer(self.texts.values(), find_changed(team, self.texts))
+    def _make_layer(self, team: Team, model: MeteredModel) -> TextLayer:
+        def get_model() -> BaseChatModel:
+            chat = model.chat()
+            if chat.identity.name == "offline":
+                raise ConfigError(
+                    f"{self.target!r} asks no model before an inserted agent, which asks that of the run: name it with "
+                    "--model"
+                )
+            return chat.inner
 
-    async def _invoke(self, mapped: Mapped, question: str, meter: CallMeter) -> Any:
-        config: RunnableConfig = {"callbacks": [meter], "configurable": {"thread_id": fingerprint(meter.scope.key)}}
+        changed = find_changed(team, self.texts)
+        return TextLayer(self.texts.values(), changed, get_model if list_insertions(team) else None)
+
+    def _make_variant(self, team: Team) -> Runnable[Any, Any]:
+        """The graph with a team's inserted agents; the graph itself without any."""
+        key = fingerprint([[found.model_dump(mode="json"), prompt] for found, prompt in list_inserted_agents(team)])
+        if key not in self._variants:
+            self._variants[key] = insert_agents(self.target, self.graph, team)
+        return self._variants[key]
+
+    async def _invoke(
+        self, graph: Runnable[Any, Any], mapped: Mapped, question: str, meter: CallMeter, updates: UpdateReader
+    ) -> Any:
+        config: RunnableConfig = {
+            "callbacks": [updates, meter],  # where a meter refuses a call, handlers behind it are never awaited
+            "configurable": {"thread_id": fingerprint(meter.scope.key)},
+        }
         given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
         try:
-            return await self.graph.ainvoke(given, config)
+            return await graph.ainvoke(given, config)
         except NotImplementedError:  # nodes, models or checkpointers that only work synchronously
             if meter.calls:
                 raise
-            return await asyncio.to_thread(self.graph.invoke, given, config)
+            return await asyncio.to_thread(graph.invoke, given, config)
         except GraphBubbleUp as error:
             raise ConfigError(f"the graph waits for a person ({format_error(error)}), which nobody is here") from error
 
@@ -514,6 +614,8 @@ async def compute_gradients(
     loss = await compute_loss(run, team, critic, environment=True, scope=scope)
     if loss.gradient is None:
         return Backward(usage=loss.usage)
+    if list_insertions(team):  # these have no place of their own in the chain of the source
+        team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
     found = await propagate_gradients(run, team, loss.gradient, critic, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
 

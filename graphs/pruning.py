@@ -17,6 +17,7 @@ from pydantic import Field
 from selfwire.core.agent import OWN_MODEL, Agent
 from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Revoke, Rewiring, SetModel
 from selfwire.core.errors import EditError
+from selfwire.core.plugins import is_graph
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import find_dead_nodes, find_reachable
@@ -25,6 +26,7 @@ from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evolvers.frozen import find_frozen_change
 from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.graphs.insertions import list_insertions
 from selfwire.graphs.method import Ctx, EvolveResult, Method
 from selfwire.models.budget import Price
 
@@ -130,6 +132,8 @@ class PruningRecord(FrozenModel):
 def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()) -> dict[str, TeamPart]:
     """The parts that can be taken out, by name: agents, then edges, then tools, then models with cheaper ones.
 
+    Of a graph of the user's own these are the agents that were inserted.
+
     Args:
         frozen: parts that stay (`evolvers.frozen`).
         models: for each agent, as `rank_models` ranks them.
@@ -142,6 +146,9 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
         *(TeamPart("tool", f"{a.id}: {tool}", _rewire(Revoke(a.id, tool))) for a in team.agents for tool in a.tools),
         *(_give_model(a, m) for name in models if (a := team.agents_by_id.get(name)) for m in _list_cheaper(a, models)),
     ]
+    if is_graph(team.method):
+        inserted = {place.agent for place in list_insertions(team)}
+        found = [part for part in found if part.kind == "agent" and part.name in inserted]
     return {part.name: part for part in found if _is_legal(team, part, frozen)}
 
 
@@ -357,6 +364,7 @@ def make_pruned(method: Method[Any], model_prices: Mapping[str, Price] = FrozenM
     Args:
         model_prices: of the models that agents may be given, by name; "" is the run's own.
     """
-    made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(method.config)
+    given = (method.name, method.config.model_dump()) if is_graph(method.name) else (method.config,)
+    made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(*given)
     made.model_prices = model_prices
     return made

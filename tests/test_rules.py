@@ -16,11 +16,12 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("graphs", "nodes", "evolvers", "tools", "evals", "src/selfwire", "bench")
 """Where the code lies; what `src/selfwire` has as links to the first five counts once."""
 HOOKS = {
+    "on_chain_start": "LangChain's callbacks",
+    "on_chain_end": "LangChain's callbacks",
     "on_chat_model_start": "LangChain's callbacks",
     "on_llm_start": "LangChain's callbacks",
     "on_llm_end": "LangChain's callbacks",
     "on_llm_error": "LangChain's callbacks",
-    "on_chain_start": "LangChain's callbacks",
     "on_tool_start": "LangChain's callbacks",
     "__getattr__": "Python's modules",
     "__dir__": "Python's modules",

@@ -108,6 +108,17 @@ class TopologyDecision(ReplySchema):
     reason: str = Field(default="", description="Why, in one sentence.")
 
 
+class AgentInsertion(ReplySchema):
+    """At most one new agent in a program, and where it comes in."""
+
+    place: str = Field(
+        default="", description="The place where it comes in, exactly as listed; empty for no new agent."
+    )
+    name: str = Field(default="", description="Two or three words for its job, such as date checker.")
+    description: str = Field(default="", description="What the new agent is and does, as its prompt.")
+    reason: str = Field(default="", description="Why, in one sentence.")
+
+
 class SelfCriticism(ReplySchema):
     """An opinion of one's own answer."""
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.evolvers.topology_ops import add_serial
+from selfwire.graphs.insertions import INSERTED
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.store.library import Library, open_library
 from tests.commands import call
@@ -75,7 +78,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def save(home: Path, *steps: dict[str, str]) -> None:
-    """Save a seed and a version for each step, which rewrites some texts."""
+    """Save a seed and a version for each step, which rewrites some texts; of "" it inserts an agent."""
 
     async def save_all(library: Library) -> None:
         team = OwnGraph("plans.py:graph", {}).seed()
@@ -84,7 +87,13 @@ def save(home: Path, *steps: dict[str, str]) -> None:
             changes = [
                 Rewiring(RewritePrompt(name, text), why=f"{name} is too short", by=name)
                 for name, text in rewrites.items()
+                if name
             ]
+            if prompt := rewrites.get(""):
+                agent = Agent(id="note-checker", prompt=prompt)
+                changes.append(add_serial(team, "check", agent, why="Nobody counts.").replace(by=agent.id))
+                place = {"agent": agent.id, "after": "check", "before": ["sum_up"], "field": "messages"}
+                team = team.with_memory(**{INSERTED: [place]})
             applied = [change.model_dump(mode="json") for change in changes]
             team, _ = team.apply_legal(changes)
             facts = {"gate": GATE, "why": GATE["why"], "applied": applied}
@@ -130,6 +139,26 @@ def test_a_branch_has_a_commit_for_each_change_and_nothing_else_is_touched(home:
     export(home, "better/prompts", "--as", "pr", "--force")
     assert "is checked out" in export(home, git("branch", "--show-current").strip(), "--as", "pr", code=2).stderr
     assert "cannot be the name of a branch" in export(home, "a..b", "--as", "pr", code=2).stderr
+
+
+def test_an_inserted_agent_has_a_commit_and_so_has_its_new_prompt(home: Path) -> None:
+    save(home, {"check": "You check it twice.", "": "You count."}, {"note-checker": "You count well."})
+    done = export(home, "more", "--as", "pr")
+    assert git("log", "--format=%s", "more").splitlines() == [
+        "Rewrite the prompt note-checker",
+        "Insert the agent note-checker behind check",
+        "Rewrite the prompt check",
+        "first",
+    ]
+    added = git("show", "--format=%b", "more~1")
+    assert "Nobody counts" in added
+    assert "(together with 1 other change)" in " ".join(added.split())
+    assert '+NOTE_CHECKER = """You count.' in added
+    assert '+builder.add_sequence([plan, check, ("note_checker", note_checker), sum_up])' in added
+    assert '+NOTE_CHECKER = """You count well.' in git("show", "more")
+    assert "| note-checker | behind check | Nobody counts. |" in done.stdout
+    refused = export(home, "context.json", "--as", "context", code=2).stderr
+    assert "no context can insert the agent 'note-checker'; export a patch" in " ".join(refused.split())
 
 
 def test_a_change_that_was_taken_home_is_not_written_again(home: Path) -> None:

@@ -211,8 +211,9 @@ def test_a_frozen_prompt_stays_and_its_rewriting_is_not_asked_for(home: Path, sh
     assert not [asked for asked in shop.asked if asked["kind"] == "PromptRewrite"]
     assert all("keep the tone formal" in text and "fixed" in text and "the agent decide" in text for text in learning)
     assert RULE not in call(home, "diff", "desk@0", "desk").output
-    refused = evolve(home, "--freeze", "agent:decide", "--freeze", "agent:read", code=2)
-    assert "only prompts and descriptions of tools are evolved, and all are frozen" in " ".join(refused.stderr.split())
+    refused = evolve(home, "--freeze", "agent:decide", "--freeze", "agent:read", "--freeze", "edges", code=2)
+    told = "only prompts, descriptions of tools and edges of its builder are evolved, and all are frozen"
+    assert told in " ".join(refused.stderr.split())
     refused = evolve(home, "--freeze", "agent:decider", code=2)
     told = "it has edges, prompts, tools, models, agent:decide, agent:graph, agent:read"
     assert told in " ".join(refused.stderr.split())
@@ -268,7 +269,7 @@ def test_a_method_that_wires_its_teams_says_why_it_evolves_no_graph_of_your_own(
 
 def test_what_a_graph_of_your_own_is_not(home: Path) -> None:
     evolve(home)
-    assert "whose parts are its own" in call(home, "prune", "desk", "--benchmark", "desk.jsonl", code=2).stderr
+    assert "whose other parts are its own" in call(home, "prune", "desk", "--benchmark", "desk.jsonl", code=2).stderr
     call(
         home,
         "evolve",

@@ -1,4 +1,4 @@
-"""A branch of a user's git repository with the texts of an evolved graph: a commit for each change, and its evidence.
+"""A branch of a user's git repository with an evolved graph: a commit for each change, and its evidence.
 
 The work tree, the index and the branch that is checked out are not touched.
 """
@@ -16,43 +16,56 @@ from selfwire.core.plugins import load_plugin
 from selfwire.core.team import Team
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import ResultTable
+from selfwire.graphs.insertions import Insertion, list_inserted_agents
 from selfwire.models.text_layer import LayerText
 from selfwire.store.library import History, Library, Version
 
 WIDTH = 72
 """Characters of a line of a commit's message."""
 HEADS = "refs/heads/"
+Inserted = tuple[tuple[Insertion, str], ...]
+"""Inserted agents in order, each with its prompt."""
 
 
 class TextChange(NamedTuple):
-    """A change of a text of a graph by an evolution.
+    """A change of a text of a graph by an evolution, or of an inserted agent.
 
     Attributes:
-        text: as it was evolved; its place is that of the source.
-        new: as `LayerText.shown` writes it.
+        text: as it was evolved; its place is that of the source, or the node behind which an agent was inserted.
+        new: as `LayerText.shown` writes it; "" for an agent that was taken out.
         why: the critics' reason; "" if it is not known.
         gain: what the gate found; "" if it is not known.
-        beside: texts that were changed at once, so that the gain is of all together.
+        beside: others that were made at once, so that the gain is of all together.
         version: that has it first, as `run.step`.
+        inserted: all inserted agents after the change, each with its prompt.
+        is_new: whether it inserts an agent.
     """
 
     text: LayerText
     new: str
-    why: str
-    gain: str
-    beside: int
-    version: str
+    why: str = ""
+    gain: str = ""
+    beside: int = 0
+    version: str = ""
+    inserted: Inserted = ()
+    is_new: bool = False
 
     @property
     def subject(self) -> str:
         """The first line of its commit."""
-        what = f"the description of the tool {self.text.tool}" if self.text.tool else f"the prompt {self.text.name}"
-        return shorten(f"Rewrite {what}", WIDTH, placeholder="...")
+        what = f"Rewrite the prompt {self.text.name}"
+        if self.text.tool:
+            what = f"Rewrite the description of the tool {self.text.tool}"
+        elif self.is_new:
+            what = f"Insert the agent {self.text.name} {self.text.place}"
+        elif not self.new:
+            what = f"Take out the agent {self.text.name} {self.text.place}"
+        return shorten(what, WIDTH, placeholder="...")
 
     @property
     def evidence(self) -> str:
-        """The gate's finding, and the number of texts that it is about."""
-        with_others = f" (together with {format_count(self.beside, 'other text')})" if self.beside else ""
+        """The gate's finding, and the number of changes that it is about."""
+        with_others = f" (together with {format_count(self.beside, 'other change')})" if self.beside else ""
         return f"{self.gain or 'not known'}{with_others}"
 
     @property
@@ -79,7 +92,7 @@ async def find_known_texts(library: Library, history: History) -> dict[str, set[
 
 
 def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, Team]]) -> list[TextChange]:
-    """List the changes of texts from the source to the last of some teams, in the order in which they were accepted.
+    """List the changes from the source to the last of some teams, in the order in which they were accepted.
 
     Args:
         texts: of the source, by name.
@@ -87,20 +100,36 @@ def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, 
     """
     states = [{agent.id: agent.prompt for agent in team.agents if agent.id in texts} for _, team in teams]
     now, found = {name: text.shown for name, text in texts.items()}, list[TextChange]()
+    inserted: Inserted = ()
     # a text may have been taken home before: what came before that is no change
     begins = {
         name: max((number for number, state in enumerate(states) if state.get(name) == shown), default=0)
         for name, shown in now.items()
     }
-    for number, ((version, _), state) in enumerate(zip(teams, states, strict=True)):
+    for number, ((version, team), state) in enumerate(zip(teams, states, strict=True)):
         changed = [name for name, new in state.items() if number >= begins[name] and new != now[name]]
+        made = [TextChange(texts[name], state[name], inserted=inserted) for name in changed]
+        now |= {name: state[name] for name in changed}
+        made += _list_agent_changes(inserted, inserted := tuple(list_inserted_agents(team)))
         reasons = {rewiring["by"]: str(rewiring["why"]) for rewiring in version.facts.get("applied", ())}
         gain = str((version.facts.get("gate") or {}).get("why", ""))
-        for name in changed:
-            now[name] = state[name]
-            why = reasons.get(name, "")
-            found.append(TextChange(texts[name], state[name], why, gain, len(changed) - 1, version.version))
+        for change in made:
+            why, beside = reasons.get(change.text.name, ""), len(made) - 1
+            found.append(change._replace(why=why, gain=gain, beside=beside, version=version.version))
     return found
+
+
+def _list_agent_changes(before: Inserted, after: Inserted) -> Iterator[TextChange]:
+    """List the changes between inserted agents: of those that are gone, those that are new, and of prompts."""
+    prompts, new = ({found.agent: prompt for found, prompt in agents} for agents in (before, after))
+    places = {found.agent: (found.after, prompt) for found, prompt in (*before, *after)}
+    for agent in [*(prompts.keys() - new.keys()), *new]:
+        old = prompts.pop(agent, None)
+        prompts |= {agent: new[agent]} if agent in new else {}
+        if old != new.get(agent):
+            text = LayerText(name=agent, pieces=(places[agent][1],), place=f"behind {places[agent][0]}")
+            agents = tuple((found, prompts[found.agent]) for found, _ in after if found.agent in prompts)
+            yield TextChange(text, new.get(agent, ""), inserted=agents, is_new=old is None)
 
 
 def write_branch(target: str, changes: Sequence[TextChange], branch: str, *, force: bool) -> list[str]:
@@ -140,10 +169,13 @@ def _make_patches(target: str, changes: Sequence[TextChange]) -> Iterator[str]:
     """Make the patch of each change and all before it, against the source; "" where the source has these texts."""
     now = dict[str, str]()
     for change in changes:
-        now[change.text.name] = change.new
+        agents = {found.agent for found, _ in change.inserted}
+        if change.text.name not in agents and change.new:
+            now[change.text.name] = change.new
         if change.new == change.text.shown:
-            del now[change.text.name]
-        yield load_plugin("selfwire.programs", "patch")(target, now, {}) if now else ""
+            now.pop(change.text.name, None)
+        is_changed = now or change.inserted
+        yield load_plugin("selfwire.programs", "patch")(target, now, {}, change.inserted) if is_changed else ""
 
 
 def _list_files(patch: str) -> list[str]:

@@ -459,7 +459,7 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         best = f"the best team is {name!r} in {where}"
     if is_graph(run.request.method):
         write = f"`selfwire export {to_team_reference(name)} {shorten_name(name)}.patch{there}`"
-        out.print(f"\n{best}; {look}, and write its prompts into your source with {write}")
+        out.print(f"\n{best}; {look}, and write its changes into your source with {write}")
         return
     out.print(f"\n{best}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name, team))

@@ -20,6 +20,7 @@ from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import Column, ResultTable, build_table
+from selfwire.graphs.insertions import list_inserted_agents
 from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
 from selfwire.models.providers import parse_models
@@ -312,20 +313,22 @@ def _export_langgraph(
 
 
 def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, force: bool, home: str | None) -> None:
-    """Write the texts of a graph that have changed as a patch.
+    """Write the texts of a graph that have changed, and the agents that were inserted, as a patch.
 
     Raises:
         ConfigError: as `_find_changed_texts`, or a text cannot be written.
     """
     _, changed, saved = _find_changed_texts(ref, team, version, home)
-    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved))
-    add_result(patch=written, changed=sorted(changed))
+    inserted = list_inserted_agents(team)
+    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved), inserted)
+    names = sorted([*changed, *(found.agent for found, _ in inserted)])
+    add_result(patch=written, changed=names)
     if str(file) == "-":
         typer.echo(written, nl=False)
         return
     output.refuse_existing(file, force)
     output.write_text(file, written, "the patch")
-    typer.echo(f"wrote {', '.join(sorted(changed))} of {ref} to {file}; apply it with: git apply {file}")
+    typer.echo(f"wrote {', '.join(names)} of {ref} to {file}; apply it with: git apply {file}")
 
 
 def _export_context(
@@ -337,6 +340,8 @@ def _export_context(
         ConfigError: as `_find_changed_texts`, or a text is no field of the context.
     """
     _, changed, _ = _find_changed_texts(ref, team, version, home)
+    if inserted := list_inserted_agents(team):
+        raise ConfigError(f"no context can insert the agent {inserted[0][0].agent!r}; export a patch")
     values = load_plugin("selfwire.programs", "context")(team.method, changed)
     add_result(context=values)
     written = json.dumps(values, ensure_ascii=False, indent=2)
@@ -392,7 +397,7 @@ def _find_changed_texts(
         )
     texts, _ = read_texts(team.method)
     changed = find_changed(team, texts)
-    if not changed:
+    if not (changed or list_inserted_agents(team)):
         raise ConfigError(f"{ref} has the texts that stand in the source of {team.method}: there is nothing to write")
     saved = with_library(home, lambda library: library.history(version.name))
     known = with_library(home, lambda library: find_known_texts(library, saved))

@@ -6,7 +6,7 @@ in messages; a description of a tool is found where a request offers the tool, a
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -16,6 +16,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
+from langchain_core.runnables.config import ensure_config
 
 from selfwire.core.values import FrozenModel
 
@@ -148,6 +149,7 @@ class TextLayer:
     Args:
         texts: to find.
         changed: by name, as `LayerText.shown` writes them.
+        get_model: gets a model for what comes before the program has asked one; None if nothing asks `find_model`.
 
     Attributes:
         read: names of the marked texts that the program has read, in order.
@@ -156,7 +158,13 @@ class TextLayer:
         ValueError: a changed text lacks a hole; see `LayerText.parse`.
     """
 
-    def __init__(self, texts: Iterable[LayerText], changed: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        texts: Iterable[LayerText],
+        changed: Mapping[str, str] | None = None,
+        get_model: Callable[[], BaseChatModel] | None = None,
+    ) -> None:
+        self._get_model, self._asked = get_model, dict[str, BaseChatModel]()
         known = {text.name: text for text in texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
         # the longest comes first, so that no text is taken for a part of it
@@ -231,7 +239,7 @@ class TextLayer:
     def active(self) -> Iterator[None]:
         """Rewrite what chat models are sent in this context, and in the tasks and pools of threads that it starts."""
         with carry_context():
-            if not self._changed and not self._marked:
+            if not self._changed and not self._marked and self._get_model is None:
                 yield
                 return
             _install()
@@ -249,6 +257,18 @@ class TextLayer:
         self.read[known] = None
         changed = "".join(map(str, self._changed.get(known, (text.strip(),))))
         return text.replace(text.strip(), changed)
+
+    def note_model(self, model: BaseChatModel) -> None:
+        """Note a model of the program by the node of the graph that asks it."""
+        if self._get_model is not None:
+            node = get_node(ensure_config().get("metadata"))
+            self._asked.pop(node, None)
+            self._asked[node] = model
+
+    def find_model(self, node: str) -> BaseChatModel:
+        """Find the model that a node has asked; else the last that any has, else the one to get."""
+        assert self._get_model is not None, "it was told how to get one"
+        return self._asked.get(node) or next(reversed(self._asked.values()), None) or self._get_model()
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:
         old: Any = message.content
@@ -369,7 +389,20 @@ _convert = BaseChatModel._convert_input
 def _convert_input(self: BaseChatModel, model_input: Any) -> PromptValue:
     """LangChain's own, which every way of asking a chat model goes through, and then the layer of the context."""
     found, layer = _convert(self, model_input), _ACTIVE.get()
-    return found if layer is None else ChatPromptValue(messages=layer.rewrite(found.to_messages()))
+    if layer is None:
+        return found
+    layer.note_model(self)
+    return ChatPromptValue(messages=layer.rewrite(found.to_messages()))
+
+
+def get_node(metadata: Mapping[str, Any] | None) -> str:
+    """The node of the outermost graph in which code runs, by the metadata that LangGraph gives it; "" outside one."""
+    return str((metadata or {}).get("langgraph_checkpoint_ns", "")).partition("|")[0].partition(":")[0]
+
+
+def get_layer() -> TextLayer | None:
+    """The layer of the context; None if there is none."""
+    return _ACTIVE.get()
 
 
 def read_text(text: str) -> str:

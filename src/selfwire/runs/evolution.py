@@ -430,8 +430,6 @@ def validate_request(
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    if request.evolution.pruning and is_graph(request.method):
-        raise ConfigError(f"{request.method} is a graph of your own, whose parts are its own; take them out there")
     models = load_models(request.models, home, given.models)
     bench, tasks = load_tasks(request, given)
     with closing(Journal.memory()) as journal:
@@ -444,6 +442,14 @@ def validate_request(
         with open_library(home, create=False) as library:
             seed = _seed(method, ctx, request, bench, library, given)
         model.refuse_unnamed(seed.agents)
+        if request.evolution.pruning and not request.evolution.iterations and is_graph(request.method):
+            from selfwire.graphs.pruning import list_parts  # no other evolution needs it
+
+            if not list_parts(seed):
+                raise ConfigError(
+                    f"no agent has been inserted into {request.method}, whose other parts are its own; take them out "
+                    "there"
+                )
         if request.evolution.freeze:
             from selfwire.evolvers.frozen import check_frozen  # no other evolution needs it
 

@@ -174,7 +174,8 @@ async def load_system_team(
         teams: that are given, by target.
 
     Raises:
-        ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
+        ConfigError, LibraryError: there is none, it belongs to no method, it is of a graph that has changed since, or
+            it holds tools that the benchmark lacks.
     """
     if find_kind(entry.target):
         method, ctx = parts.open(entry.target, entry.config)
@@ -186,6 +187,8 @@ async def load_system_team(
         saved = await _saved(entry.target, library)
     method, ctx = parts.open(saved.workflow.method, entry.config)
     refuse_unreadable_memory(method, ctx, saved.workflow, f"team {entry.target!r}")
+    if is_graph(saved.workflow.method):
+        method.adapt(saved.workflow)  # its source may have changed
     advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
     refuse_missing_tools(saved.workflow, bench.toolbox, f"team {entry.target!r}", advice)
     parts.model.refuse_unnamed(saved.workflow.agents)

@@ -269,7 +269,7 @@ def test_every_prompt_begins_with_the_task_or_has_both_parts_and_says_that_texts
     asked = set(PROMPTS.texts) - {"source", "aggregator"}
     assert asked == {
         "profile", "instruction", "global_gradient", "agent_gradient", "rewrite", "decision", "criticism",
-        "tool_decision", "tool_refinement", "tool_synthesis", "description",
+        "tool_decision", "tool_refinement", "tool_synthesis", "description", "insertion",
     }  # fmt: skip
     for name in asked:
         text = PROMPTS.texts[name]

@@ -107,10 +107,10 @@ class GraphReader:
         self.read_builders.append(builder)
         self._read_settings(builder)
         for method, read in READERS.items():
-            for call, at in self._list_calls(builder, method):
+            for call, at in self.list_calls(builder, method):
                 for where in self.unroll(call, at):
                     read(self, call, where, graph)
-        for call, at in self._list_calls(builder, "compile"):
+        for call, at in self.list_calls(builder, "compile"):
             self._read_pauses(call, at, graph)
         for draft in self.nodes[first:]:
             self._read_node_code(draft)
@@ -170,7 +170,7 @@ class GraphReader:
         if value is not None:
             yield from (found.node for found in self.program.trace(value, at))
 
-    def _list_calls(self, builder: Traced, method: str) -> Iterator[tuple[ast.Call, Surroundings]]:
+    def list_calls(self, builder: Traced, method: str) -> Iterator[tuple[ast.Call, Surroundings]]:
         """Find the calls of a builder's method, in the order of the source."""
         found = []
         for call in self.program.calls.get(method, ()):
@@ -243,7 +243,7 @@ class GraphReader:
         self._add_action(call, action, at, graph, names.values)
         for draft in self.nodes[-1:]:
             if "destinations" in named:
-                ends = self._list_names(named["destinations"], at, keys=True)
+                ends = self.list_names(named["destinations"], at, keys=True)
                 self._add_edge(draft.name, ends, "code", "destinations", (call, at), graph, router=draft.target)
 
     def _add_action(
@@ -347,7 +347,7 @@ class GraphReader:
                     return Action("object", found.node.of.name, found, self.reader.get_found_code(member))
         return Action("object", found.node.of.name, found)
 
-    def _list_names(self, node: ast.expr, at: Surroundings, *, keys: bool = False) -> Strings:
+    def list_names(self, node: ast.expr, at: Surroundings, *, keys: bool = False) -> Strings:
         """Find the names in a list, or in the values or keys of a dict, or a name alone."""
         values: list[str] = []
         complete = True
@@ -392,7 +392,7 @@ class GraphReader:
         given = [*call.args, *(named[key] for key in ("start_key", "end_key") if key in named)]
         if len(given) < 2:
             return
-        sources, ends = self._list_names(given[0], at), find_strings(self.program, given[1], at)
+        sources, ends = self.list_names(given[0], at), find_strings(self.program, given[1], at)
         if not sources.values or not ends.values:
             self.note(call, at, f"the ends of an edge are computed: {ast.unparse(call)}", "name the nodes by constants")
         for source in sources.values:
@@ -434,7 +434,7 @@ class GraphReader:
         source = None if is_entry else named.get("source") or (given.pop(0) if given else None)
         path = named.get("path") or (given.pop(0) if given else None)
         mapping = named.get("path_map") or (given.pop(0) if given else None)
-        sources = (START,) if source is None else self._list_names(source, at).values
+        sources = (START,) if source is None else self.list_names(source, at).values
         if path is None:
             return
         routers = [value for value in self.program.trace(path, at)]
@@ -472,7 +472,7 @@ class GraphReader:
                 self.signals.setdefault(text, f"an end of router {name}")
         if mapping is not None:
             self._note_mapping_keys(mapping, at)
-            mapped = self._list_names(mapping, at)
+            mapped = self.list_names(mapping, at)
             if mapped.values:
                 return mapped, "data", "mapping"
         if annotated:
@@ -763,7 +763,7 @@ class GraphReader:
     def _read_pauses(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         for keyword in call.keywords:
             if keyword.arg in ("interrupt_before", "interrupt_after"):
-                for name in self._list_names(keyword.value, at).values:
+                for name in self.list_names(keyword.value, at).values:
                     self.interrupts.append(
                         ProgramInterrupt(node=name, kind=keyword.arg, graph=graph, **place_of(keyword.value, at))
                     )

@@ -12,13 +12,13 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
+from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
-from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, split_marks, split_template
+from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template
+from selfwire.graphs.insertions import Insertion
 from selfwire.models.text_layer import LayerText
 
-WIDTH = 100
-"""Characters of a text from which on it stands between triple quotes."""
 PLAIN = frozenset({".md", ".txt", ".prompt", ".tmpl", ".jinja", ".j2"})
 """Endings of files that are a prompt as a whole."""
 
@@ -58,20 +58,28 @@ class Literal(NamedTuple):
         return "".join(self.holes.get(part) or self.escape(part) for part in parts)
 
 
-def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, str]) -> str:
+def make_patch(
+    target: str,
+    changed: Mapping[str, str],
+    reasons: Mapping[str, str],
+    inserted: Sequence[tuple[Insertion, str]] = (),
+) -> str:
     """Make a unified diff against the files of a graph, which `git apply` takes; above it the reason of each change.
 
     Args:
         target: the graph, as `my_app.graph:graph`.
         changed: new texts by name, as `LayerText.shown` writes them.
-        reasons: of these changes.
+        reasons: of these changes, and of inserted agents by their names.
+        inserted: the insertions of a team in order, each with the agent's prompt.
 
     Raises:
-        ConfigError: a text is not there any more, or stands in a form that cannot be written; the message names it.
+        ConfigError: a text or an edge is not there any more, or stands in a form that cannot be written; the message
+            names it.
     """
     known = _find_places(target, changed)
-    edits = dict[str, list[tuple[ProgramText, str]]]()
+    edits, head = list[SourceEdit](), list[str]()
     for name, new in changed.items():
+        head.append(f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}")
         for text, place in known[name]:
             described, sections = split_description(place.pieces[0]) if text.tool else ("", "")
             own = LayerText.of(name, (described,) if text.tool else place.pieces, place.holes)
@@ -80,9 +88,12 @@ def make_patch(target: str, changed: Mapping[str, str], reasons: Mapping[str, st
                 written = _write(place, own.shown + sections.rstrip(), own.show(text.parse(new)) + sections)
             except ValueError as error:
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
-            edits.setdefault(place.file, []).append((place, written))
-    head = [f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}" for name in changed]
-    return "\n".join([*head, "", *(_diff(Path(file), found) for file, found in sorted(edits.items()))])
+            edits.append(SourceEdit(place.file, *_locate(Path(place.file).read_text(encoding="utf-8"), place), written))
+    for split, agents, made in list_edge_edits(target, inserted) if inserted else ():
+        head += [f"{split} {name}: {' '.join(reasons.get(name, '').split())}" for name in agents]
+        edits += made
+    files = sorted({edit.file for edit in edits})
+    return "\n".join([*head, "", *(_diff(Path(file), [edit for edit in edits if edit.file == file]) for file in files)])
 
 
 def make_context(target: str, changed: Mapping[str, str]) -> dict[str, str]:
@@ -157,7 +168,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=alone)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
-    written = _quote(literal.write(text), literal.prefix, is_docstring=is_docstring)
+    written = quote_text(literal.write(text), literal.prefix, is_docstring=is_docstring)
     again = _find_form(written, place, new)
     if again is None or again[0].holes != literal.holes:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
@@ -240,16 +251,6 @@ def _load_yaml(source: str) -> Any:
     return found.strip() if isinstance(found, str) else found
 
 
-def _quote(body: str, prefix: str, *, is_docstring: bool) -> str:
-    """A literal with double quotes: of a line if it is short and no docstring, else of several."""
-    if not is_docstring and "\n" not in body and len(body) < WIDTH and not {'"', "\\"} & set(body):
-        return f'{prefix}"{body}"'
-    safe = body.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    if safe.endswith('"'):
-        safe = f'{safe[:-1]}\\"'
-    return f'{prefix}"""{safe}"""'
-
-
 def _locate(source: str, place: ProgramText) -> tuple[int, int]:
     lines = source.splitlines(keepends=True)
     before = sum(map(len, lines[: place.line - 1]))
@@ -258,12 +259,12 @@ def _locate(source: str, place: ProgramText) -> tuple[int, int]:
     return before + place.column, end
 
 
-def _diff(file: Path, edits: Iterable[tuple[ProgramText, str]]) -> str:
+def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
     """The diff of a file; later places first, so that earlier ones stay where they are."""
     old = new = file.read_text(encoding="utf-8")
-    for place, text in sorted(edits, key=lambda edit: (edit[0].line, edit[0].column), reverse=True):
-        begin, end = _locate(old, place)
-        new = new[:begin] + text + new[end:]
+    ordered = sorted(enumerate(edits), key=lambda numbered: (numbered[1].begin, numbered[0]), reverse=True)
+    for _, edit in ordered:  # what is written at the same place keeps its order
+        new = new[: edit.begin] + edit.text + new[edit.end :]
     if file.suffix == ".py":
         ast.parse(new)
     name = file.as_posix()

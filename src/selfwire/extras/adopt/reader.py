@@ -49,22 +49,13 @@ def read_program(name: str) -> Inventory:
     Raises:
         ConfigError: the name is none, the file or the attribute is missing, or a file is no valid Python.
     """
-    matched = GRAPH_NAME.fullmatch(name)
-    if matched is None:
-        team = "; team:NAME is a saved team, so name a module called team by its file, as team.py:graph"
-        way_out = team if name.startswith("team:") else ""
-        raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph{way_out}")
     try:
-        program, file = open_program(matched["module"])
-        program.list_globbed = partial(list_globbed, program)
-        graphs = GraphReader(program)
-        _read_named(graphs, file, matched["name"])
-        graphs.reader.read_pending()
-        markers = list(_list_markers(program))
+        graphs = read_graphs(name)
+        markers = list(_list_markers(graphs.program))
         for call, at in markers:
             graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
         graphs.reader.follow_texts()
-        for call in _list_threads(program):
+        for call in _list_threads(graphs.program):
             graphs.note(
                 call.node,
                 call.at,
@@ -76,6 +67,21 @@ def read_program(name: str) -> Inventory:
         raise ConfigError(
             f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
         ) from None
+
+
+def read_graphs(name: str) -> GraphReader:
+    """Read the graphs of a program, without following its texts; raises ConfigError as `read_program` does."""
+    matched = GRAPH_NAME.fullmatch(name)
+    if matched is None:
+        team = "; team:NAME is a saved team, so name a module called team by its file, as team.py:graph"
+        way_out = team if name.startswith("team:") else ""
+        raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph{way_out}")
+    program, file = open_program(matched["module"])
+    program.list_globbed = partial(list_globbed, program)
+    graphs = GraphReader(program)
+    _read_named(graphs, file, matched["name"])
+    graphs.reader.read_pending()
+    return graphs
 
 
 def _list_markers(program: Program) -> Iterator[tuple[Any, Surroundings]]:

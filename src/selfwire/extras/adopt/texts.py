@@ -30,6 +30,8 @@ from selfwire.extras.adopt.source import (
     list_items,
 )
 
+WIDTH = 100
+"""Characters of a text from which on it stands between triple quotes."""
 ROLES = {
     "system": "system",
     "developer": "system",
@@ -811,3 +813,13 @@ CALLS: dict[str, Any] = {
     ),
 }
 """How the texts of a call's result are found, by the name of the function."""
+
+
+def quote_text(body: str, prefix: str = "", *, is_docstring: bool = False) -> str:
+    """Write a literal with double quotes: of a line if it is short and no docstring, else of several."""
+    if not is_docstring and "\n" not in body and len(body) < WIDTH and not {'"', "\\"} & set(body):
+        return f'{prefix}"{body}"'
+    safe = body.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    if safe.endswith('"'):
+        safe = f'{safe[:-1]}\\"'
+    return f'{prefix}"""{safe}"""'

@@ -1,0 +1,333 @@
+"""Agents on edges of a graph of the user's own: where they may come in, and the graph that has them.
+
+An inserted agent stands behind a node, on all edges from it that the builder holds. It reads a field of the state that
+the node writes, and its reply takes the place of what stands there; of `messages` that is the last one. Its chat model
+is the one that the program asks at this node. The user's objects stay as they are.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from types import UnionType
+from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.channels import BinaryOperatorAggregate, LastValue
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
+from typing_extensions import get_type_hints
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.team import Team
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import FrozenModel, Id
+from selfwire.models.text_layer import get_layer, get_node
+
+INSERTED = "inserted"
+"""Entry of a team's memory: insertions, in an order in which they can be made."""
+WROTE = "wrote"
+"""Entry of a trajectory's notes: fields that each node has written a text to, or an answer to `messages`."""
+MESSAGES = "messages"
+MADE = frozenset({"builder", "nodes", "channels", "trigger_to_nodes", "schema_to_mapper"})
+"""Attributes of a compiled graph that its builder makes; all others are how it was compiled and configured."""
+AGENTS = ("langchain.agents", "langgraph.prebuilt.chat_agent_executor")
+"""Modules whose graphs are agents: their builders are no part of the program."""
+ENDS = {START: "START", END: "END"}
+RULE = "Reply with the whole text that takes the place of {}, and with nothing else."
+IN_TAGS, LAST = RULE.format("what stands between <text> and </text>"), RULE.format("the last message above")
+
+
+class Insertion(FrozenModel):
+    """Place of an inserted agent.
+
+    Args:
+        after: the node behind which it stands, which may be an inserted agent.
+        before: the nodes that follow.
+        field: of the state, which it reads and writes.
+        question: field of the state that holds the question, which it reads too; "" if there is none.
+    """
+
+    agent: Id
+    after: str
+    before: tuple[str, ...]
+    field: str
+    question: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the place, for critics and people."""
+        return f"{ENDS.get(self.after, self.after)}.{self.field}"
+
+    def describe(self) -> str:
+        """Describe the place, for critics and people."""
+        what = "the last message of" if self.field == MESSAGES else "the question in" if self.after == START else ""
+        wrote = "" if self.after == START else f" {self.after} has written into"
+        before = " and ".join(ENDS.get(node, node) for node in self.before)
+        return f"{what or 'what'}{wrote} {self.field}, before {before}"
+
+
+def list_insertions(team: Team) -> list[Insertion]:
+    """List the insertions of a team, each before those behind it; agents that have been taken out are left out."""
+    found = list[Insertion]()
+    for after, ends, chain in list_chains(map(Insertion.model_validate, team.memory.get(INSERTED, ()))):
+        for place in chain:
+            if place.agent in team.agents_by_id:
+                found.append(place.replace(after=after, before=ends))
+                after = place.agent
+    return found
+
+
+def list_inserted_agents(team: Team) -> list[tuple[Insertion, str]]:
+    """List the insertions of a team in order, each with the agent's prompt."""
+    return [(found, team.agents_by_id[found.agent].prompt) for found in list_insertions(team)]
+
+
+def insert_agents(name: str, graph: Any, team: Team) -> Any:
+    """Make the graph with the inserted agents of a team, compiled as the given one; the same object without any.
+
+    Args:
+        name: of the graph, for errors.
+
+    Raises:
+        ConfigError: an edge or a field does not exist any more.
+    """
+    agents = list_inserted_agents(team)
+    if not agents:
+        return graph
+    if not isinstance(graph, CompiledStateGraph):
+        raise ConfigError(f"{name!r} is no StateGraph any more, so no agent can be inserted; evolve the graph anew")
+    builder, roots = _copy_builder(graph.builder), dict[str, str]()
+    for found, prompt in agents:
+        roots[found.agent] = roots.get(found.after, found.after)
+        if faults := _list_missing(builder, found):
+            raise ConfigError(
+                f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, "
+                "evolve the graph anew, or name the graph itself if its source has this agent by now"
+            )
+        builder.edges -= {(found.after, end) for end in found.before}
+        node = _make_node(found, prompt, roots[found.agent])
+        try:
+            builder.add_node(found.agent, node, input_schema=builder.state_schema)
+        except ValueError as error:  # a node or a field of the program has this name by now
+            raise ConfigError(
+                f"agent {found.agent!r} cannot be a node of {name!r}: {error}; rename that one"
+            ) from error
+        for source, end in [(found.after, found.agent), *((found.agent, end) for end in found.before)]:
+            builder.add_edge(source, end)
+    made = builder.compile()
+    made.__dict__.update({key: value for key, value in graph.__dict__.items() if key not in MADE})
+    return made
+
+
+def _list_missing(builder: StateGraph[Any, Any, Any, Any], found: Insertion) -> list[str]:
+    """List what an insertion needs and a builder does not have."""
+    edges = [end for end in found.before if (found.after, end) not in builder.edges]
+    fields = [field for field in (found.field, found.question) if field and field not in builder.channels]
+    return [
+        *(f"the edge {ENDS.get(found.after, found.after)} -> {ENDS.get(end, end)}" for end in edges),
+        *(f"the field {field!r} of the state" for field in fields),
+    ]
+
+
+def _copy_builder(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
+    """A builder that can be changed without changing the given one."""
+    made = copy(builder)
+    made.compiled = False
+    # compiling adds a node of its own for errors, and would add it again
+    made.nodes = {key: node for key, node in builder.nodes.items() if key != "__default_error_handler__"}
+    made.edges, made.waiting_edges = {*builder.edges}, {*builder.waiting_edges}
+    made.branches = defaultdict(dict, {key: {**branches} for key, branches in builder.branches.items()})
+    made.channels, made.managed, made.schemas = {**builder.channels}, {**builder.managed}, {**builder.schemas}
+    return made
+
+
+def _make_node(found: Insertion, prompt: str, root: str) -> RunnableLambda[Any, Any]:
+    """The node of an inserted agent; it asks the model that the node `root` has asked in this run."""
+
+    def ask(state: Any) -> Any:
+        model, text = _find_model(found.agent, root), _read(state, found.field)
+        return _make_update(found, text, model.invoke(_make_request(found, state, prompt)))
+
+    async def ask_async(state: Any) -> Any:
+        model, text = _find_model(found.agent, root), _read(state, found.field)
+        return _make_update(found, text, await model.ainvoke(_make_request(found, state, prompt)))
+
+    return RunnableLambda(ask, ask_async, name=found.agent)
+
+
+def _find_model(agent: str, root: str) -> Any:
+    layer = get_layer()
+    assert layer is not None, "a graph with inserted agents runs under a layer"
+    return layer.find_model(root)
+
+
+def _read(state: Any, field: str) -> Any:
+    return state[field] if isinstance(state, Mapping) else getattr(state, field)
+
+
+def _make_request(found: Insertion, state: Any, prompt: str) -> str | list[Any]:
+    """The request of an inserted agent: the task and the text, and below them what it is to do."""
+    text = _read(state, found.field)
+    if found.field == MESSAGES:
+        return [*text, HumanMessage(f"{prompt}\n\n{LAST}")]
+    task = f"<task>\n{_read(state, found.question)}\n</task>\n\n" if found.question else ""
+    return f"{task}<text>\n{text}\n</text>\n\n{prompt}\n\n{IN_TAGS}"
+
+
+def _make_update(found: Insertion, text: Any, reply: BaseMessage) -> dict[str, Any]:
+    if found.field != MESSAGES:
+        return {found.field: reply.text}
+    return {MESSAGES: [reply.model_copy(update={"id": text[-1].id})]}
+
+
+class UpdateReader(BaseCallbackHandler):
+    """Notes which fields the nodes of a graph write texts to.
+
+    Attributes:
+        fields: by node, whether each field that it wrote was a text every time; of `messages`, an answer at the end.
+    """
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.fields: dict[str, dict[str, bool]] = {}
+        self._nodes: dict[UUID, str] = {}
+
+    def on_chain_start(
+        self, serialized: Any, inputs: Any, *, run_id: UUID, metadata: dict[str, Any] | None = None, **given: Any
+    ) -> None:
+        """Note the run of a node of the outermost graph."""
+        place = str((metadata or {}).get("langgraph_checkpoint_ns", ""))
+        if "|" not in place and given.get("name") == get_node(metadata) and _is_node(given.get("tags")):
+            self._nodes[run_id] = get_node(metadata)
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **given: Any) -> None:
+        """Note what a node has written."""
+        node = self._nodes.pop(run_id, "")
+        update = outputs.update if isinstance(outputs, Command) else outputs
+        if node and isinstance(update, Mapping):
+            known = self.fields.setdefault(node, {})
+            for field, value in update.items():
+                known[str(field)] = known.get(str(field), True) and _is_answer(field, value)
+
+    def list_texts(self) -> dict[str, list[str]]:
+        """Fields that were texts every time, by node."""
+        return {node: [name for name, is_text in fields.items() if is_text] for node, fields in self.fields.items()}
+
+
+def _is_node(tags: Sequence[str] | None) -> bool:
+    return any(tag.startswith("graph:step:") for tag in tags or ())
+
+
+def _is_answer(field: Any, value: Any) -> bool:
+    if field != MESSAGES:
+        return isinstance(value, str)
+    last = value[-1] if isinstance(value, list) and value else value
+    return isinstance(last, AIMessage) and not last.tool_calls
+
+
+def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[str, Insertion]:
+    """Find where an agent may be inserted, by name: behind nodes that only edges of the builder lead from.
+
+    A place needs a field that it may read and write: `messages`, or a text that each run of the node has written. A
+    node beside others that run at once is no place, as those behind it would run twice.
+
+    Args:
+        graph: with the agents that are inserted already.
+        runs: of it, whose notes say what nodes wrote.
+        question: field of the state that holds the question; "" if none does.
+
+    Returns:
+        Insertions without an agent yet, whose name stands for one.
+    """
+    if not isinstance(graph, CompiledStateGraph):
+        return {}
+    wrote = dict[str, dict[str, None]]()
+    for run in runs:
+        for node, fields in run.notes.get(WROTE, {}).items():
+            wrote.setdefault(node, {}).update(dict.fromkeys(fields))
+    builder, texts = graph.builder, list_text_fields(graph)
+    wrote[START] = dict.fromkeys([question] if question else [])
+    asked = question if question in texts else ""
+    return {
+        found.name: found
+        for node, ends in list_fixed_edges(builder).items()
+        for field in wrote.get(node, ())
+        if field in texts or (field == MESSAGES and _has_history(builder))
+        for found in [
+            Insertion(
+                agent="new",
+                after=node,
+                before=ends,
+                field=field,
+                question="" if MESSAGES == field or field == asked else asked,
+            )
+        ]
+    }
+
+
+def list_fixed_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, tuple[str, ...]]:
+    """List the nodes that only edges of the builder lead from, with the ends of these; without those side by side.
+
+    An agent of LangChain's has none, as its builder is not the program's.
+    """
+    actions = [getattr(node.runnable, "func", None) for node in builder.nodes.values()]
+    if any(str(getattr(action, "__module__", "")).startswith(AGENTS) for action in actions):
+        return {}
+    ends = dict[str, list[str]]()
+    for source, target in sorted(builder.edges):
+        ends.setdefault(source, []).append(target)
+    sources = [target for targets in ends.values() for target in targets if target != END]
+    has_fork = any(len(targets) > 1 for targets in ends.values())
+    joined = {source for several, _ in builder.waiting_edges for source in several}
+
+    def is_free(node: str, targets: Sequence[str]) -> bool:
+        decides = builder.branches.get(node) or (node in builder.nodes and builder.nodes[node].ends)
+        return not decides and node not in joined and not (has_fork and any(sources.count(t) > 1 for t in targets))
+
+    return {node: tuple(targets) for node, targets in ends.items() if is_free(node, targets)}
+
+
+def list_text_fields(graph: CompiledStateGraph[Any, Any, Any, Any]) -> list[str]:
+    """List the fields of the state that are a text and keep the last one written."""
+    builder = graph.builder
+    with suppress(NameError, TypeError):  # names that only a type checker knows
+        hints = get_type_hints(builder.state_schema)
+        return [name for name, kind in hints.items() if is_text_type(kind) and _is_last(builder.channels.get(name))]
+    return []
+
+
+def _is_last(channel: Any) -> bool:
+    return isinstance(channel, LastValue)
+
+
+def _has_history(builder: StateGraph[Any, Any, Any, Any]) -> bool:
+    """Whether the state keeps messages."""
+    return isinstance(builder.channels.get(MESSAGES), BinaryOperatorAggregate)
+
+
+def is_text_type(kind: Any) -> bool:
+    """Whether a type of a field is a text."""
+    if get_origin(kind) in (Required, NotRequired, Annotated):
+        return is_text_type(get_args(kind)[0])
+    return kind is str or (get_origin(kind) in (Union, UnionType) and str in get_args(kind))
+
+
+def list_chains(insertions: Iterable[Insertion]) -> Iterator[tuple[str, tuple[str, ...], list[Insertion]]]:
+    """List the inserted agents behind each node of the program, in order, with the ends of the program's edges."""
+    chains = dict[str, list[Insertion]]()
+    ends = dict[str, tuple[str, ...]]()
+    for found in insertions:
+        for chain in chains.values():
+            if found.after in (names := [known.agent for known in chain]):
+                chain.insert(names.index(found.after) + 1, found)
+                break
+        else:
+            chains.setdefault(found.after, []).insert(0, found)
+            ends.setdefault(found.after, found.before)
+    yield from ((node, ends[node], chain) for node, chain in chains.items())

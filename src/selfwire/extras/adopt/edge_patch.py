@@ -1,0 +1,489 @@
+"""Edits of a program's source that write inserted agents into it: a prompt, a node for it, and the edge split in two.
+
+A new node follows the form of a node that is there, by preference the one before it: its state, its way to ask a model,
+and its place in the source.
+"""
+
+import ast
+import keyword
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from textwrap import indent
+from typing import Any, NamedTuple
+
+from selfwire.core.errors import ConfigError
+from selfwire.extras.adopt.code import ASKING
+from selfwire.extras.adopt.graphs import GraphReader, NodeDraft
+from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
+from selfwire.extras.adopt.reader import read_graphs
+from selfwire.extras.adopt.source import Import, SourceFile, Surroundings, Traced, get_keywords, show_path
+from selfwire.extras.adopt.texts import quote_text
+from selfwire.graphs.insertions import ENDS, IN_TAGS, LAST, MESSAGES, Insertion, list_chains
+
+SPLIT = ("add_edge", "set_entry_point", "set_finish_point", "add_sequence")
+"""Methods of a builder whose calls are split."""
+MODEL_NAME = re.compile(r"\w*(model|llm)\w*", re.IGNORECASE)
+"""Names of arguments that are a model."""
+Loop = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+class SourceEdit(NamedTuple):
+    """A piece of a file, and what takes its place."""
+
+    file: str
+    begin: int
+    end: int
+    text: str
+
+
+class NodeForm(NamedTuple):
+    """How a node of the program is written, for another one like it.
+
+    Attributes:
+        file: that has the new node.
+        owner: module or function in which its name is bound.
+        at: offset at which it is written, after `above` and before `below`.
+        margin: white space before its lines.
+        top: offset of the statement of the module before which its prompt is written; None if it may stand beside it.
+        annotation: of its state; "" if it has none.
+        has_fields: whether fields of the state are attributes, and no items.
+        model: source of its chat model; "" if none is known.
+        is_async: whether it waits for the model.
+        name: of the function whose form it is; "" if it is that of the builder.
+    """
+
+    file: SourceFile
+    owner: Any
+    at: int
+    above: str
+    below: str
+    margin: str
+    top: int | None
+    annotation: str
+    has_fields: bool
+    model: str
+    is_async: bool = False
+    name: str = ""
+
+
+class InsertedNode(NamedTuple):
+    """The source of an inserted agent.
+
+    Attributes:
+        constant: the statement that holds its prompt.
+        function: the definition of its node.
+    """
+
+    name: str
+    constant: str
+    function: str
+
+
+def list_edge_edits(
+    target: str, agents: Sequence[tuple[Insertion, str]]
+) -> Iterator[tuple[str, list[str], list[SourceEdit]]]:
+    """List the edits that write inserted agents into the source of a graph.
+
+    Args:
+        target: the graph, as `my_app.graph:graph`.
+        agents: the insertions of a team in order, each with the agent's prompt.
+
+    Yields:
+        For each node of the program that gets agents behind it: file and line of the split edge, names of the agents,
+        and the edits.
+
+    Raises:
+        ConfigError: the source has no place for one; the message has file and line, and the text to put there.
+    """
+    writer = EdgeWriter(read_graphs(target))
+    prompts = {found.agent: prompt for found, prompt in agents}
+    for source, ends, chain in list_chains(found for found, _ in agents):
+        edits, place = writer.split(source, ends, chain, prompts)
+        yield place, [found.agent for found in chain], edits
+
+
+class EdgeWriter:
+    """Writes nodes and edges into the source of a program."""
+
+    def __init__(self, graphs: GraphReader) -> None:
+        self.graphs, self.program = graphs, graphs.program
+        self.nodes = {draft.name: draft for draft in graphs.nodes if not draft.graph}
+        self.taken = {word for file in self.program.files.values() for word in re.findall(r"\w+", file.text)}
+
+    def split(
+        self, source: str, ends: Sequence[str], chain: Sequence[Insertion], prompts: Mapping[str, str]
+    ) -> tuple[list[SourceEdit], str]:
+        """Split the edges from a node; returns the edits, and file and line of the first edge."""
+        calls = [call for end in ends if (call := self._find_call(source, end)) is not None]
+        form = self._find_form([source, *ends], calls)
+        made = [self._write_node(found, prompts[found.agent], form) for found in chain]
+        names = [node.name for node in made]
+        edits = list[SourceEdit | None]()
+        if form is not None and form.model and len(calls) == len(ends):
+            edits += self._place_nodes(form, made)
+            edits += self._import_nodes(form, names, calls[0].at.file)
+            edits += [_split_call(call, source, names, is_first=call is calls[0]) for call in calls]
+        written = [edit for edit in edits if edit is not None]
+        if not edits or len(written) < len(edits):
+            raise self._make_refusal(source, ends, made, calls)
+        return written, f"{show_path(calls[0].at.file.path)}:{calls[0].node.end_lineno}"
+
+    # the edge
+
+    def _find_call(self, source: str, end: str) -> Traced | None:
+        """Find the only call of the builder that makes an edge and stands in no loop."""
+        found = list[Traced]()
+        for builder in self.graphs.read_builders[:1]:
+            for method in SPLIT:
+                for call, at in self.graphs.list_calls(builder, method):
+                    if self._makes(call, at, source, end) and not self._is_repeated(call, at):
+                        found.append(Traced(call, at))
+        return found[0] if len(found) == 1 else None
+
+    def _makes(self, call: ast.Call, at: Surroundings, source: str, end: str) -> bool:
+        place = (show_path(at.file.path), call.lineno, call.end_lineno)
+        edges = [
+            (edge.source, edge.ends)
+            for edge in self.graphs.edges
+            if not edge.graph and edge.kind == "data" and (edge.file, edge.line, edge.end_line) == place
+        ]
+        if (source, (end,)) not in edges:
+            return False
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if method == "add_sequence":
+            return True
+        named = get_keywords(call)
+        given = [*call.args, *(named[key] for key in ("start_key", "end_key", "key") if key in named)]
+        texts = [find_strings(self.program, part, at).values for part in given]
+        wanted = {"add_edge": [source, end], "set_entry_point": [end], "set_finish_point": [source]}[method]
+        return texts == [(text,) for text in wanted]
+
+    def _is_repeated(self, call: ast.AST, at: Surroundings) -> bool:
+        node: Any = call
+        while (node := self.program.parents.get(node)) is not None and node is not at.owner:
+            if isinstance(node, Loop):
+                return True
+        return False
+
+    # the node
+
+    def _find_form(self, near: Sequence[str], calls: Sequence[Traced]) -> NodeForm | None:
+        """Find the node whose form new ones get: of those near, of any other; else that of the builder."""
+        names = dict.fromkeys([*near, *self.nodes])
+        forms = [form for name in names if name in self.nodes for form in self._read_function(self.nodes[name])]
+        known = next((form for form in forms if form.model and calls and self._is_seen(form, calls[0].at)), None)
+        return known or (self._read_builder(calls[0]) if calls else None) or next(iter(forms), None)
+
+    def _is_seen(self, form: NodeForm, at: Surroundings) -> bool:
+        """Whether the name of a node is seen from where the builder is."""
+        if form.file is not at.file:
+            return form.owner is form.file.tree and self._find_import(form, at.file) is not None
+        here: Surroundings | None = at
+        while here is not None and here.owner is not form.owner:
+            here = here.outer
+        return here is not None
+
+    def _find_import(self, form: NodeForm, file: SourceFile) -> ast.ImportFrom | None:
+        """Find the statement of another file that imports a function."""
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    bound = Import(node.module or "", alias.name, node.level)
+                    followed = self.program.follow_import(file, bound) if alias.name == form.name else None
+                    if followed is not None and followed.file is form.file:
+                        return node
+        return None
+
+    def _read_function(self, draft: NodeDraft) -> Iterator[NodeForm]:
+        function = draft.function.node if draft.function is not None else None
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            return
+        at, file = draft.function.at, draft.function.at.file
+        if isinstance(at.owner, ast.ClassDef) or not function.args.args:
+            return
+        state = function.args.args[0]
+        inside = self.program.enter(function, at)
+        is_inner = at.owner is not file.tree
+        end = _get_offset(file.text, function.end_lineno or 0, function.end_col_offset or 0)
+        reads = [node for node in ast.walk(function) if isinstance(node, ast.Attribute | ast.Subscript)]
+        items = [isinstance(node, ast.Subscript) for node in reads if _is_named(node.value, state.arg)]
+        annotation = ast.unparse(state.annotation) if state.annotation is not None else ""
+        is_whole = annotation.strip("'").rpartition(".")[2] == self._show_schema().rpartition(".")[2]
+        yield NodeForm(
+            file=file,
+            owner=at.owner,
+            at=end,
+            above="\n\n" if is_inner else "\n\n\n",
+            below="",
+            margin=" " * function.col_offset,
+            top=self._find_top(function, file) if is_inner else None,
+            annotation=annotation if is_whole else "",  # without one it gets the whole state
+            has_fields=bool(items) and not any(items),
+            model=self._find_model(function, inside),
+            is_async=isinstance(function, ast.AsyncFunctionDef),
+            name=function.name,
+        )
+
+    def _show_schema(self) -> str:
+        """Show the state of the graph as its builder names it."""
+        schemas = [_get_schema(builder.node) for builder in self.graphs.read_builders[:1]]
+        return "".join(ast.unparse(schema) for schema in schemas if schema is not None)
+
+    def _find_top(self, node: ast.AST, file: SourceFile) -> int:
+        """Find where the statement of a module begins that has a node."""
+        while (parent := self.program.parents.get(node)) is not file.tree and parent is not None:
+            node = parent
+        decorators = getattr(node, "decorator_list", [])
+        line = min([node.lineno, *(part.lineno for part in decorators)])  # type: ignore[attr-defined]
+        return _get_offset(file.text, line, 0)
+
+    def _read_builder(self, call: Traced) -> NodeForm | None:
+        """Read the form for a new node before the statement that makes the builder, with a model that is seen there."""
+        made = self.graphs.read_builders[0]
+        file, at, statement = made.at.file, made.at, made.node
+        if file is not call.at.file or at.owner is not call.at.owner:
+            return None
+        while not isinstance(statement, ast.stmt):
+            statement = self.program.parents[statement]
+        names = self._list_model_names(at) or self._list_model_names(file.top)
+        begin = _get_offset(file.text, statement.lineno, 0)
+        is_inner = at.owner is not file.tree or bool(statement.col_offset)
+        return NodeForm(
+            file=file,
+            owner=at.owner,
+            at=begin,
+            above="",
+            below="\n\n" if is_inner else "\n\n\n",
+            margin=" " * statement.col_offset,
+            top=self._find_top(statement, file) if is_inner else None,
+            annotation=self._show_schema(),
+            has_fields=self._has_fields(_get_schema(made.node), at),
+            model=names[0] if len(names) == 1 else "",
+        )
+
+    def _list_model_names(self, at: Surroundings) -> list[str]:
+        """List the names of chat models, but not of what is made of them."""
+        bound = {name: values for name, values in at.names.bound.items() if not any(map(_is_changed, values))}
+        return [name for name in bound if self._is_model(ast.Name(name, ast.Load()), at)]
+
+    def _has_fields(self, schema: ast.expr | None, at: Surroundings) -> bool:
+        """Whether a state is a dataclass or a model of Pydantic's, which the program itself defines."""
+        for found in self.program.trace(schema, at) if schema is not None else ():
+            if isinstance(found.node, ast.ClassDef):
+                bases = {ast.unparse(base).rpartition(".")[2] for base in found.node.bases}
+                made = {ast.unparse(part).partition("(")[0].rpartition(".")[2] for part in found.node.decorator_list}
+                return "BaseModel" in bases or "dataclass" in made
+        return False
+
+    # the model
+
+    def _find_model(self, function: ast.FunctionDef | ast.AsyncFunctionDef, inside: Surroundings) -> str:
+        """Find the chat model that a function asks, in words that hold outside the function."""
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ASKING:
+                for found in self._list_models(node.func.value, inside):
+                    return ast.get_source_segment(inside.file.text, found) or ast.unparse(found)
+        return ""
+
+    def _list_models(self, node: Any, at: Surroundings) -> Iterator[ast.expr]:
+        """List the expressions of chat models behind one, without what is bound to them and without local names."""
+        if isinstance(node, ast.BinOp):
+            yield from self._list_models(node.right, at)
+            yield from self._list_models(node.left, at)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME_MODEL:
+            yield from self._list_models(node.func.value, at)
+        elif isinstance(node, ast.Name):
+            yield from self._list_named_models(node, at)
+        elif isinstance(node, ast.expr) and self._is_model(node, at):
+            own = at.names.bound if at.outer is not None else {}
+            if not any(isinstance(part, ast.Name) and part.id in own for part in ast.walk(node)):
+                yield node
+
+    def _list_named_models(self, node: ast.Name, at: Surroundings) -> Iterator[ast.expr]:
+        """List the name itself, or the models behind it where it is local or made of one."""
+        here: Surroundings | None = at
+        while here is not None and node.id not in here.names.bound:
+            here = here.outer
+        if here is None:
+            return
+        values = here.names.bound[node.id]
+        changed = [value for value in values if _is_changed(value)]
+        if changed or (here is at and at.outer is not None):
+            for value in changed or [value for value in values if isinstance(value, ast.expr)]:
+                yield from self._list_models(value, here)
+        elif self._is_model(node, at):
+            yield node
+
+    def _is_model(self, node: ast.expr, at: Surroundings) -> bool:
+        kinds = {kind for kind, _ in find_kinds(self.program, node, at)}
+        is_argument = kinds <= {"argument"} and isinstance(node, ast.Name) and MODEL_NAME.fullmatch(node.id)
+        return "model" in kinds or bool(is_argument)
+
+    # writing
+
+    def _write_node(self, found: Insertion, prompt: str, form: NodeForm | None) -> InsertedNode:
+        """Write the prompt and the function of an inserted agent, which asks as `insertions` does."""
+        stem = re.sub(r"\W+", "_", found.agent.replace("-", "_"))
+        stem = stem if stem.isidentifier() and not keyword.iskeyword(stem) else f"agent_{stem}"
+        names = (stem if number == 1 else f"{stem}_{number}" for number in range(1, 10_000))
+        name = next(name for name in names if not {name, name.upper()} & self.taken)
+        self.taken |= {name, name.upper()}
+        margin, model = (form.margin, form.model or "model") if form else ("", "model")
+        state = f"state: {form.annotation}" if form and form.annotation else "state"
+        ask = f"await {model}.ainvoke" if form and form.is_async else f"{model}.invoke"
+
+        def read(field: str) -> str:
+            return f"state.{field}" if form and form.has_fields else f'state["{field}"]'
+
+        if found.field == MESSAGES:
+            rule = LAST
+            body = [
+                f"messages = {read(MESSAGES)}",
+                f'reply = {ask}([*messages, ("user", {name.upper()})])',
+                'return {"messages": [reply.model_copy(update={"id": messages[-1].id})]}',
+            ]
+        else:
+            rule = IN_TAGS
+            tags = {"task": found.question, "text": found.field}
+            asked = [f'"<{tag}>", {read(name)}, "</{tag}>", ""' for tag, name in tags.items() if name]
+            body = [
+                f"asked = [{', '.join(asked)}, {name.upper()}]",
+                f'reply = {ask}("\\n".join(asked))',
+                f'return {{"{found.field}": reply.text}}',
+            ]
+        define = "async def" if form and form.is_async else "def"
+        function = indent("\n".join([f"{define} {name}({state}) -> dict:", *(f"    {line}" for line in body)]), margin)
+        literal = quote_text(f"{prompt}\n\n{rule}")
+        return InsertedNode(name, f"{name.upper()} = {literal}", function)
+
+    @staticmethod
+    def _place_nodes(form: NodeForm, made: Sequence[InsertedNode]) -> Iterator[SourceEdit]:
+        """Place new nodes beside the one whose form they have, and their prompts where a module may hold them."""
+        file, constants = show_path(form.file.path), [node.constant for node in made]
+        beside = [[node.function] if form.top is not None else [node.constant, node.function] for node in made]
+        written = (form.above or form.below).join(part for parts in beside for part in parts)
+        if form.top is not None:
+            yield SourceEdit(file, form.top, form.top, "".join(f"{constant}\n\n\n" for constant in constants))
+        yield SourceEdit(file, form.at, form.at, f"{form.above}{written}{form.below}")
+
+    def _import_nodes(self, form: NodeForm, names: Sequence[str], file: SourceFile) -> Iterator[SourceEdit]:
+        """Import new nodes into another file beside the function whose form they have, in the order of names."""
+        found = self._find_import(form, file) if file is not form.file else None
+        if found is None:
+            return
+        begins = [_get_offset(file.text, alias.lineno, alias.col_offset) for alias in found.names]
+        ends = [_get_offset(file.text, alias.end_lineno or 0, alias.end_col_offset or 0) for alias in found.names]
+        gaps = [file.text[end:begin] for end, begin in zip(ends, begins[1:], strict=False)] or [", "]
+        for name in sorted(names):
+            before = len([alias for alias in found.names if not alias.name[0].islower() or alias.name < name])
+            at, gap = (ends[before - 1], gaps[min(before, len(gaps)) - 1]) if before else (begins[0], gaps[0])
+            yield SourceEdit(show_path(file.path), at, at, f"{gap}{name}" if before else f"{name}{gap}")
+
+    def _make_refusal(
+        self, source: str, ends: Sequence[str], made: Sequence[InsertedNode], calls: Sequence[Traced]
+    ) -> ConfigError:
+        """Make the error for an edge that cannot be split, with the text to put there."""
+        shown = [edge for edge in self.graphs.edges if not edge.graph]
+        edges = [edge for edge in shown if edge.source == source and {*edge.ends} & {*ends}]
+        places = [
+            *(f"{show_path(call.at.file.path)}:{call.node.end_lineno}" for call in calls),
+            *(f"{edge.file}:{edge.end_line}" for edge in edges),
+            *(f"{node.place[0]}:{node.place[1]}" for name, node in self.nodes.items() if name in (source, *ends)),
+            *map(show_path, self.program.files),
+        ]
+        names = [_quote_end(source), *(f'"{node.name}"' for node in made)]
+        lines = [
+            *(f'builder.add_node("{node.name}", {node.name})' for node in made),
+            *(f"builder.add_edge({before}, {after})" for before, after in pairwise(names)),
+            *(f"builder.add_edge({names[-1]}, {_quote_end(end)})" for end in ends),
+        ]
+        split = f"{ENDS.get(source, source)} -> {' and '.join(ENDS.get(end, end) for end in ends)}"
+        text = "\n\n\n".join([*(part for node in made for part in (node.constant, node.function)), "\n".join(lines)])
+        if shown and not edges and all(edge.complete and edge.ends for edge in shown):
+            return ConfigError(f"the source of the graph has no edge {split} any more; evolve the graph anew")
+        return ConfigError(
+            f"{places[0]} has the edge {split} in a form that a patch cannot split, or shows no model that a new node "
+            f"could ask; write this yourself, in place of that edge:\n{text}"
+        )
+
+
+def _quote_end(node: str) -> str:
+    return ENDS.get(node, f'"{node}"')
+
+
+def _get_schema(made: ast.Call) -> ast.expr | None:
+    """Get the state in a call of `StateGraph`."""
+    return get_keywords(made).get("state_schema") or next(iter(made.args), None)
+
+
+def _is_changed(value: Any) -> bool:
+    """Whether a value is made of a model, as by `bind_tools` or `|`."""
+    owner = value.func if isinstance(value, ast.Call) else None
+    return isinstance(value, ast.BinOp) or (isinstance(owner, ast.Attribute) and owner.attr in SAME_MODEL)
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _get_offset(text: str, line: int, column: int) -> int:
+    """The offset of a place of Python's parser: a line from 1, and a column in bytes."""
+    lines = text.splitlines(keepends=True)
+    return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
+
+
+def _split_call(call: Traced, source: str, names: Sequence[str], *, is_first: bool) -> SourceEdit | None:
+    """Write the calls that take the place of one that makes an edge; None if it has another form.
+
+    Args:
+        names: of the new nodes, in order, which the first of the edges from a node adds.
+    """
+    node, text = call.node, call.at.file.text
+    method, quoted = node.func.attr, [f'"{name}"' for name in names]
+    added = [f"add_node({quote}, {name})" for quote, name in zip(quoted, names, strict=True)] if is_first else []
+    links = [f"add_edge({a}, {b})" for a, b in pairwise(quoted)] if is_first else []
+
+    def show(part: ast.expr) -> str:
+        return ast.get_source_segment(text, part) or ast.unparse(part)
+
+    named = get_keywords(node)
+    given = [
+        show(part) for part in (*node.args, *(named[key] for key in ("start_key", "end_key", "key") if key in named))
+    ]
+    if method == "add_sequence":
+        return _split_sequence(call, source, names) if is_first else None
+    if method == "add_edge":
+        parts = [*added, *([f"add_edge({given[0]}, {quoted[0]})"] if is_first else []), *links]
+        parts.append(f"add_edge({quoted[-1]}, {given[1]})")
+    elif method == "set_entry_point":
+        first = [f"set_entry_point({quoted[0]})"] if is_first else []
+        parts = [*added, *first, *links, f"add_edge({quoted[-1]}, {given[0]})"]
+    else:
+        first = [f"add_edge({given[0]}, {quoted[0]})"] if is_first else []
+        parts = [*added, *first, *links, f"set_finish_point({quoted[-1]})"]
+    owner = node.func.value
+    begin = _get_offset(text, owner.end_lineno, owner.end_col_offset)
+    stop = _get_offset(text, node.end_lineno, node.end_col_offset)
+    before = text[begin : text.index(method, begin)]
+    if isinstance(owner, ast.Name | ast.Attribute) and before == ".":
+        line = text.rfind("\n", 0, begin) + 1
+        margin, name = text[line : begin - len(show(owner))], show(owner)
+        if not margin.strip() and text[stop : (text.find("\n", stop) + 1 or len(text))].strip()[:1] in ("", "#"):
+            written = f"\n{margin}".join(f"{name}.{part}" for part in parts)
+            return SourceEdit(show_path(call.at.file.path), line + len(margin), stop, written)
+    return SourceEdit(show_path(call.at.file.path), begin, stop, "".join(f"{before}{part}" for part in parts))
+
+
+def _split_sequence(call: Traced, source: str, names: Sequence[str]) -> SourceEdit | None:
+    """Write new nodes behind one in the list of `add_sequence`."""
+    text = call.at.file.text
+    listed = call.node.args[0] if call.node.args else None
+    for part in listed.elts if isinstance(listed, ast.List | ast.Tuple) else ():
+        named = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
+        shown = named.value if isinstance(named, ast.Constant) else ast.unparse(named).rpartition(".")[2]
+        if shown == source:
+            end = _get_offset(text, part.end_lineno or 0, part.end_col_offset or 0)
+            written = "".join(f', ("{name}", {name})' for name in names)
+            return SourceEdit(show_path(call.at.file.path), end, end, written)
+    return None

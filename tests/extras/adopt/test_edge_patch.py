@@ -1,0 +1,303 @@
+"""Inserted agents in a patch: in every form of a builder, applied by git, and asked as the evolved graph asks."""
+
+import asyncio
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, Rewiring
+from selfwire.core.errors import ConfigError
+from selfwire.core.team import Team
+from selfwire.core.topology import make_chain
+from selfwire.extras.adopt.patch import make_patch
+from selfwire.graphs.insertions import INSERTED, Insertion, insert_agents, list_inserted_agents
+from selfwire.graphs.own_graph import load_graph
+from selfwire.models.text_layer import TextLayer
+
+HEAD = """from typing import Annotated, Literal, TypedDict
+
+from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
+from langgraph.graph import END, START, MessagesState, StateGraph
+from pydantic import BaseModel
+
+model = ParrotFakeChatModel()
+"""
+STATE = """
+
+class Desk(TypedDict):
+    question: str
+    notes: str
+    answer: str
+
+
+def read(state: Desk) -> dict:
+    return {"notes": model.invoke("Read: " + state["question"]).text}
+
+
+def decide(state: Desk) -> dict:
+    return {"answer": model.invoke("Decide: " + state["notes"]).text}
+
+"""
+NODES = "\nbuilder = StateGraph(Desk)\nbuilder.add_node(read)\nbuilder.add_node(decide)\n"
+ENDS = 'builder.add_edge(START, "read")\nbuilder.add_edge("read", "decide")\nbuilder.add_edge("decide", END)\n'
+MADE = "graph = builder.compile()\n"
+BUILDERS = {
+    "calls": NODES + ENDS.replace('"decide")\n', '"decide")  # on\n') + MADE,
+    "entries": f"""{NODES}
+builder.set_entry_point("read")
+builder.add_edge(start_key="read", end_key="decide")
+builder.set_finish_point("decide")
+{MADE}""",
+    "chained": """
+graph = (
+    StateGraph(Desk)
+    .add_node(read)
+    .add_node(decide)
+    .add_edge(START, "read")
+    .add_edge("read", "decide")
+    .add_edge("decide", END)
+    .compile()
+)
+""",
+    "lined": """
+begun = StateGraph(Desk).add_node(read).add_node(decide).add_edge(START, "read").add_edge("read", "decide")
+builder = begun.add_edge("decide", END)
+graph = builder.compile()
+""",
+    "sequence": """
+builder = StateGraph(Desk).add_sequence([read, decide])
+builder.add_edge(START, "read")
+builder.add_edge("decide", END)
+graph = builder.compile()
+""",
+    "constants": f"""
+READ, DECIDE = "read", "decide"
+{NODES}builder.add_edge(START, READ).add_edge(READ, DECIDE)
+builder.add_edge(DECIDE, END)
+{MADE}""",
+    "made": """
+
+def make():
+    made = StateGraph(Desk)
+    made.add_node(read)
+    made.add_node(decide)
+    made.add_edge(START, "read")
+    made.add_edge("read", "decide")
+    made.add_edge("decide", END)
+    return made.compile()
+
+
+graph = make()
+""",
+}
+PROMPT = 'You check "it".\nKeep \\ and {braces}.'
+CHECK = Insertion(agent="date-checker", after="decide", before=("__end__",), field="answer", question="question")
+NOTES = Insertion(agent="note-checker", after="read", before=("decide",), field="notes")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def make_team(*insertions: Insertion) -> Team:
+    team = Team(method="x", agents=(Agent(id="graph", prompt="x"),), topology=make_chain("graph"))
+    for found in insertions:
+        team = team.apply(Rewiring(AddAgent(Agent(id=found.agent, prompt=f"{PROMPT} {found.agent}")), why="a check"))
+    return team.with_memory(**{INSERTED: [found.model_dump(mode="json") for found in insertions]})
+
+
+def run_variant(target: str, given: Any, *insertions: Insertion) -> Any:
+    graph = insert_agents(target, load_graph(target), make_team(*insertions))
+    with TextLayer((), None, ParrotFakeChatModel).active():
+        return graph.invoke(given)
+
+
+def write_patch(target: str, *insertions: Insertion) -> str:
+    names = {found.agent: "because" for found in insertions}
+    return make_patch(target, {}, names, list_inserted_agents(make_team(*insertions)))
+
+
+def check(source: str, name: str, *insertions: Insertion, given: Any = None, **files: str) -> str:
+    """Compare the evolved graph with the patched program, which the model lets repeat its requests."""
+    for file, text in {**files, name: source}.items():
+        Path(f"{file}.py").write_text(text, encoding="utf-8")
+    given = given or {"question": "When?"}
+    evolved = run_variant(f"{name}.py:graph", given, *insertions)
+    Path("new.patch").write_text(write_patch(f"{name}.py:graph", *insertions), encoding="utf-8")
+    subprocess.run(["git", "apply", "new.patch"], check=True, capture_output=True)
+    for file in files:
+        sys.modules.pop(file, None)
+    written = Path(f"{name}.py").read_text(encoding="utf-8")
+    Path(f"{name}_patched.py").write_text(written, encoding="utf-8")  # a name that this process has not imported
+    importlib.invalidate_caches()
+    patched = load_graph(f"{name}_patched.py:graph").invoke(given)
+    kept: dict[str, Any] = {"id": None, "additional_kwargs": {}, "response_metadata": {}}
+    shown = [
+        {**state, "messages": [m.model_copy(update=kept) for m in state.get("messages", ())]}
+        for state in (evolved, patched)
+    ]
+    assert shown[0] == shown[1]
+    subprocess.run([sys.executable, "-m", "ruff", "check", "--isolated", "--ignore", "F401", "."], check=True)
+    return written
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_edges_are_split_in_every_form(name: str) -> None:
+    again = Insertion(agent="date-reader", after="date-checker", before=("__end__",), field="answer")
+    start = Insertion(agent="asker", after="__start__", before=("read",), field="question")
+    source = check(f"{HEAD}{STATE}{BUILDERS[name]}", name, CHECK, NOTES, again, start)
+    assert "def date_checker(state: Desk) -> dict:" in source
+    assert source.count("DATE_CHECKER") == 2
+
+
+def test_the_order_of_agents_behind_a_node_is_that_of_the_evolved_graph() -> None:
+    first = Insertion(agent="first", after="decide", before=("date-checker",), field="answer")
+    source = check(f"{HEAD}{STATE}{NODES}{ENDS}{MADE}", "ordered", CHECK, first)
+    assert 'builder.add_edge("decide", "first")\nbuilder.add_edge("first", "date_checker")' in source
+
+
+def test_a_node_inside_a_function_is_written_beside_it_with_its_model() -> None:
+    body = """
+
+def build(llm):
+    async def decide(state: Desk):
+        return {"answer": (await llm.with_config(tags=["a"]).ainvoke("Decide: " + state["question"])).text}
+
+    made = StateGraph(Desk)
+    made.add_node("decide", decide)
+    made.add_edge(START, "decide")
+    made.add_edge("decide", END)
+    return made.compile()
+
+
+graph = build(model)
+"""
+    inner = CHECK.replace(question="")
+    Path("inner.py").write_text(f"{HEAD}{STATE}{body}", encoding="utf-8")
+    patch = write_patch("inner.py:graph", inner)
+    assert '+DATE_CHECKER = """You check "it".' in patch
+    assert "+    async def date_checker(state: Desk) -> dict:" in patch
+    assert '+        reply = await llm.ainvoke("\\n".join(asked))' in patch
+    Path("new.patch").write_text(patch, encoding="utf-8")
+    subprocess.run(["git", "apply", "new.patch"], check=True, capture_output=True)
+    graph = load_graph("inner.py:graph")
+    assert asyncio.run(graph.ainvoke({"question": "When?"}))["answer"].startswith("<text>\nDecide: When?")
+
+
+def test_nodes_of_another_file_are_written_there_and_imported() -> None:
+    head = "from langgraph.graph import END, START, StateGraph\n\nfrom desk_nodes import Desk, decide, read\n"
+    source = check(f"{head}{NODES}{ENDS}{MADE}", "apart", CHECK, desk_nodes=f"{HEAD}{STATE}")
+    assert "import Desk, date_checker, decide, read" in source
+    assert "def date_checker(state: Desk) -> dict:" in Path("desk_nodes.py").read_text(encoding="utf-8")
+
+
+def test_a_node_that_a_function_makes_or_that_gets_a_part_of_the_state_is_no_form() -> None:
+    body = """
+
+class Part(TypedDict):
+    question: str
+
+
+def ask(state: Part) -> dict:
+    return {"notes": model.invoke("Ask: " + state["question"]).text}
+
+
+def make_node(llm):
+    def decide(state: Desk) -> dict:
+        return {"answer": llm.invoke("Decide: " + state["notes"]).text}
+
+    return decide
+
+
+builder = StateGraph(Desk)
+builder.add_node("ask", ask)
+builder.add_node("decide", make_node(model))
+builder.add_edge(START, "ask")
+builder.add_edge("ask", "decide")
+builder.add_edge("decide", END)
+graph = builder.compile()
+"""
+    desk = STATE.partition("\n\ndef read")[0]
+    source = check(f"{HEAD}{desk}{body}", "makers", CHECK, NOTES.replace(after="ask"))
+    assert "\ndef date_checker(state) -> dict:" in source
+    assert source.index("return decide") < source.index("StateGraph(Desk)")
+
+
+def test_fields_of_a_typed_state_are_attributes() -> None:
+    body = """
+
+class Typed(BaseModel):
+    question: str
+    answer: str = ""
+
+
+def decide(state: Typed) -> dict:
+    return {"answer": model.invoke("Decide: " + state.question).text}
+
+
+builder = StateGraph(Typed).add_node(decide).add_edge(START, "decide")
+builder.add_edge("decide", END)
+graph = builder.compile()
+"""
+    assert '"<text>", state.answer, "</text>"' in check(f"{HEAD}{body}", "typed", CHECK)
+
+
+def test_an_answer_among_messages_is_replaced_where_nodes_are_objects() -> None:
+    body = """
+
+class Talker:
+    def __init__(self, llm):
+        self.llm = llm
+
+    def __call__(self, state: MessagesState) -> dict:
+        return {"messages": [("ai", self.llm.invoke(state["messages"]).text)]}
+
+
+def make_graph():
+    llm = ParrotFakeChatModel()
+    tooled = llm.bind(stop=["x"])
+    builder = StateGraph(MessagesState)
+    builder.add_node("talk", Talker(tooled))
+    builder.add_edge(START, "talk")
+    builder.add_edge("talk", END)
+    return builder.compile()
+
+
+graph = make_graph()
+"""
+    found = Insertion(agent="import", after="talk", before=("__end__",), field="messages")
+    given = {"messages": [("user", "When?")]}
+    source = check(f"{HEAD}{body}", "talking", found, given=given)
+    assert "    def agent_import(state: MessagesState) -> dict:\n        messages" in source
+    assert 'llm.invoke([*messages, ("user", AGENT_IMPORT)])' in source
+    said = load_graph("talking_patched.py:graph").invoke(given)["messages"]
+    assert [message.text.partition("\n")[0] for message in said] == ["When?", 'You check "it".']
+
+
+LOOP = 'for source, end in [("read", "decide"), ("decide", END)]:\n    builder.add_edge(source, end)\n'
+
+
+@pytest.mark.parametrize(
+    ("edges", "told"),
+    [
+        (f'builder.add_edge(START, "read")\n{LOOP}', "refused.py:29 has the edge decide -> END in a form"),
+        ('for pair in [(START, "read"), ("read", "decide"), ("decide", END)]:\n    builder.add_edge(*pair)\n', "form"),
+        ('builder.add_edge(START, "read").add_edge("read", "decide")\n', "has no edge decide -> END any more; evolve"),
+    ],
+)
+def test_an_edge_that_cannot_be_split_is_named_with_the_text_to_put_there(edges: str, told: str) -> None:
+    Path("refused.py").write_text(f"{HEAD}{STATE}{NODES}{edges}{MADE}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=told) as refusal:
+        write_patch("refused.py:graph", CHECK)
+    if "form" in told:
+        assert 'return {"answer": reply.text}' in str(refusal.value)
+        assert 'builder.add_edge("decide", "date_checker")\nbuilder.add_edge("date_checker", END)' in str(refusal.value)

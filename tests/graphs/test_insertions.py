@@ -1,0 +1,264 @@
+"""Agents on edges of a graph: the graph that has them keeps everything else, and the given one stays as it is."""
+
+import asyncio
+from typing import Any, Literal
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, Send, interrupt
+from typing_extensions import TypedDict
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, RemoveAgent, Rewiring
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Question
+from selfwire.core.team import Team
+from selfwire.core.topology import make_chain
+from selfwire.core.trajectory import Trajectory
+from selfwire.graphs.insertions import (
+    INSERTED,
+    WROTE,
+    Insertion,
+    UpdateReader,
+    find_places,
+    insert_agents,
+    list_chains,
+    list_insertions,
+)
+from selfwire.models.text_layer import TextLayer
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+model = ParrotFakeChatModel()
+
+
+class Desk(TypedDict, total=False):
+    question: str
+    parts: list[str]
+    answer: str
+
+
+def read(state: Desk) -> dict[str, Any]:
+    return {"answer": model.invoke(f"Read {state['question']}").text}
+
+
+def make_team(*insertions: Insertion, prompt: str = "You check it.") -> Team:
+    team = Team(method="x", agents=(Agent(id="graph", prompt="x"),), topology=make_chain("graph"))
+    for found in insertions:
+        team = team.apply(Rewiring(AddAgent(Agent(id=found.agent, prompt=f"{prompt} {found.agent}")), why="a check"))
+    return team.with_memory(**{INSERTED: [found.model_dump(mode="json") for found in insertions]})
+
+
+def insert(after: str, before: str, agent: str = "checker", **fields: Any) -> Insertion:
+    return Insertion(agent=agent, after=after, before=tuple(before.split()), **{"field": "answer", **fields})
+
+
+def make(graph: Graph, *insertions: Insertion, prompt: str = "You check it.") -> Graph:
+    made: Graph = insert_agents("my_app:graph", graph, make_team(*insertions, prompt=prompt))
+    return made
+
+
+def ask(graph: Graph, given: Any, config: Any = None) -> Any:
+    with TextLayer((), None, ParrotFakeChatModel).active():
+        return graph.invoke(given, config)
+
+
+def make_pipeline(**compiled: Any) -> Graph:
+    builder = StateGraph(Desk).add_node(read).add_edge(START, "read").add_edge("read", END)
+    return builder.compile(**compiled)
+
+
+def test_without_inserted_agents_it_is_the_same_object() -> None:
+    graph = make_pipeline()
+    assert insert_agents("my_app:graph", graph, make_team()) is graph
+    assert insert_agents("my_app:graph", model, make_team()) is model
+
+
+def test_the_given_graph_stays_as_it_is_and_what_it_was_compiled_with_stays_too() -> None:
+    saver, store = InMemorySaver(), InMemoryStore()
+    graph = make_pipeline(checkpointer=saver, store=store, interrupt_before=["read"], name="mine", debug=False)
+    graph = graph.with_config(tags=["a"])
+    graph.step_timeout = 60
+    edges = {*graph.builder.edges}
+    made = make(graph, insert("read", END))
+    assert (graph.builder.edges, [*graph.builder.nodes]) == (edges, ["read"])
+    assert made.builder.edges == {(START, "read"), ("read", "checker"), ("checker", END)}
+    assert made.checkpointer is saver
+    assert (made.store, made.name, made.interrupt_before_nodes, made.config, made.step_timeout) == (
+        store, "mine", ["read"], graph.config, 60,
+    )  # fmt: skip
+    assert "answer" not in graph.invoke({"question": "it"}, {"configurable": {"thread_id": "1"}})
+
+
+async def test_two_variants_run_side_by_side() -> None:
+    graph, found = make_pipeline(), insert("read", END, question="question")
+    variants = [make(graph, found, prompt=prompt) for prompt in ("First.", "Second.")]
+
+    async def run(variant: Graph) -> str:
+        with TextLayer((), None, ParrotFakeChatModel).active():
+            return str((await variant.ainvoke({"question": "it"}))["answer"])
+
+    answers = await asyncio.gather(*map(run, [*variants, graph]))
+    assert answers[0] == (
+        "<task>\nit\n</task>\n\n<text>\nRead it\n</text>\n\nFirst. checker\n\n"
+        "Reply with the whole text that takes the place of what stands between <text> and </text>, and with nothing "
+        "else."
+    )
+    assert answers[1] == answers[0].replace("First", "Second")
+    assert answers[2] == "Read it"
+
+
+def test_an_answer_among_messages_is_replaced() -> None:
+    builder = StateGraph(MessagesState).add_node("talk", lambda state: {"messages": [AIMessage("Hello", id="x")]})
+    graph = builder.add_edge(START, "talk").add_edge("talk", END).compile()
+    said = ask(make(graph, insert("talk", END, field="messages")), {"messages": [HumanMessage("Hi")]})["messages"]
+    assert [(message.text.split("\n")[0], message.id) for message in said[1:]] == [("You check it. checker", "x")]
+
+
+class Tagged(ParrotFakeChatModel):
+    """A model whose replies say which it is."""
+
+    tag: str
+
+    def _generate(self, messages: Any, *args: Any, **given: Any) -> Any:
+        return super()._generate([HumanMessage(f"{self.tag}: {messages[-1].text}")], *args, **given)
+
+
+def test_an_agent_asks_the_model_of_the_node_before_it_and_else_the_last_or_the_given_one() -> None:
+    first, second, own = Tagged(tag="first"), Tagged(tag="second"), Tagged(tag="own")
+    builder = StateGraph(Desk).add_node("a", lambda state: {"answer": first.bind(stop=["x"]).invoke("q").text})
+    builder.add_node("b", lambda state: {"answer": second.invoke("q").text}).add_node("c", lambda state: {})
+    builder.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END)
+    places = {
+        "after-c": insert("c", END, "after-c"),
+        "after-a": insert("a", "b", "after-a"),
+        "at-start": insert(START, "a", "at-start", field="question"),
+        "behind": insert("after-a", "b", "behind", field="parts"),
+    }
+    graph = make(builder.compile(), *places.values())
+    with TextLayer((), None, lambda: own).active():
+        steps = [*graph.stream({"question": "it", "parts": []})]
+    assert [(node, next(iter(update.values()))[:6]) for step in steps for node, update in step.items() if update] == [
+        ("at-start", "own: <"),
+        ("a", "first:"),
+        ("after-a", "first:"),
+        ("behind", "first:"),
+        ("b", "second"),
+        ("after-c", "second"),
+    ]
+
+
+def test_conditional_edges_commands_sends_interrupts_and_subgraphs_keep_working() -> None:
+    def plan(state: Desk) -> Command[Literal["split"]]:
+        return Command(goto="split", update={"parts": ["x", "y"]})
+
+    def fan(state: Desk) -> list[Send]:
+        return [Send("work", {"question": part, "parts": state["parts"]}) for part in state["parts"]]
+
+    def decide(state: Desk) -> Literal["ask", "__end__"]:
+        return "ask" if "sure" not in state["answer"] else "__end__"
+
+    builder = StateGraph(Desk).add_node("plan", plan).add_node("split", lambda state: {})
+    builder.add_node("work", lambda state: {}).add_node("inner", make_pipeline())
+    builder.add_node("ask", lambda state: {"answer": interrupt("sure?")})
+    builder.add_edge(START, "plan").add_conditional_edges("split", fan, ["work"])
+    builder.add_edge("work", "inner").add_conditional_edges("inner", decide).add_edge("ask", END)
+    graph, config = builder.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    assert [*find_places(graph, [run(WROTE_ALL)], "question")] == ["START.question", "ask.answer", "work.answer"]
+    made = make(graph, insert("ask", END), insert(START, "plan", "asker", field="question"))
+    waits = ask(made, {"question": "it"}, config)
+    assert waits["__interrupt__"][0].value == "sure?"
+    assert waits["answer"].startswith("Read <text>\nit\n</text>\n\nYou check it. asker")
+    done = ask(made, Command(resume="yes, sure"), config)
+    assert done["answer"].startswith("<text>\nyes, sure\n</text>\n\nYou check it. checker")
+
+
+WROTE_ALL = {node: ["answer", "parts", "messages"] for node in ("plan", "split", "work", "inner", "ask", "read")}
+
+
+def run(wrote: dict[str, list[str]]) -> Trajectory:
+    return Trajectory(question=Question(id="1", input="x"), workflow="x", notes={WROTE: wrote})
+
+
+def test_places_are_behind_nodes_that_write_a_text() -> None:
+    graph = make_pipeline()
+    assert find_places(graph, [run({})], "question")["START.question"].describe() == (
+        "the question in question, before read"
+    )
+    found = find_places(graph, [run({"read": ["answer"]}), run(WROTE_ALL)], "question")
+    assert {name: (place.before, place.question) for name, place in found.items()} == {
+        "START.question": (("read",), ""),
+        "read.answer": ((END,), "question"),
+    }
+    assert found["read.answer"].describe() == "what read has written into answer, before END"
+    assert not find_places(graph, [run({})], "")
+    assert not find_places(model, [run({})], "question")
+    again = find_places(make(graph, insert("read", END)), [run({"checker": ["answer"]})], "")
+    assert [(place.after, place.before) for place in again.values()] == [("checker", (END,))]
+
+
+def test_an_agent_of_langchain_has_no_places() -> None:
+    assert not find_places(create_agent(model, []), [run({"model": ["messages"]})], "")
+
+
+def test_nodes_side_by_side_are_no_places() -> None:
+    builder = StateGraph(Desk).add_node("a", read).add_node("b", read).add_node("c", read)
+    builder.add_edge(START, "a").add_edge(START, "b").add_edge("a", "c").add_edge("b", "c").add_edge("c", END)
+    wrote = {node: ["answer"] for node in "abc"}
+    assert [*find_places(builder.compile(), [run(wrote)], "question")] == ["START.question", "c.answer"]
+    builder = StateGraph(Desk).add_node("a", read).add_node("b", read).add_edge(START, "a").add_edge("a", "b")
+    joined = builder.add_node("c", read).add_edge(START, "c").add_edge(["b", "c"], END).compile()
+    assert [*find_places(joined, [run(wrote)], "question")] == ["START.question", "a.answer"]
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (insert("decide", END), "'checker' needs the edge decide -> END, which 'my_app:graph' does not have any more"),
+        (insert("read", "x"), "the edge read -> x"),
+        (insert("read", END, field="note"), "the field 'note' of the state"),
+        (insert("read", END, question="ask"), "the field 'ask' of the state"),
+        (insert("read", END, "read"), "agent 'read' cannot be a node of 'my_app:graph'"),
+    ],
+)
+def test_what_a_program_does_not_have_any_more_is_named(found: Insertion, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        make(make_pipeline(), found)
+    with pytest.raises(ConfigError, match="'my_app:graph' is no StateGraph any more"):
+        insert_agents("my_app:graph", model, make_team(found))
+
+
+def test_agents_behind_one_that_was_taken_out_move_up() -> None:
+    team = make_team(insert("read", END, "a"), insert("a", END, "b"), insert("read", "a", "c"), insert("b", END, "d"))
+    [(root, ends, chain)] = list_chains(list_insertions(team))
+    assert (root, ends, [found.agent for found in chain]) == ("read", (END,), ["c", "a", "b", "d"])
+    fewer = team.apply(Rewiring(RemoveAgent("a"), RemoveAgent("b"), why="of no use"))
+    assert [(found.agent, found.after, found.before) for found in list_insertions(fewer)] == [
+        ("c", "read", (END,)),
+        ("d", "c", (END,)),
+    ]
+    assert make(make_pipeline(), *list_insertions(fewer)).builder.edges == {
+        (START, "read"), ("read", "c"), ("c", "d"), ("d", END),
+    }  # fmt: skip
+
+
+def test_what_nodes_write_is_read_from_their_updates() -> None:
+    replies: list[Any] = [
+        lambda state: {"answer": "x", "parts": []},
+        lambda state: {"answer": None},
+        lambda state: Command(update={"answer": "x"}),
+        lambda state: make_pipeline().invoke({"question": "it"}),
+        make_pipeline(),
+    ]
+    builder = StateGraph(Desk)
+    for before, name, reply in zip((START, *"abcd"), "abcde", replies, strict=True):
+        builder.add_node(name, reply).add_edge(before, name)
+    graph, updates = builder.compile(), UpdateReader()
+    graph.invoke({"question": "it"}, {"callbacks": [updates]})
+    both = ["question", "answer"]
+    assert updates.list_texts() == {"a": ["answer"], "b": [], "c": ["answer"], "d": both, "e": both}

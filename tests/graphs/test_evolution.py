@@ -189,7 +189,7 @@ async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_an
 
 async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is() -> None:
     skill = {0: 0.2, 1: 0.4, 2: 0.3, 3: 1.0}
-    made = context(Scripted(skill=lambda number: skill[number]), gate="better", gate_tasks=20, iterations=3, batch=20)
+    made = context(Scripted(skill=lambda number: skill[number]), gate="better", gate_tasks=20, iterations=3, batch=30)
     made = replace(made, splits=made.splits.replace(train=tasks("train", 60)))
     await evolved(made)
     versions = (await made.library.history("w")).versions[1:]
@@ -246,7 +246,7 @@ async def test_a_draft_that_does_worse_is_dropped_and_the_proved_team_is_rewired
             tried.append(team.agents_by_id["a"].prompt)
             return await super().propose(team, runs, ctx)
 
-    made = context(Watching(skill=lambda number: skill[number]), gate="better", gate_tasks=20, iterations=3, batch=20)
+    made = context(Watching(skill=lambda number: skill[number]), gate="better", gate_tasks=20, iterations=3)
     assert (await evolved(made)).agents_by_id["a"].prompt == "0"
     assert tried == ["0", "1", "0"]
 

@@ -34,7 +34,7 @@ from selfwire.models.embeddings import CachedEmbedder, HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import NullRecorder
 
-TITLE = "stages: does a trained router of EvoMAS choose the right agent?"
+TITLE = "stages: does training choose the right agent?"
 SEEDS, TASKS, UPDATES, BATCH = 6, 20, 28, 8
 """Test tasks, updates of the router, and train tasks of an update, each run four times."""
 TRAINED, BEST = "trained", "the right clerk at every stage"

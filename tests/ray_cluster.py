@@ -9,42 +9,38 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
 STORE = 80_000_000
 """Bytes of a node's object store."""
-TRIES = 3
+ROOT = Path(__file__).parents[1]
+"""Where `tests` is a package; a test before may have left another folder behind."""
 
 
 @contextmanager
 def ray_cluster(*processors: int) -> Iterator[str]:
-    """A cluster of nodes with so many processors each.
-
-    Ray chooses its ports before it opens them, so that another process may take one: its start is tried again.
-    """
+    """A cluster of nodes with so many processors each."""
     command = [sys.executable, "-m", "tests.ray_cluster", *map(str, processors)]
     quiet = {**os.environ, "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-    errors: list[str] = []
-    while len(errors) < TRIES:
-        with (
-            TemporaryFile("w+") as said,
-            subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, env=quiet
-            ) as server,
-        ):
-            assert server.stdin is not None
-            assert server.stdout is not None
-            if address := server.stdout.readline().strip():
-                try:
-                    yield address
-                finally:
-                    server.stdin.close()
-                return
+    with (
+        TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=quiet, cwd=ROOT
+        ) as server,
+    ):
+        assert server.stdin is not None
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        if not address:
             server.wait()
-            said.seek(0)
-            errors.append(said.read()[-2000:])
-    raise AssertionError("the cluster has not started:\n" + "\n".join(errors))
+            errors.seek(0)
+            raise AssertionError(f"the cluster has not started: {errors.read()[-2000:]}")
+        try:
+            yield address
+        finally:
+            server.stdin.close()
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,10 @@ def check_alone(home: Path, folder: Path, python: str, types: Path) -> None:
         assert uses
         (folder / "found.json").write_text(json.dumps({use["arguments"]["query"]: use["result"] for use in uses}))
         (folder / "archive_tools.py").write_text(MODULE)
-        os.chdir(folder)
         sys.path.insert(0, str(folder))
         try:
-            file = export(home, folder / "mine.py", "--tools", "archive_tools:search")
+            with chdir(folder):
+                file = export(home, folder / "mine.py", "--tools", "archive_tools:search")
         finally:
             sys.path.remove(str(folder))
             sys.modules.pop("archive_tools", None)

@@ -651,7 +651,7 @@ class EvolutionLoop:
         else:
             before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
             after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
-            verdict = self._decide(before, after, state["equals"], margin=self.config.margin)
+            verdict = self._decide(before, after, state["equals"])
         candidate = await self.method.fit(candidate, after, self.ctx)
         evolved = await self.journal.get_body(state["evolved"])
         if verdict.accepted:
@@ -675,7 +675,7 @@ class EvolutionLoop:
         if removal is not None and not (self.config.freeze and self._changes_frozen(kept.apply(removal))):
             smaller = kept.apply(removal)
             after = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
-            pruned = self._decide(before, after, state["equals"], margin=self.config.margin)
+            pruned = self._decide(before, after, state["equals"])
             if pruned.accepted:
                 smaller = self.method.keep_memory(smaller, kept).with_lineage(incumbent, [removal])
                 pruned = pruned.replace(why=f"{pruned.why}; {removal.why}")
@@ -717,13 +717,11 @@ class EvolutionLoop:
             update["evolved"] = await self.journal.put_body(applied)
         return update
 
-    def _decide(
-        self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int, *, margin: float | None
-    ) -> GateDecision:
+    def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
         config = self.config
         scores, (old, new) = _list_pairs(before, after)
         calls = [cost.calls for cost in old], [cost.calls for cost in new]
-        verdict = decide(*scores, *calls, equals, margin=margin or 0.0, patience=config.patience)
+        verdict = decide(*scores, *calls, equals, margin=config.margin or 0.0, patience=config.patience)
         temperature = getattr(self.method.config, "temperature", 0.0)
         return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
 

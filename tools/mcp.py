@@ -312,7 +312,7 @@ class _Connection:
             session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
             self._calls += 1
             try:
-                found = await session.call_tool(name, dict(arguments))
+                found = await self._call_while_served(session, name, arguments)
             except (ClosedResourceError, BrokenResourceError):  # nothing was sent
                 await self._break_off(opened)
                 continue
@@ -327,6 +327,23 @@ class _Connection:
                 self._calls -= 1
             self._breaks = 0
             return found
+
+    async def _call_while_served(
+        self, session: "ClientSession", name: str, arguments: Mapping[str, Any]
+    ) -> "CallToolResult":
+        """Call a tool; where the session ends under the call, nobody would answer it any more."""
+        from mcp import McpError
+        from mcp.types import CONNECTION_CLOSED, ErrorData
+
+        assert self._serving is not None, "there is a session"
+        calling = asyncio.ensure_future(session.call_tool(name, dict(arguments)))
+        try:
+            await asyncio.wait({calling, self._serving}, return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done():
+                raise McpError(ErrorData(code=CONNECTION_CLOSED, message="the session has ended"))
+            return calling.result()
+        finally:
+            calling.cancel()
 
     async def check(self) -> None:
         """Have later calls wait until the server has answered a ping, or has been started again."""
@@ -393,10 +410,10 @@ class _Connection:
         raise ToolError(f"the server {self.name!r} does not start: {why}")
 
     async def _stop_serving(self) -> None:
-        if self._serving is not None:
+        if (serving := self._serving) is not None:  # another call may start the server anew while this one ends
             self._stop.set()
-            await asyncio.wait({self._serving}, timeout=END)
-            self._serving.cancel()
+            await asyncio.wait({serving}, timeout=END)
+            serving.cancel()
 
     async def _end(self) -> None:
         if self._opened is not None:
@@ -408,7 +425,7 @@ class _Connection:
     async def _serve(self, ready: "asyncio.Future[ClientSession]", stop: asyncio.Event) -> None:
         """Hold a session open until it is to stop or breaks off."""
         try:
-            async with self._connect() as session:
+            async with self._connect(stop) as session:
                 await session.initialize()
                 ready.set_result(session)
                 await stop.wait()
@@ -417,7 +434,9 @@ class _Connection:
                 ready.set_exception(error)
 
     @asynccontextmanager
-    async def _connect(self) -> "AsyncIterator[ClientSession]":
+    async def _connect(self, stop: asyncio.Event) -> "AsyncIterator[ClientSession]":
+        """Connect; where a program ends, so does the session, as a call that it just misses would never be answered."""
+        from anyio import create_memory_object_stream
         from langchain_mcp_adapters.sessions import Connection, create_session
         from mcp import ClientSession, StdioServerParameters
         from mcp.client.stdio import stdio_client
@@ -437,8 +456,23 @@ class _Connection:
             cwd=server.cwd,
             encoding_error_handler="replace",
         )
-        async with stdio_client(program, cast(Any, self._said)) as streams, ClientSession(*streams) as session:
-            yield session
+        async with stdio_client(program, cast(Any, self._said)) as (said, asked):
+            passed_on, heard = create_memory_object_stream[Any]()
+
+            async def listen() -> None:
+                async with passed_on:
+                    async for message in said:
+                        await passed_on.send(message)
+                stop.set()
+
+            listening = asyncio.ensure_future(listen())
+            try:
+                async with ClientSession(heard, asked) as session:
+                    yield session
+            finally:
+                listening.cancel()
+                passed_on.close()
+                heard.close()
 
     def _describe(self, error: BaseException | None) -> str:
         while isinstance(error, BaseExceptionGroup):

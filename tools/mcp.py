@@ -331,7 +331,7 @@ class _Connection:
     async def _call_while_served(
         self, session: "ClientSession", name: str, arguments: Mapping[str, Any]
     ) -> "CallToolResult":
-        """Call a tool; where the session ends under the call, nobody would answer it any more."""
+        """Call a tool, and answer for a session that ends under the call."""
         from mcp import McpError
         from mcp.types import CONNECTION_CLOSED, ErrorData
 
@@ -435,7 +435,7 @@ class _Connection:
 
     @asynccontextmanager
     async def _connect(self, stop: asyncio.Event) -> "AsyncIterator[ClientSession]":
-        """Connect; where a program ends, so does the session, as a call that it just misses would never be answered."""
+        """Connect; the session ends with the program, as a call that just misses it would wait in vain."""
         from anyio import create_memory_object_stream
         from langchain_mcp_adapters.sessions import Connection, create_session
         from mcp import ClientSession, StdioServerParameters

@@ -146,6 +146,18 @@ def open_local_client() -> Iterator[Uploads]:
 
 
 @contextmanager
+def open_client() -> Iterator[Client]:
+    """Open a client for a command that cannot do without LangSmith.
+
+    Raises:
+        ConfigError: LangSmith is not named in the environment, or does not answer as it should.
+    """
+    get_langsmith_address(without="")
+    with translate_errors(client := Client(auto_batch_tracing=False), without=""):
+        yield client
+
+
+@contextmanager
 def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
     """Turn LangSmith's errors, and those of the way to it, into ConfigError; see `get_langsmith_address`."""
     try:

@@ -14,7 +14,7 @@ from langsmith.utils import LangSmithError, LangSmithNotFoundError
 
 from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.values import FrozenModel
-from selfwire.evals.langsmith import get_langsmith_address, translate_errors
+from selfwire.evals.langsmith import open_client
 from selfwire.evals.readers import INPUTS, REFERENCES
 from selfwire.models.providers import ErrorCatcher
 from selfwire.models.sync import run_sync
@@ -185,8 +185,7 @@ def read_project(project: str, most: int = MOST) -> list[Mapping[str, Any]]:
     Raises:
         ConfigError: there is no LangSmith to ask, no such project, or the server refuses.
     """
-    get_langsmith_address(without="")
-    with translate_errors(client := Client(auto_batch_tracing=False), without=""):
+    with open_client() as client:
         try:
             found = client.read_project(project_name=project)
         except LangSmithNotFoundError:

@@ -150,17 +150,17 @@ def _make_node(found: Insertion, prompt: str, root: str) -> RunnableLambda[Any, 
     """The node of an inserted agent; it asks the model that the node `root` has asked in this run."""
 
     def ask(state: Any) -> Any:
-        model, text = _find_model(found.agent, root), _read(state, found.field)
+        model, text = _find_model(root), _read(state, found.field)
         return _make_update(found, text, model.invoke(_make_request(found, state, prompt)))
 
     async def ask_async(state: Any) -> Any:
-        model, text = _find_model(found.agent, root), _read(state, found.field)
+        model, text = _find_model(root), _read(state, found.field)
         return _make_update(found, text, await model.ainvoke(_make_request(found, state, prompt)))
 
     return RunnableLambda(ask, ask_async, name=found.agent)
 
 
-def _find_model(agent: str, root: str) -> Any:
+def _find_model(root: str) -> Any:
     layer = get_layer()
     assert layer is not None, "a graph with inserted agents runs under a layer"
     return layer.find_model(root)
@@ -298,12 +298,12 @@ def list_text_fields(graph: CompiledStateGraph[Any, Any, Any, Any]) -> list[str]
     builder = graph.builder
     with suppress(NameError, TypeError):  # names that only a type checker knows
         hints = get_type_hints(builder.state_schema)
-        return [name for name, kind in hints.items() if is_text_type(kind) and _is_last(builder.channels.get(name))]
+        return [
+            name
+            for name, kind in hints.items()
+            if is_text_type(kind) and isinstance(builder.channels.get(name), LastValue)
+        ]
     return []
-
-
-def _is_last(channel: Any) -> bool:
-    return isinstance(channel, LastValue)
 
 
 def _has_history(builder: StateGraph[Any, Any, Any, Any]) -> bool:

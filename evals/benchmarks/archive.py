@@ -336,6 +336,14 @@ LONGEST = 8
 """Most words of a name, number or year."""
 
 
+def make_task(
+    id: str, kind: Callable[[Neighbourhood, random.Random], Asked], place: Neighbourhood, rng: random.Random
+) -> Task:
+    """Make the task of a question about a neighbourhood."""
+    question, reference = kind(place, rng)
+    return Task(id=id, input=f"{question}\n{FORM}", kind=kind.__name__, reference=reference, entities=place.entities)
+
+
 @dataclass(frozen=True)
 class Archive:
     """Generated tasks and the documents that answer them."""
@@ -361,16 +369,7 @@ def generate_archive(size: int, seed: int = 0) -> Archive:
         place = neighbourhood(names, rng)
         pages += documents(place, rng)
         for kind in PAIRS[len(tasks) // 2 % len(PAIRS)]:
-            question, reference = KINDS[kind](place, rng)
-            tasks.append(
-                Task(
-                    id=f"archive-{seed}-{len(tasks)}",
-                    input=f"{question}\n{FORM}",
-                    kind=kind,
-                    reference=reference,
-                    entities=place.entities,
-                )
-            )
+            tasks.append(make_task(f"archive-{seed}-{len(tasks)}", KINDS[kind], place, rng))
     rng.shuffle(pages)
     return Archive(tuple(tasks[:size]), tuple(pages))
 

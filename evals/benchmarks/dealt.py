@@ -17,13 +17,13 @@ from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.evals.benchmarks.archive import (
     ENVIRONMENT,
-    FORM,
     MOST,
     Names,
     bridge,
     choose_first_option,
     comparison,
     documents,
+    make_task,
     neighbourhood,
 )
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
@@ -65,16 +65,7 @@ def generate_dealt_archive(size: int, seed: int = 0) -> DealtArchive:
         for owner, document in zip(owners, documents(place, rng), strict=True):
             dealt[owner].append(document)
         for kind in KINDS:
-            question, reference = kind(place, rng)
-            tasks.append(
-                Task(
-                    id=f"dealt-{seed}-{len(tasks)}",
-                    input=f"{question}\n{FORM}",
-                    kind=kind.__name__,
-                    reference=reference,
-                    entities=place.entities,
-                )
-            )
+            tasks.append(make_task(f"dealt-{seed}-{len(tasks)}", kind, place, rng))
     for part in dealt.values():
         rng.shuffle(part)
     return DealtArchive(tuple(tasks[:size]), {holder: tuple(part) for holder, part in dealt.items()})

@@ -19,12 +19,12 @@ from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.evals.benchmarks.archive import (
     ENVIRONMENT,
-    FORM,
     MOST,
     Names,
     bridge,
     choose_first_option,
     documents,
+    make_task,
     neighbourhood,
 )
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
@@ -63,16 +63,7 @@ def generate_sorted_archive(size: int, seed: int = 0) -> SortedArchive:
         place = neighbourhood(names, rng)
         for collection, document in zip(_PLACES, documents(place, rng), strict=True):
             found[list(COLLECTIONS)[collection]].append(document)
-        question, reference = bridge(place, rng)
-        tasks.append(
-            Task(
-                id=f"newborn-{seed}-{number}",
-                input=f"{question}\n{FORM}",
-                kind=bridge.__name__,
-                reference=reference,
-                entities=place.entities,
-            )
-        )
+        tasks.append(make_task(f"newborn-{seed}-{number}", bridge, place, rng))
     return SortedArchive(tuple(tasks), {name: tuple(pages) for name, pages in found.items()})
 
 

@@ -1,12 +1,9 @@
 """Commands of LangSmith's prompt hub: push, pull."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from langsmith import Client
 
 from selfwire.cli import output
 from selfwire.cli.json_output import add_result
@@ -15,7 +12,7 @@ from selfwire.cli.versions import format_reasons
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph
 from selfwire.core.team import Team, diff_teams
-from selfwire.evals.langsmith import get_langsmith_address, translate_errors
+from selfwire.evals.langsmith import open_client
 from selfwire.evals.prompt_hub import HubPrompt, list_prompts, pull_prompts, push_prompts
 from selfwire.graphs.approval import ApprovalAnswer, edit_by_hand
 from selfwire.graphs.own_graph import read_texts
@@ -24,13 +21,6 @@ from selfwire.store.library import Library, Version
 
 KEPT = ("method", "model", "models", "tools")
 """Facts of a version that hold for the same team with other prompts."""
-
-
-@contextmanager
-def _open_hub() -> Iterator[Client]:
-    get_langsmith_address(without="")
-    with translate_errors(client := Client(auto_batch_tracing=False), without=""):
-        yield client
 
 
 def _load_prompts(ref: str, home: str | None) -> tuple[Team, Version, list[HubPrompt]]:
@@ -52,7 +42,7 @@ def _load_prompts(ref: str, home: str | None) -> tuple[Team, Version, list[HubPr
 def push(ref: Ref, home: Home = None) -> None:
     """Write the prompts of a saved team to LangSmith's prompt hub, one prompt per agent, called NAME-AGENT."""
     team, version, prompts = _load_prompts(ref, home)
-    with _open_hub() as client:
+    with open_client() as client:
         change = f"{version.ref} ({version.fingerprint}): {format_reasons(version)}".rstrip(": ")
         pushed = push_prompts(client, prompts, f"the team {version.name} of selfwire, method {team.method}", change)
     add_result(version=version.ref, prompts=pushed)
@@ -67,7 +57,7 @@ def pull(
 ) -> None:
     """Take the prompts of a saved team from LangSmith's prompt hub, as a new version; nothing else of it changes."""
     team, version, prompts = _load_prompts(ref, home)
-    with _open_hub() as client:
+    with open_client() as client:
         changed, origin = pull_prompts(client, prompts), f"edited in LangSmith at {client.api_url}"
     add_result(version=version.ref, changed=sorted(changed))
     if not changed:

@@ -97,7 +97,10 @@ class TaskReservations:
     async def _share(self, place: Scope) -> AsyncIterator[None]:
         async with self.turn:
             if not await self._reserve(place):
-                yield  # alone, on what is left
+                try:
+                    yield  # alone, on what is left
+                finally:
+                    self._release(place)
                 return
             self.running += 1
         try:
@@ -124,6 +127,8 @@ class TaskReservations:
             except BudgetError:
                 self._release(place)
                 if not self.running:
+                    if self.rollout_context.capped:
+                        self.rollout_context.ledger.limit_task(place, share, before)
                     with self.rollout_context.ledger.track_call() as call:  # it may wait for other processes
                         (await call.reserve(ONE_CALL, f"{place.phase}/{place.task}")).settle(Usage())
                     return False

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt, SetModel
-from selfwire.core.errors import BudgetError, ModelError
+from selfwire.core.errors import BudgetError, ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
@@ -35,7 +35,7 @@ from selfwire.graphs.evolve import (
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method, explore_samples, find_method
-from selfwire.graphs.rollouts import get_trajectories_note, load_trajectories
+from selfwire.graphs.rollouts import TaskReservations, get_trajectories_note, load_trajectories
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
@@ -490,6 +490,19 @@ async def test_it_draws_its_phases(tmp_path: Path) -> None:
     drawn = build(context(Scripted())).compile().get_graph().draw_mermaid()
     for edge in ("begin -.-> rollout", "rollout --> evolve", "evolve --> gate", "gate --> save", "save -.-> rollout"):
         assert edge in drawn
+
+
+async def test_a_capped_task_that_runs_alone_on_what_is_left_never_takes_more_than_its_calls() -> None:
+    place, one, made = Scope(phase="eval", task="t1"), Usage(calls=1), context(Scripted(), budget=Budget(calls=10))
+    run = made.ledger
+    others = run.reserve(Usage(calls=5), "another process")  # gives them back as soon as this task has begun
+    async with TaskReservations(replace(made.rollout_context, calls_per_task=8, capped=True)).of(place):
+        others.settle(Usage())
+        for _ in range(8):
+            run.get_task_ledger(place).reserve(one, "t1").settle(one)
+        with pytest.raises(TaskBudgetError, match="8 of 8 calls spent"):
+            run.get_task_ledger(place).reserve(one, "t1")
+    run.reserve(Usage(calls=2), "rest")  # nothing is left held
 
 
 async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() -> None:

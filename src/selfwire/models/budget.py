@@ -190,6 +190,7 @@ class Ledger:
         self._spent, self._reserved_amount = UsageAccumulator(spent), ResourceAmount()
         # of a task's ledger: the kinds that the ledger above has reserved for it, and the part not spent yet
         self._reserved_kinds, self._reserved_rest = frozenset[str](), ResourceAmount()
+        self._is_of_task = False
         self._clock, self._since = clock, clock() - elapsed
         self._shares: dict[tuple[int, str, str], Ledger] = {}
         self._under_way = 0
@@ -281,7 +282,7 @@ class Ledger:
         Raises:
             BudgetError: there is not enough left.
         """
-        task_ledger = Ledger(budget, self, spent, clock=self._clock)
+        task_ledger = self._make_task_ledger(budget, spent)
         limits = ResourceAmount(budget.calls or 0, budget.tokens or 0, budget.dollars or 0)
         task_ledger._reserved_kinds = frozenset(name for name in ALL_KINDS if getattr(budget, name) is not None)
         task_ledger._reserved_rest = limits.less(ResourceAmount.of(spent)).only(task_ledger._reserved_kinds)
@@ -291,6 +292,23 @@ class Ledger:
             self._add_reserved(task_ledger._reserved_rest)
             self.release_task(scope)
             self._shares[scope.iteration, scope.phase, scope.task] = task_ledger
+        return task_ledger
+
+    def limit_task(self, scope: Scope, budget: Budget, spent: Usage = ZERO_USAGE) -> "Ledger":
+        """Limit a task as `reserve_task` does, without reserving its budget: each call takes from what this ledger has.
+
+        Args:
+            spent: the task's cost before a resume, which this ledger has counted.
+        """
+        task_ledger = self._make_task_ledger(budget, spent)
+        with self._lock:
+            self.release_task(scope)
+            self._shares[scope.iteration, scope.phase, scope.task] = task_ledger
+        return task_ledger
+
+    def _make_task_ledger(self, budget: Budget, spent: Usage) -> "Ledger":
+        task_ledger = Ledger(budget, self, spent, clock=self._clock)
+        task_ledger._is_of_task = True
         return task_ledger
 
     def release_task(self, scope: Scope) -> None:
@@ -338,7 +356,7 @@ class Ledger:
         try:
             refuse_beyond(self.budget, spent, wanted.usage, where, self._reserved_amount.usage)
         except BudgetError as error:
-            if not self._reserved_kinds:
+            if not self._is_of_task:
                 return error
             return TaskBudgetError(f"{SHARE_USED_UP}: {str(error).partition(';')[0]}; {MORE_CALLS}")
         return None

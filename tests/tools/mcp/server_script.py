@@ -62,7 +62,7 @@ def hang() -> str:
 @server.tool()
 async def wait(file: str) -> str:
     """Touch a file and never answer, while other calls are served."""
-    Path(file).touch()
+    await asyncio.to_thread(Path(file).touch)
     await asyncio.sleep(600)
     return ""
 

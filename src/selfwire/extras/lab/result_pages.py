@@ -231,8 +231,12 @@ def _format_methods(page: Path, given: Mapping[str, str]) -> str:
     def show(end: str) -> Callable[[str], str]:
         return lambda name: systems[name + end].format_score() if name + end in systems else "-"
 
-    def differ(other: str) -> Callable[[str], str]:
-        return lambda name: format_difference(SeedSummary(systems[name].lines, systems[other].lines).difference)
+    def differ(find_other: Callable[[str], str]) -> Callable[[str], str]:
+        def format_gain(name: str) -> str:
+            other = systems.get(find_other(name))
+            return format_difference(SeedSummary(systems[name].lines, other.lines).difference if other else None)
+
+        return format_gain
 
     priced = [column for column in list_seed_columns() if column.name in ("calls/task", "tokens/task", "over cap")]
     columns = (
@@ -241,7 +245,9 @@ def _format_methods(page: Path, given: Mapping[str, str]) -> str:
         Column("score [95 %]", show("")),
         Column("control", show(CONTROL)),
         Column("votes at its price", show(VOTES)),
-        *(Column(f"from {other}", differ(other)) for other in given["beside"].split(",")),
+        Column("from before", differ(lambda name: name + BEFORE)),
+        Column("from control", differ(lambda name: name + CONTROL)),
+        *(Column(f"from {other}", differ(lambda _, other=other: other)) for other in given["beside"].split(",")),  # type: ignore[misc]
         *(Column(column.name, partial(_format_named, column, systems)) for column in priced),
     )
     return build_table(columns, named).markdown

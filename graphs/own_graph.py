@@ -504,16 +504,19 @@ class OwnGraph(Method[OwnGraphConfig]):
             return await self._propose_by_gradients(team, runs, ctx)
         from selfwire.graphs.own_hera import learn_by_hera  # HiVA does not need it
 
+        refused = dict[str, DeclinedProposal]()
+
         async def ask(varied: Team, question: Question, here: Ctx[Any]) -> Trajectory:
             try:
                 return await self.answer(self.adapt(varied), question, here)
             except ConfigError as error:
+                refused[str(error)] = DeclinedProposal(by="rope", operation="ROPE", reason=str(error))
                 return self._make_blank(varied, question, here).as_failed(str(error))
 
         frozen = (*ctx.frozen, f"agent:{AGENT}")  # its prompt is the name of the graph
         found, memory, notes = await learn_by_hera(self.hera, team, runs, self.texts, ask, ctx, frozen=frozen)
         accepted, declined = self._divide(found)
-        notes["declined"] = [note.model_dump(mode="json") for note in declined]
+        notes["declined"] = [note.model_dump(mode="json") for note in (*refused.values(), *declined)]
         return EvolveResult.of(team, accepted, memory=memory, notes=notes)
 
     async def _propose_by_gradients(

@@ -1,6 +1,5 @@
 """HERA evolves a graph of the user's own: groups of its runs are compared, and RoPE mends its prompts."""
 
-import json
 import os
 import subprocess
 from collections import Counter
@@ -24,8 +23,13 @@ from selfwire.graphs.own_hera import show_texts, write_text
 from selfwire.models.text_layer import LayerText
 from tests.commands import call
 from tests.graphs.test_own_evolution import APP, DESKS, RULE, Shop, home, score
+from tests.kills import run_of, start
+from tests.processes import kill_when
 
 INSIGHT = "Let decide write the name of the desk alone."
+EVOLVE = (
+    "evolve", "shop_app.py:graph", "--method", "hera", "--benchmark", "desk.jsonl", "--batch", "3", "--name", "desk",
+)  # fmt: skip
 FEW = ("--iterations", "1", "--test", "0", "--gate", "mean", "--gate-size", "6")
 __all__ = ["home"]
 
@@ -36,7 +40,7 @@ class HeraShop(Shop):
     def __init__(self) -> None:
         super().__init__()
         self.counts = Counter[str]()
-        self.instruction = RULE
+        self.blamed, self.instruction = "decide", RULE
 
     def __call__(self, kind: str, body: dict[str, Any]) -> dict[str, Any] | str:
         said = "\n".join(str(message["content"]) for message in body["messages"])
@@ -49,7 +53,7 @@ class HeraShop(Shop):
             "QueryProfile": {"query_type": "other", "difficulty": "easy", "summary": "Sort a message."},
             "Reflection": {"insights": [{"query_type": "other", "insight": INSIGHT}]},
             "LibraryOperations": {"operations": []},
-            "FailedAgent": {"agent": "decide", "cause": "It wrote a sentence."},
+            "FailedAgent": {"agent": self.blamed, "cause": "It wrote a sentence."},
             "PromptVariant": {"instructions": [self.instruction]},
             "Contrast": {"operational_rules": [{"rule": self.instruction, "derived_from": "the variants"}]},
             "PromptDiff": {"added_rules": [self.instruction]},
@@ -68,12 +72,16 @@ def shop() -> HeraShop:
     return HeraShop()
 
 
-def evolve(home: Path, *more: str, code: int = 0, stdin: str = "") -> Any:
+def name_test_model() -> tuple[str, ...]:
     model = ("--model", "openai:mine", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
-    tasks = ("--benchmark", "desk.jsonl", "--batch", "3", "--name", "desk")
-    return call(home, "evolve", "shop_app.py:graph", "--method", "hera", *tasks, *model, *more, code=code, stdin=stdin)
+    return (*model, "--embedder", "hashing")
 
 
+def evolve(home: Path, *more: str, code: int = 0, stdin: str = "") -> Any:
+    return call(home, *EVOLVE, *name_test_model(), *more, code=code, stdin=stdin)
+
+
+@pytest.mark.slow
 def test_a_vague_prompt_is_mended_and_taken_home(home: Path, shop: HeraShop) -> None:
     done = evolve(home, "--iterations", "1")
     assert "evolved - seed, paired over 30 tasks: +1.00" in done.output
@@ -104,19 +112,25 @@ def test_a_vague_prompt_is_mended_and_taken_home(home: Path, shop: HeraShop) -> 
 
 
 def test_until_a_prompt_changes_all_requests_of_the_graph_are_the_same(home: Path, shop: HeraShop) -> None:
-    score(home, "shop_app.py:graph", tasks=90)
-    alone = set(shop.list_asked(""))
-    shop.asked.clear()
     shop.instruction = ""  # so that there is no variant
-    assert "nothing was evolved" in evolve(home, *FEW).output
-    assert set(shop.list_asked("")) <= alone
-    assert len(shop.list_asked("")) == 3 * 4 * 2
+    assert "agents, tools and topology are as they were" in evolve(home, *FEW).output
+    asked = Counter(shop.list_asked(""))
+    questions = [text.partition("wants: ")[2] for text in asked if text.startswith("Say")]
+    desks = [next(name for name in DESKS if f"about {name}" in question) for question in questions]
+    decided = "You sort messages of a shop.\n\nWhat the customer wants: help with something, {}\n\n{}"
+    texts = [
+        *(f"Say in a few words what this customer wants: {question}" for question in questions),
+        *(decided.format(desk, question) for desk, question in zip(desks, questions, strict=True)),
+    ]
+    assert asked == dict.fromkeys(texts, 4)  # a group for each of three train tasks
+    assert len(texts) == 6
 
 
-def test_a_lesson_that_doubles_what_the_program_fills_is_declined(home: Path, shop: HeraShop) -> None:
-    shop.instruction = "Repeat {question} first."
+def test_a_variant_that_doubles_what_the_program_fills_is_not_sent(home: Path, shop: HeraShop) -> None:
+    shop.blamed, shop.instruction = "read", "Repeat {state['question']} first."
     done = evolve(home, *FEW)
-    assert "'{question}', which the program fills, stands in it too often" in done.output
+    told = "prompt of 'read': \"{state['question']}\", which the program fills, stands in it too often"
+    assert f"1 proposal did not fit, such as: {told}" in done.output
     assert not [text for text in shop.list_asked("") if "Repeat" in text]
 
 
@@ -134,20 +148,30 @@ def test_a_person_is_asked_before_a_prompt_is_kept(home: Path, shop: HeraShop, m
     monkeypatch.setattr(options, "has_terminal", lambda: True)
     done = evolve(home, *FEW, "--approve", "edits", stdin="r\nno rule\n")
     assert RULE in done.output
-    assert "nothing was evolved" in done.output
+    assert "rejected by" in done.output
     assert RULE not in selfwire.load("desk", home=home).agents_by_id["decide"].prompt
 
 
-def test_a_stopped_run_goes_on_by_the_same_method(home: Path, shop: HeraShop) -> None:
-    stopped = evolve(home, *FEW, "--budget-calls", "20", "--calls-per-task", "2", code=3)
-    assert "budget exhausted" in stopped.output
-    before = Counter(shop.list_asked(""))
-    [run] = [path.name for path in (home / "runs").iterdir()]
-    done = call(home, "evolve", "--resume", run, "--budget-calls", "200")
-    assert "accepted" in done.output
+def test_a_run_that_its_budget_stops_goes_on_by_the_same_method(home: Path, shop: HeraShop) -> None:
+    assert "budget exhausted" in evolve(home, *FEW, "--budget-calls", "20", "--calls-per-task", "2", code=3).output
+    resume = ("evolve", "--resume", run_of(home))
+    assert "cannot be given beside it" in call(home, *resume, "--method", "hiva", code=2).stderr
+    assert "accepted" in call(home, *resume, "--budget-calls", "200").output
     assert RULE in selfwire.load("desk", home=home).agents_by_id["decide"].prompt
-    assert before
-    assert "cannot be given beside it" in call(home, "evolve", "--resume", run, "--method", "hiva", code=2).stderr
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_as_it_learns_asks_nothing_twice_that_was_answered(home: Path, shop: HeraShop) -> None:
+    kill_when(start(home, *EVOLVE, *name_test_model(), *FEW), lambda: bool(shop.list_asked("PromptVariant")))
+    before = Counter(shop.list_asked(""))
+    assert set(before.values()) <= {4, 5}  # the groups, and maybe a replay
+    call(home, "evolve", "--resume", run_of(home))
+    assert RULE in selfwire.load("desk", home=home).agents_by_id["decide"].prompt
+    for kind in ("FailedAgent", "Reflection", "QueryProfile"):
+        asked = Counter(shop.list_asked(kind))
+        assert set(asked.values()) == {1}, kind
+    after = Counter(shop.list_asked(""))
+    assert sum(after[text] == 4 for text in before) >= 4  # replays are of one task
 
 
 def test_from_python_a_method_is_a_name_or_has_options(home: Path, shop: HeraShop) -> None:
@@ -207,8 +231,7 @@ def test_what_is_learned_leaves_holes_at_their_edges_and_is_read_again(
 
 
 def test_the_estimate_has_the_runs_of_a_group(home: Path) -> None:
-    graph = OwnGraph("shop_app.py:graph", {"method": "hera"})
-    assert graph.estimate_calls(graph.config, graph.seed(), 3, 0).samples == 4
-    assert graph.samples == 4
-    shown = evolve(home, "--dry-run").output
-    assert json.dumps("agent")[1:-1] in shown
+    graph = OwnGraph("shop_app.py:graph", {"method": "hera", "hera": {"group": 3}})
+    found = graph.estimate_calls(graph.config, graph.seed(), 4, 0)
+    assert (found.question, found.samples, graph.samples) == ({"agent": 2.0}, 3, 3)
+    assert found.learning["agent"] == 2 * 4 * 3  # two prompts, the control and three variants, three steps of a run

@@ -514,7 +514,8 @@ class OwnGraph(Method[OwnGraphConfig]):
                 return self._make_blank(varied, question, here).as_failed(str(error))
 
         frozen = (*ctx.frozen, f"agent:{AGENT}")  # its prompt is the name of the graph
-        found, memory, notes = await learn_by_hera(self.hera, team, runs, self.texts, ask, ctx, frozen=frozen)
+        holding = offer_tools(team, self._collect_offered(runs))
+        found, memory, notes = await learn_by_hera(self.hera, holding, runs, self.texts, ask, ctx, frozen=frozen)
         accepted, declined = self._divide(found)
         notes["declined"] = [note.model_dump(mode="json") for note in (*refused.values(), *declined)]
         return EvolveResult.of(team, accepted, memory=memory, notes=notes)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_openai import ChatOpenAI
 
 import selfwire
 from selfwire.cli import options
@@ -176,16 +177,14 @@ def test_a_run_that_is_killed_as_it_learns_asks_nothing_twice_that_was_answered(
     assert sum(after[text] == 4 for text in before) >= 4  # replays are of one task
 
 
-def test_from_python_a_method_is_a_name_or_has_options(home: Path, shop: HeraShop) -> None:
-    from langchain_openai import ChatOpenAI
-
-    model: Any = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key="k")  # type: ignore[arg-type]
+def test_from_python_the_method_is_a_name_or_has_options(home: Path, shop: HeraShop) -> None:
+    model: Any = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key="k")
     given: Any = {"model": model, "iterations": 1, "batch": 3, "gate": "mean", "limit": 9, "home": home}
     found = selfwire.evolve("shop_app.py:graph", "desk.jsonl", method=Hera(group=2, library=False), **given)
     assert RULE in found.team.agents_by_id["decide"].prompt
     assert not shop.list_asked("Reflection")
-    again = selfwire.evolve(found.team, "desk.jsonl", method="hera", name="again", **given)
-    assert again.team.method == "shop_app.py:graph"
+    with pytest.raises(ConfigError, match="tacomas cannot evolve shop_app.py:graph"):
+        selfwire.evolve(found.team, "desk.jsonl", method="tacomas", **given)
     with pytest.raises(ConfigError, match="which answers by itself; leave method='hera' out"):
         selfwire.evaluate("shop_app.py:graph", "desk.jsonl", method="hera", home=home)
     with pytest.raises(ConfigError, match="hiva has no options for a graph of your own"):

@@ -32,12 +32,17 @@ WORDED = ("reflect", "consolidate")
 ROLE_LENGTH = 200
 
 
-def make_hera(config: Mapping[str, Any]) -> Hera:
+def make_hera(config: Any) -> Hera:
     """Make HERA for a graph of the user's own.
 
+    Args:
+        config: fields of HERA's config by name.
+
     Raises:
-        ConfigError: a field is unknown or out of bounds, or is about planning teams.
+        ConfigError: these are none, or a field is unknown or out of bounds, or is about planning teams.
     """
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"hera takes fields by name, as in --set hera.group=2, not {config!r}")
     if idle := sorted(PLANNING & config.keys()):
         raise ConfigError(
             f"hera.{idle[0]} is about planning teams, and the nodes and edges of your graph are its own code; leave it "

@@ -15,7 +15,9 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
+from selfwire.evolvers.credit import Blame
 from selfwire.evolvers.hera.library import get_library
+from selfwire.evolvers.hera.rope import Rope, count_recalls
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.graphs.hera import Hera
 from selfwire.graphs.hiva import Hiva
@@ -89,7 +91,7 @@ def test_a_vague_prompt_is_mended_and_taken_home(home: Path, shop: HeraShop) -> 
     shop.asked.clear()
     evolve(home, *FEW)
     team = selfwire.load("desk", home=home)
-    assert [insight.text for insight in get_library(team)] == [INSIGHT]
+    assert [(insight.text, insight.uses, insight.successes) for insight in get_library(team)] == [(INSIGHT, 3, 3)]
     [blamed, *_] = shop.list_asked("FailedAgent")
     assert "<agents>\nread: Say in a few words what this customer wants:" in blamed
     assert "decide: You sort messages of a shop. What the customer wants: {wish} {question}\n</agents>" in blamed
@@ -183,7 +185,7 @@ def test_from_python_the_method_is_a_name_or_has_options(home: Path, shop: HeraS
     found = selfwire.evolve("shop_app.py:graph", "desk.jsonl", method=Hera(group=2, library=False), **given)
     assert RULE in found.team.agents_by_id["decide"].prompt
     assert not shop.list_asked("Reflection")
-    with pytest.raises(ConfigError, match="tacomas cannot evolve shop_app.py:graph"):
+    with pytest.raises(ConfigError, match="tacomas cannot evolve shop_app"):
         selfwire.evolve(found.team, "desk.jsonl", method="tacomas", **given)
     with pytest.raises(ConfigError, match="which answers by itself; leave method='hera' out"):
         selfwire.evaluate("shop_app.py:graph", "desk.jsonl", method="hera", home=home)
@@ -198,6 +200,10 @@ def test_from_python_the_method_is_a_name_or_has_options(home: Path, shop: HeraS
         (("shop_app.py:graph", "--method", "her"), "leave method='her' out (it evolves by hiva or hera)"),
         (("hera", "--team", "shop_app.py:graph"), "`selfwire evolve shop_app.py:graph --method hera` evolves it"),
         (("shop_app.py:graph", "--method", "hera", "--set", "hera.mutation=true"), "hera.mutation is about planning"),
+        (
+            ("shop_app.py:graph", "--method", "hera", "--set", "hera=2"),
+            "hera takes fields by name, as in --set hera.group=2",
+        ),
         (("shop_app.py:graph", "--set", "hera.group=2"), "the fields of hera need --method hera"),
     ],
 )
@@ -236,3 +242,12 @@ def test_the_estimate_has_the_runs_of_a_group(home: Path) -> None:
     found = graph.estimate_calls(graph.config, graph.seed(), 4, 0)
     assert (found.question, found.samples, graph.samples) == ({"agent": 2.0}, 3, 3)
     assert found.learning["agent"] == 2 * 4 * 3  # two prompts, the control and three variants, three steps of a run
+
+
+def test_an_insight_is_used_by_each_graded_replay_of_a_variant_that_it_worded() -> None:
+    blame = Blame(agent="decide", place=0)
+    ropes = [
+        Rope(blame=blame, failures=(), scores=(1.0, None, 0.5), insights=("a", "b")),
+        Rope(blame=blame, failures=(), scores=(0.6,), insights=("a",)),
+    ]
+    assert count_recalls(ropes, 0.6) == {"a": (3, 2), "b": (2, 1)}

@@ -125,14 +125,15 @@ def find_team(
         return found._replace(config=choose_graph_method(found.method, method.name, options) if graph else options)
     with open_library(home, create=False) as library:
         if isinstance(wanted, str) and (kind := find_kind(wanted)):
-            if method is not None and is_graph(wanted):
-                return FoundTeam(
-                    wanted, wanted, None, wanted, config=choose_graph_method(wanted, method, evolves=evolves)
-                )
-            if method not in (None, wanted):
-                raise ConfigError(f"{wanted!r} is a {kind} itself; leave method={method!r} out")
-            clashes = describe_clashes([wanted], run_sync(library.names()))
-            return FoundTeam(wanted, wanted, None, "; ".join([f"{kind} {wanted}, its seed team", *clashes]))
+            config = dict[str, Any]()
+            if method is not None and method != wanted:
+                if not is_graph(wanted):
+                    raise ConfigError(f"{wanted!r} is a {kind} itself; leave method={method!r} out")
+                config = choose_graph_method(wanted, method, evolves=evolves)
+            title = "; ".join(
+                [f"{kind} {wanted}, its seed team", *describe_clashes([wanted], run_sync(library.names()))]
+            )
+            return FoundTeam(wanted, wanted, None, title, config=config)
         if isinstance(wanted, Team):
             team, title = wanted, f"team {wanted.fingerprint} of method {wanted.method}"
             name, model = wanted.fingerprint, ""
@@ -140,10 +141,10 @@ def find_team(
             team, version = run_sync(load_saved(require_saved(str(wanted)), library))
             title = f"saved team {version.ref if version else wanted} of method {team.method} ({team.fingerprint})"
             name, model = str(wanted), str(version.facts.get("model", "")) if version else ""
-    if method is not None and is_graph(team.method):
-        config = choose_graph_method(team.method, method, evolves=evolves)
-        return FoundTeam(name, team.method, team, title, model, config)
-    if method not in (None, team.method):
+    if method is not None and method != team.method:
+        if is_graph(team.method):
+            config = choose_graph_method(team.method, method, evolves=evolves)
+            return FoundTeam(name, team.method, team, title, model, config)
         team = team.replace(method=method, memory={})
         name, title = team.fingerprint, f"{title}, run by {method}"
     return FoundTeam(name, team.method, team, title, model)

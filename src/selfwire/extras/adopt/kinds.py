@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import product
+from os.path import splitext
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
@@ -22,6 +23,7 @@ from selfwire.extras.adopt.source import (
     get_last_name,
     is_text,
     list_decorators,
+    read_key,
 )
 
 BUILDERS = ("StateGraph", "MessageGraph", "Graph")
@@ -48,6 +50,11 @@ SAME_MODEL = ("bind_tools", "with_structured_output", "bind", "with_retry", "wit
 MODEL = re.compile(r"\w*Chat\w*|init_chat_model|OpenAI|AzureOpenAI|OllamaLLM|HuggingFaceEndpoint|BedrockLLM|VertexAI")
 NO_MODEL = re.compile(r"\w*(Template|Message|History|Memory|Prompt|Generation|Result|Chunk|Session|Request|Loader)")
 PROMPT = re.compile(r"\w*PromptTemplate|from_messages|from_template|from_file|MessagesPlaceholder")
+CHANGES = {
+    **dict.fromkeys(("lower", "upper", "title", "capitalize", "strip", "lstrip", "rstrip"), 0),
+    **{"removeprefix": 1, "removesuffix": 1, "replace": 2},
+}
+"""Methods of texts that make a name of another, by the number of texts that they need."""
 ENDS = {"START": "__start__", "END": "__end__"}
 MOST = 64
 """Most values of a computed name."""
@@ -159,6 +166,12 @@ def find_strings(program: Program, node: Any, at: Surroundings) -> Strings:
     return Strings(unique, bool(unique) and complete and not (open_argument and not unique))
 
 
+def read_known_strings(program: Program, node: ast.expr, at: Surroundings) -> tuple[str, ...]:
+    """Read the texts that an expression may be; () if there may be others."""
+    read = find_strings(program, node, at)
+    return read.values if read.complete else ()
+
+
 def _read_string(program: Program, found: Traced) -> Strings:
     node = found.node
     if is_text(node):
@@ -184,7 +197,10 @@ def _read_string(program: Program, found: Traced) -> Strings:
 
 
 def _read_item(program: Program, node: ast.Subscript, at: Surroundings) -> Strings:
-    """Read an item of a YAML, JSON or TOML file of the program."""
+    """Read an item of a YAML, JSON or TOML file of the program, or `splitext(name)[0]`."""
+    if isinstance(node.value, ast.Call) and get_last_name(node.value.func) == "splitext" and read_key(node.slice) == 0:
+        read = find_strings(program, node.value.args[0], at)
+        return read._replace(values=tuple(splitext(text)[0] for text in read.values))
     loaded = prompt_files.find_loaded(program, node, at)
     opened = prompt_files.find_loaded_path(program, *loaded[0][:2]) if loaded else None
     texts = prompt_files.read_loaded(program, opened, loaded[1]) if loaded and opened else None
@@ -198,9 +214,20 @@ def _read_call(program: Program, node: ast.Call, at: Surroundings) -> Strings:
         return default._replace(complete=False)
     if node.args and get_last_name(node.func) in ("str", "cast"):
         return find_strings(program, node.args[-1], at)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in ("split", "strip"):
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "split":
         return find_strings(program, node.func.value, at)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+        return _change_names(program, node.func, node.args, at)
     return Strings((), False)
+
+
+def _change_names(program: Program, func: ast.Attribute, args: list[ast.expr], at: Surroundings) -> Strings:
+    """Read `name.upper()` and its like."""
+    given = [part.value for part in args if is_text(part)]
+    if len(given) != len(args) or (args and len(args) != CHANGES[func.attr]):
+        return Strings((), False)
+    read = find_strings(program, func.value, at)
+    return read._replace(values=tuple(dict.fromkeys(getattr(text, func.attr)(*given) for text in read.values)))
 
 
 def is_environment(node: ast.Call) -> bool:

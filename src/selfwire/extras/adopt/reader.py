@@ -13,7 +13,7 @@ from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
-from selfwire.extras.adopt.kinds import find_strings, tell_kind
+from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import list_globbed
 from selfwire.extras.adopt.settings import list_values
@@ -78,6 +78,7 @@ def read_graphs(name: str) -> GraphReader:
         raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph{way_out}")
     program, file = open_program(matched["module"])
     program.list_globbed = partial(list_globbed, program)
+    program.read_strings = partial(read_known_strings, program)
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])
     graphs.reader.read_pending()

@@ -27,6 +27,8 @@ VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
 COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "dict", "Final")
 """Functions whose result has the items of their first argument."""
+CHANGING = ("replace", "_replace", "model_copy", "evolve")
+"""Functions that make an object with some other fields of another."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
 MOST = 200
@@ -360,6 +362,7 @@ class Program:
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
         list_globbed: lists the files of `folder.glob(pattern)`.
+        read_strings: reads the texts that an expression may be; () if there may be others.
     """
 
     def __init__(self, roots: Sequence[Path], project: Path) -> None:
@@ -388,6 +391,7 @@ class Program:
         self.positional: dict[Any, ast.Tuple] = {}
         self.passed: dict[tuple[ast.expr, str], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
+        self.read_strings: Callable[[ast.expr, Surroundings], tuple[str, ...]] = lambda node, at: ()
 
     # files
 
@@ -726,6 +730,14 @@ class Program:
             parts = (part.value for part in value.node.body if isinstance(part, ast.Assign))
             yield from (self._open_member(part, value, inside) for part in parts)
 
+    def _pick_members(self, value: Traced, call: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find the members of an Enum that `Prompt(value)` may be."""
+        given = [found.node for part in call.args[:1] for found in self.trace(part, at)]
+        known = {part.value for part in given if isinstance(part, ast.Constant)}
+        members = list(self._list_members(value))
+        same = [part for part in members if isinstance(part.node, ast.Constant) and part.node.value in known]
+        yield from same if len(known) == len(given) and same else members
+
     def _is_enum(self, value: Traced) -> bool:
         bases = (base.node.name for base in self.list_bases(value) if isinstance(base.node, Outside))
         return any(name.endswith("Enum") for name in bases)
@@ -877,9 +889,47 @@ class Program:
 
     def get_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what an attribute of a traced value is bound to."""
-        read = MEMBERS.get(type(base.node))
-        if read is not None:
+        around, node = base.at.outer, base.node
+        if isinstance(base.at.owner, ast.ClassDef) and around is not None and isinstance(node, ast.expr):
+            of = Traced(base.at.owner, around)
+            if self._is_enum(of):
+                yield from self._list_methods(of, name, base)
+        if isinstance(node, ast.Call) and get_last_name(node.func) == "super":
+            for parent, me in self._list_above(base.at):
+                yield from self._list_methods(parent, name, me)
+        elif (read := MEMBERS.get(type(node))) is not None:
             yield from read(self, base, name)
+
+    def _list_methods(self, of: Traced, name: str, me: Traced) -> Iterator[Traced]:
+        """Find a method of a class, bound to an object, or what a property of it returns."""
+        for value in self._get_class_member(of, name):
+            if isinstance(value.node, BoundMethod):
+                yield from self._bind(value, me)
+
+    def _bind(self, value: Traced, me: Traced) -> Iterator[Traced]:
+        """Bind a method to an object; of a property, find what it returns."""
+        if is_property(value.node.function):
+            yield from self.list_returned(value.node.function, value.at, {}, value.node.function, me)
+        else:
+            yield Traced(BoundMethod(value.node.function, me), value.at)
+
+    def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+        """Find the base classes that `super()` stands for, each with the object whose method asks."""
+        method: Surroundings | None = at
+        while method is not None and not (method.outer and isinstance(method.outer.owner, ast.ClassDef)):
+            method = method.outer
+        if (
+            method is None
+            or method.outer is None
+            or not isinstance(method.owner, Function)
+            or not method.owner.args.args
+        ):
+            return
+        owner, around = method.outer.owner, method.outer.outer or method.outer
+        me = method.given.get(method.owner.args.args[0].arg) or [Traced(Instance(owner, None), around)]
+        for parent in self.list_bases(Traced(owner, around)):
+            if isinstance(parent.node, ast.ClassDef):
+                yield parent, me[0]
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
@@ -923,7 +973,8 @@ class Program:
         """Find the subclasses, direct or not, that have an attribute of their own and are used."""
         for below in self.list_below(of.node):
             names = self.enter(below.node, below.at).names.bound
-            if below.node.name in self.loaded and (name in names or name in self._read_assigned(below.node)):
+            is_used = below.node.name in self.loaded or below.node.decorator_list  # which may register it
+            if is_used and (name in names or name in self._read_assigned(below.node)):
                 yield below
 
     def list_below(self, base: ast.ClassDef) -> list[Traced]:
@@ -968,13 +1019,7 @@ class Program:
                 return
         owner = Traced(instance.of, base.at)
         for value in self._get_class_member(owner, name):
-            if isinstance(value.node, BoundMethod):
-                if is_property(value.node.function):
-                    yield from self.list_returned(value.node.function, value.at, {}, value.node.function, base)
-                else:
-                    yield Traced(BoundMethod(value.node.function, base), value.at)
-            else:
-                yield value
+            yield from self._bind(value, base) if isinstance(value.node, BoundMethod) else [value]
         yield from self._list_assigned(owner, name, base)
 
     def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
@@ -1094,14 +1139,22 @@ class Program:
         bound = self.look_up(node.id, at) if isinstance(node, ast.Name) else [Traced(node, at)]
         if any(map(self._is_open, bound)):
             return []
-        found = self.trace(node, at)
+        found = [part for value in self.trace(node, at) for part in self._read_key(value)]
         keys = [value for value in found if isinstance(value.node, ast.Constant)]
         return keys if all(isinstance(value.node, ast.Constant | Argument) for value in found) else []
+
+    def _read_key(self, value: Traced) -> list[Traced]:
+        """Read a key that is made of others, such as `name.upper()`."""
+        if isinstance(value.node, ast.Constant | Argument) or not isinstance(value.node, ast.expr):
+            return [value]
+        return [Traced(ast.Constant(text), value.at, value.call) for text in self.read_strings(*value[:2])] or [value]
 
     def _is_open(self, value: Traced) -> bool:
         """Whether an expression reads a field of the state or of settings, whose default is not its only value."""
         if isinstance(value.node, ast.Call):
             return get_last_name(value.node.func) == "get"
+        if isinstance(value.node, ast.Subscript):
+            return any(map(self._is_spread, self.trace(value.node.value, value.at)))
         for base in self.trace(value.node.value, value.at) if isinstance(value.node, ast.Attribute) else ():
             around = base.at.outer.owner if base.at.outer else None
             if isinstance(base.node, Argument):
@@ -1110,6 +1163,20 @@ class Program:
             elif isinstance(base.node, Instance) and base.node.call is None:
                 return True
         return False
+
+    def _is_spread(self, value: Traced) -> bool:
+        """Whether a dict has items of another that the source does not show, as `{**DEFAULTS, **given}`."""
+        node = value.node
+        spread = (
+            [part for key, part in zip(node.keys, node.values, strict=True) if key is None]
+            if isinstance(node, ast.Dict)
+            else []
+        )
+        return any(
+            not isinstance(found.node, ast.Dict | ast.DictComp)
+            for part in spread
+            for found in self.trace(part, value.at)
+        )
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
@@ -1130,6 +1197,8 @@ class Program:
             if key is None or (isinstance(key, int) and -len(node.elts) <= key < len(node.elts)):
                 yield from (Traced(part, base.at) for part in (node.elts if key is None else [node.elts[key]]))
             return
+        if isinstance(node, ast.ClassDef):
+            yield from self._list_members(base) if key is None else self._get_class_member(base, str(key))
         pairs = list(self.list_pairs(base))
         known = [value for at, value in pairs if key is None or self._is_key(at, key)]
         yield from known[-1:] if key is not None and isinstance(node, ast.BinOp) else known
@@ -1140,6 +1209,8 @@ class Program:
         if isinstance(found.node, ast.Attribute) and found.node.attr in ("stem", "name"):
             paths = [path.node.args[0].value for path in self.trace(found.node.value, found.at) if _is_path(path.node)]
             return key in [getattr(Path(path), found.node.attr) for path in paths] if paths else True
+        if names := self.read_strings(found.node, found.at):
+            return key in names
         values = self.trace(found.node, found.at)
         return all(not isinstance(value.node, ast.Constant) or value.node.value == key for value in values)
 
@@ -1160,7 +1231,7 @@ class Program:
                 yield value
         if found or found_default:
             return
-        copied = self._list_copied(node, at)
+        copied = self._list_copied(node, at) or list(self._list_changed(node, at))
         named = list(self._trace_named(node, at)) if get_last_name(node.func) == "getattr" else []
         yield from copied or named or [Traced(node, at)]
 
@@ -1197,6 +1268,24 @@ class Program:
             self.parents[made] = self.parents.get(node)
             found.append(Traced(made, at))
         return found
+
+    def _list_changed(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find the objects with some other fields that `replace(owner, field=value)` and its like make."""
+        owner = node.args[0] if node.args else getattr(node.func, "value", None)
+        new = get_keywords(node)
+        if get_last_name(node.func) not in CHANGING or not new or owner is None:
+            return
+        if isinstance(update := new.get("update"), ast.Dict):
+            new = dict(list_items(update))
+        for found in self.trace(owner, at):
+            if isinstance(found.node, Instance):
+                names = [part.target.id for part in found.node.of.body if is_field(part)]  # type: ignore[attr-defined]
+                given = {f"{name} of object": [Traced(new[name], at)] for name in names if name in new}
+                given |= {f"{name} of object": [*self.get_member(found, name)] for name in names if name not in new}
+                fields = [ast.keyword(name, ast.Name(f"{name} of object", ast.Load())) for name in names]
+                made = self.passed.setdefault((node, found.node.of.name), ast.Call(node.func, [], fields))
+                where = Surroundings(at.file, at.owner, at.outer, given)
+                yield Traced(Instance(found.node.of, made, where), found.at)  # type: ignore[arg-type]
 
     def _make_name_pattern(self, found: Traced) -> str:
         """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
@@ -1243,6 +1332,8 @@ class Program:
                 yield from self.list_returned(target, called.at, self._pass(target, node, at), node, None)
         elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
             yield from self._call_partial(target, called, node, at)
+        elif isinstance(target, ast.ClassDef) and self._is_enum(called):
+            yield from self._pick_members(called, node, at)
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 
@@ -1454,7 +1545,12 @@ def get_default(call: ast.Call) -> ast.expr | None:
 def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Find the targets and values of an assignment."""
     if isinstance(statement, ast.Assign):
-        yield from ((target, statement.value) for target in statement.targets)
+        for target in statement.targets:
+            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else ()
+            values = statement.value.elts if isinstance(statement.value, ast.Tuple | ast.List) else ()
+            yield from (
+                zip(parts, values, strict=True) if parts and len(parts) == len(values) else [(target, statement.value)]
+            )
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
         yield statement.target, statement.value
 

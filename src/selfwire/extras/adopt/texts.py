@@ -18,8 +18,10 @@ from selfwire.extras.adopt.source import (
     DEEPEST,
     OPENERS,
     Argument,
+    BoundMethod,
     Element,
     Function,
+    Instance,
     Outside,
     Program,
     Surroundings,
@@ -357,6 +359,16 @@ class TextFinder:
     def _follow_function(self, node: Any, at: Surroundings, reach: Reach) -> None:
         for returned in self.program.list_returned(node, at, {}, None, None):
             self.follow(returned.node, returned.at, reach)
+
+    def _follow_object(self, node: Instance, at: Surroundings, reach: Reach) -> None:
+        """Follow what `str(object)` returns."""
+        for method in self.program.get_member(Traced(node, at), "__str__"):
+            for returned in (
+                self.program.list_returned(method.node.function, method.at, {}, None, Traced(node, at))
+                if isinstance(method.node, BoundMethod)
+                else ()
+            ):
+                self.follow(returned.node, returned.at, reach._replace(whole=False))
 
     # calls
 
@@ -787,6 +799,7 @@ HANDLERS: dict[type, Any] = {
     ast.ListComp: TextFinder._follow_comprehension,
     ast.GeneratorExp: TextFinder._follow_comprehension,
     ast.Call: TextFinder._follow_call,
+    Instance: TextFinder._follow_object,
     **dict.fromkeys(Function.__args__, TextFinder._follow_function),
 }
 """How the texts of an expression are found, by its kind."""

@@ -1,7 +1,7 @@
 """Pieces of code that a graph reaches: what each of them refers to, asks models for, and where it may lead."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -68,6 +68,15 @@ class Code:
     graphs: list[tuple[Traced, Traced]] = field(default_factory=list)
     jumps: list[Traced] = field(default_factory=list)
     tasks: list[Traced] = field(default_factory=list)
+
+    @property
+    def passes(self) -> int:
+        """How many of the functions here and around are followed for what a certain call passes."""
+        here: Surroundings | None = self.at
+        count = 0
+        while here is not None:
+            count, here = count + bool(here.given), here.outer
+        return count
 
     def list_reached(self) -> list["Code"]:
         """List this piece of code and all that it refers to, directly or not."""
@@ -167,12 +176,19 @@ class CodeReader:
         while self.pending:
             self._read(self.pending.pop())
 
-    def follow_texts(self) -> None:
-        """Follow what models are asked to the texts in the source."""
+    def follow_texts(self, used: Collection[Code]) -> None:
+        """Follow what models are asked to the texts in the source.
+
+        Args:
+            used: pieces of code that tell who uses a text; others do so for a text that is found by them alone.
+        """
         self.program.live = {code.owner for code in self.codes.values() if isinstance(code.owner, Function)}
         self.program.traced.clear()  # arguments of calls that nothing reaches are left out from now on
-        for node, at, reach in self.asked:
-            self.texts.follow(node, at, reach)
+        for is_first in (True, False):
+            self.texts.told = set() if is_first else set(self.texts.drafts)
+            for node, at, reach in self.asked:
+                if (reach.unit is None or reach.unit in used) is is_first:
+                    self.texts.follow(node, at, reach)
 
     def ask(self, node: Any, at: Surroundings, unit: Any, **more: Any) -> None:
         """Note an expression that reaches a model."""

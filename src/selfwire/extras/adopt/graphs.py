@@ -11,6 +11,7 @@ from selfwire.extras.adopt.inventory import ProgramEdge, ProgramInterrupt, Progr
 from selfwire.extras.adopt.kinds import (
     BUILDERS,
     Strings,
+    find_given_name,
     find_kinds,
     find_literals,
     find_strings,
@@ -277,9 +278,8 @@ class GraphReader:
             self._read_inside(draft, chosen, call, at, graph)
         return list(own)
 
-    @staticmethod
-    def _name_action(action: Action, node: ast.expr) -> str:
-        return action.target or ast.unparse(node)
+    def _name_action(self, action: Action, node: ast.expr) -> str:
+        return find_given_name(self.program, action.found) or action.target or ast.unparse(node)
 
     def _read_inside(self, draft: NodeDraft, action: Action, call: ast.Call, at: Surroundings, graph: str) -> None:
         """Read the agent, the tools or the graph inside a node."""

@@ -22,6 +22,7 @@ from selfwire.extras.adopt.source import (
     get_keywords,
     get_last_name,
     is_text,
+    list_assignments,
     list_decorators,
     read_key,
 )
@@ -242,12 +243,25 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
         return find_strings(program, node.value, at)
     names: list[str] = []
     for found in program.trace(node.value, at) if node.attr in ("__name__", "name") else ():
+        if given := find_given_name(program, found):
+            names.append(given)
+            continue
         function = found.node.function if isinstance(found.node, BoundMethod) else found.node
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.append(function.name)
         elif isinstance(found.node, ast.Call) and "name" in (named := get_keywords(found.node)):
             names += find_strings(program, named["name"], found.at).values
     return Strings(tuple(names), bool(names))
+
+
+def find_given_name(program: Program, found: Traced) -> str:
+    """Find the name that a program gives a function by `function.__name__ = name`; "" if it gives none."""
+    for statement in getattr(found.at.owner, "body", ()) if isinstance(found.node, ast.FunctionDef) else ():
+        for target, value in list_assignments(statement):
+            is_named = isinstance(target, ast.Attribute) and target.attr == "__name__"
+            if is_named and get_last_name(target.value) == found.node.name:
+                return "".join(find_strings(program, value, found.at).values[:1])
+    return ""
 
 
 def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> Strings:

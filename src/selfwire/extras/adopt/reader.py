@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,7 +54,7 @@ def read_program(name: str) -> Inventory:
         markers = list(_list_markers(graphs.program))
         for call, at in markers:
             graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
-        graphs.reader.follow_texts()
+        graphs.reader.follow_texts(_list_own(_list_users(graphs)[0]))
         for call in _list_threads(graphs.program):
             graphs.note(
                 call.node,
@@ -292,6 +292,18 @@ def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
     for tool in graphs.makers.tools.values():
         add(f"tool {tool.name}", [tool.docs, tool.body])
     return users, order
+
+
+def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:
+    """List the pieces of code that their users have to themselves, as far as that is known.
+
+    Of a function that is made in a loop, each user has a piece with what its round passes, beside a common one.
+    """
+    most: dict[tuple[Any, str], int] = {}
+    for code, labels in users.items():
+        for label in labels:
+            most[code.owner, label] = max(code.passes, most.get((code.owner, label), 0))
+    return {code for code, labels in users.items() if any(code.passes == most[code.owner, label] for label in labels)}
 
 
 def _make_text(

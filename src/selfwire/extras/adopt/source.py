@@ -1167,16 +1167,12 @@ class Program:
     def _is_spread(self, value: Traced) -> bool:
         """Whether a dict has items of another that the source does not show, as `{**DEFAULTS, **given}`."""
         node = value.node
-        spread = (
-            [part for key, part in zip(node.keys, node.values, strict=True) if key is None]
-            if isinstance(node, ast.Dict)
-            else []
-        )
-        return any(
-            not isinstance(found.node, ast.Dict | ast.DictComp)
-            for part in spread
-            for found in self.trace(part, value.at)
-        )
+        pairs = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ()
+        for part in (part for key, part in pairs if key is None):
+            known = (isinstance(found.node, ast.Dict | ast.DictComp) for found in self.trace(part, value.at))
+            if self._is_open(Traced(part, value.at)) or not all(known):
+                return True
+        return False
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:

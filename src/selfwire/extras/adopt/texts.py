@@ -162,6 +162,7 @@ class TextFinder:
     Attributes:
         writes: expressions that nodes write into fields of the state, by field.
         unit_of: finds the piece of code in which a call stands.
+        told: texts whose users are all known.
         is_reply: finds whether a call asks a model, so that its result is no text of the program.
     """
 
@@ -171,6 +172,7 @@ class TextFinder:
         self.opaque: dict[tuple[Path, int], tuple[Any, str, str]] = {}
         self.writes: dict[str, list[Traced]] = {}
         self.seen: set[Any] = set()
+        self.told: set[tuple[Path, int, int]] = set()
 
     def follow(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Find the texts that an expression is made of."""
@@ -321,7 +323,7 @@ class TextFinder:
         known.vias.add(reach.via)
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
-        if reach.unit is not None and reach.unit not in known.units:
+        if reach.unit is not None and reach.unit not in known.units and key not in self.told:
             known.units.append(reach.unit)
 
     # collections
@@ -577,7 +579,16 @@ class TextFinder:
     def _follow_file_keys(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
         """Follow `yaml.safe_load(...)["key"]`; returns whether it is such an expression."""
         found = prompt_files.find_loaded(self.program, node, at)
-        return found is not None and self._follow_loaded(found[0].node, found[0].at, found[1], reach)
+        if found is None:
+            return False
+        call, keys = found
+        callers = {key.call for level in keys for key in level or () if key.call is not None}
+        for caller in callers or {None}:  # each passes a key of its own
+            passed = tuple(level and tuple(key for key in level if key.call in (caller, None)) for level in keys)
+            unit = self.unit_of(caller) if caller is not None else None
+            if not self._follow_loaded(call.node, call.at, passed, reach._replace(unit=unit or reach.unit)):
+                return False
+        return True
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
         opened = prompt_files.find_loaded_path(self.program, call, at)

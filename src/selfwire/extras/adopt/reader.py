@@ -19,6 +19,7 @@ from selfwire.extras.adopt.prompt_files import list_globbed
 from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import (
     BoundMethod,
+    Element,
     Function,
     Outside,
     Program,
@@ -378,15 +379,19 @@ def _list_compared_texts(program: Program, node: ast.AST, at: Surroundings) -> I
         for inner in part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else [part]:
             if is_text(inner):
                 yield inner.value
-            elif isinstance(inner, ast.Name | ast.Attribute):
+            elif isinstance(inner, ast.Name | ast.Attribute | ast.Subscript):
                 yield from _list_named_constants(program, inner, at)
 
 
 def _list_named_constants(program: Program, node: ast.expr, at: Surroundings) -> Iterator[str]:
-    """Find the texts of a constant of the module or of another that a comparison names."""
+    """Find the texts of a constant of the module or of another that a comparison names, or of those in a loop."""
     name = node.id if isinstance(node, ast.Name) else get_last_name(getattr(node, "value", None))
-    if not name or name not in at.names.bound:
+    if not name:
         return
+    if name not in at.names.bound or isinstance(node, ast.Subscript):
+        at = program.find_surroundings(node, at)
+        if not any(isinstance(value, Element) and value.loop for value in at.names.bound.get(name, ())):
+            return
     for found in program.trace(node, at):
         if isinstance(found.node, ast.Tuple | ast.List | ast.Set):
             for part in found.node.elts:

@@ -490,6 +490,14 @@ class Program:
             if isinstance(target, ast.Name) and target.id not in at.names.bound:
                 self.additions.setdefault(target.id, []).append(Traced(value, at))
 
+    def find_surroundings(self, node: Any, top: Surroundings) -> Surroundings:
+        """Find the surroundings of a node of a file."""
+        around = self.parents.get(node)
+        if around is None:
+            return top
+        at = self.find_surroundings(around, top)
+        return self.enter(around, at) if isinstance(around, Function | ast.ClassDef) else at
+
     def enter(self, owner: Any, at: Surroundings) -> Surroundings:
         """Return the surroundings inside a class or function."""
         key = (owner, at)

@@ -1,7 +1,7 @@
 """Pieces of code that a graph reaches: what each of them refers to, asks models for, and where it may lead."""
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -176,19 +176,21 @@ class CodeReader:
         while self.pending:
             self._read(self.pending.pop())
 
-    def follow_texts(self, used: Collection[Code]) -> None:
+    def follow_texts(self, users: Mapping[Code, Sequence[str]], own: Collection[Code]) -> None:
         """Follow what models are asked to the texts in the source.
 
         Args:
-            used: pieces of code that tell who uses a text; others do so for a text that is found by them alone.
+            users: nodes, agents and tools by the pieces of code that they use.
+            own: pieces of code that tell who uses a text; others do so for a text that is found by them alone.
         """
         self.program.live = {code.owner for code in self.codes.values() if isinstance(code.owner, Function)}
         self.program.traced.clear()  # arguments of calls that nothing reaches are left out from now on
+        self.texts.users = users
         for is_first in (True, False):
             self.texts.told = set() if is_first else set(self.texts.drafts)
             for node, at, reach in self.asked:
-                if (reach.unit is None or reach.unit in used) is is_first:
-                    self.texts.follow(node, at, reach)
+                if (reach.unit is None or reach.unit in own) is is_first:
+                    self.texts.follow(node, at, reach._replace(users=frozenset(users.get(reach.unit, ()))))
 
     def ask(self, node: Any, at: Surroundings, unit: Any, **more: Any) -> None:
         """Note an expression that reaches a model."""

@@ -25,6 +25,7 @@ from selfwire.extras.adopt.source import (
     Surroundings,
     Traced,
     end_circles,
+    get_docstring,
     get_keywords,
     get_last_name,
     is_text,
@@ -631,11 +632,3 @@ def _list_parts(program: Program, found: Traced) -> list[Traced] | None:
     if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
         return None
     return [element for part in parts for element in program.trace(part.node, part.at)]
-
-
-def get_docstring(owner: Any) -> ast.Constant | None:
-    """The constant that is the docstring of a function or class."""
-    first = owner.body[0] if owner.body else None
-    if isinstance(first, ast.Expr) and is_text(first.value):
-        return first.value
-    return None

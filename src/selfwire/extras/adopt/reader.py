@@ -55,7 +55,8 @@ def read_program(name: str) -> Inventory:
         markers = list(_list_markers(graphs.program))
         for call, at in markers:
             graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
-        graphs.reader.follow_texts(_list_own(_list_users(graphs)[0]))
+        users, _ = _list_users(graphs)
+        graphs.reader.follow_texts(users, _list_own(users))
         for call in _list_threads(graphs.program):
             graphs.note(
                 call.node,
@@ -310,7 +311,8 @@ def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:
 def _make_text(
     draft: TextDraft, users: dict[Code, list[str]], order: list[str], signals: dict[str, str], said: list[str]
 ) -> ProgramText:
-    used = sorted((label for unit in draft.units for label in users.get(unit, ())), key=order.index)
+    early = (label for unit in draft.units for label in users.get(unit, ()))
+    used = sorted({*draft.users, *early}, key=order.index)
     line, end_line, column, end_column = draft.place
     whole = "".join(draft.pieces)
     signal = "" if draft.holes else signals.get(whole.strip(), "")
@@ -321,7 +323,7 @@ def _make_text(
         role=draft.roles[0] if draft.roles else "",
         pieces=draft.pieces,
         holes=draft.holes,
-        used_by=tuple(dict.fromkeys(used)),
+        used_by=tuple(used),
         signal=signal,
         keeps=tuple(keeps),
         is_past="client" in draft.vias and not {"model", "marker"} & draft.vias,

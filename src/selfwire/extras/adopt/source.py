@@ -683,7 +683,7 @@ class Program:
         for value in self.trace(node.source, at):
             for part in self._take(value, node):
                 found = True
-                yield from self.trace(part.node, part.at, value.call)
+                yield from self.trace(part.node, part.at, part.call or value.call)
         if not found:
             yield Traced(node, at)
 
@@ -759,7 +759,10 @@ class Program:
         return Traced(Instance(of.node, self.passed[part, ""], inside), of.at)  # type: ignore[arg-type]
 
     def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
-        return [part for node in nodes for found in self.trace(node, at) for part in self.iterate(found)]
+        found = [(value, part) for node in nodes for value in self.trace(node, at) for part in self.iterate(value)]
+        return [
+            part._replace(call=part.call or value.call) if isinstance(part, Traced) else part for value, part in found
+        ]
 
     def _iterate_call(self, node: ast.Call, at: Surroundings) -> Iterator["Traced | tuple[Traced, ...]"]:
         name, given = get_last_name(node.func), [part for part in node.args if not isinstance(part, ast.Starred)]
@@ -888,12 +891,22 @@ class Program:
 
     def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         found = False
+        if node.attr == "__doc__":
+            yield from self._list_docstrings(node.value, at)
+            return
         for base in self.trace(node.value, at):
             for value in self.get_member(base, node.attr):
                 found = True
                 yield from self.trace(value.node, value.at, value.call or base.call)
         if not found:
             yield Traced(node, at)
+
+    def _list_docstrings(self, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        """Find the docstrings of the functions and classes that an expression may be."""
+        for found in self.trace(node, at):
+            owner = found.node.function if isinstance(found.node, BoundMethod) else found.node
+            if isinstance(owner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from (Traced(doc, found.at) for doc in [get_docstring(owner)] if doc is not None)
 
     def get_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what an attribute of a traced value is bound to."""
@@ -1544,6 +1557,14 @@ def get_default(call: ast.Call) -> ast.expr | None:
     """The default, or the function that makes it, in a call of `field` or `Field`."""
     named = {keyword.arg: keyword.value for keyword in call.keywords}
     return named.get("default") or named.get("default_factory") or (call.args[0] if call.args else None)
+
+
+def get_docstring(owner: Any) -> ast.Constant | None:
+    """The constant that is the docstring of a function or class."""
+    first = owner.body[0] if owner.body else None
+    if isinstance(first, ast.Expr) and is_text(first.value):
+        return first.value
+    return None
 
 
 def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -6,7 +6,7 @@ import re
 import string
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,6 +120,7 @@ class Reach(NamedTuple):
         changes: functions that change its white space, in the order of their use.
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
+        users: nodes, agents and tools that use it.
         marks: words in it that the program replaces by something else.
         via: model; client, if it is not LangChain's; message, for a literal that one of them is sent; marker, for one
             that `selfwire.text` names.
@@ -133,6 +134,7 @@ class Reach(NamedTuple):
     whole: bool = True
     via: str = "model"
     marks: tuple[str, ...] = ()
+    users: frozenset[str] = frozenset()
 
     def change_first(self, changes: tuple[str, ...]) -> "Reach":
         """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
@@ -141,7 +143,12 @@ class Reach(NamedTuple):
 
 @dataclass
 class TextDraft:
-    """A text while the program is read."""
+    """A text while the program is read.
+
+    Attributes:
+        users: nodes, agents and tools that use it.
+        units: pieces of code that use it, as long as their users are not known.
+    """
 
     path: Path
     kind: str
@@ -152,6 +159,7 @@ class TextDraft:
     place: tuple[int, int, int, int]
     node: Any = None
     roles: list[str] = field(default_factory=list)
+    users: frozenset[str] = frozenset()
     units: list[Any] = field(default_factory=list)
     vias: set[str] = field(default_factory=set)
 
@@ -162,6 +170,7 @@ class TextFinder:
     Attributes:
         writes: expressions that nodes write into fields of the state, by field.
         unit_of: finds the piece of code in which a call stands.
+        users: nodes, agents and tools by the pieces of code that they use, once these are known.
         told: texts whose users are all known.
         is_reply: finds whether a call asks a model, so that its result is no text of the program.
     """
@@ -172,6 +181,7 @@ class TextFinder:
         self.opaque: dict[tuple[Path, int], tuple[Any, str, str]] = {}
         self.writes: dict[str, list[Traced]] = {}
         self.seen: set[Any] = set()
+        self.users: Mapping[Any, Sequence[str]] = {}
         self.told: set[tuple[Path, int, int]] = set()
 
     def follow(self, node: Any, at: Surroundings, reach: Reach) -> None:
@@ -193,20 +203,18 @@ class TextFinder:
             elif isinstance(found.node, Outside):
                 self._note_opaque(node, at, reach, found.node.name)
             elif not isinstance(found.node, Argument):
-                is_called = found.call is not None and not self._is_constant_field(node, at)
-                unit = self.unit_of(found.call) if is_called else None
-                self.follow(found.node, found.at, reach._replace(unit=unit or reach.unit))
+                self.follow(found.node, found.at, self._pass_on(reach, found.call))
         if isinstance(node, ast.Attribute):
             self._follow_field(node.value, node.attr, at, reach)
 
-    def _is_constant_field(self, node: Any, at: Surroundings) -> bool:
-        """Whether a node is a field of an object that a constant of a module holds, as `PROMPTS.plan`."""
-        owner = node.value if isinstance(node, ast.Attribute) else None
-        found = list(self.program.look_up(owner.id, at)) if isinstance(owner, ast.Name) else []
-        return bool(found) and all(
-            isinstance(value.node, ast.expr) and value.at.owner is value.at.file.tree and not value.at.given
-            for value in found
-        )
+    def _pass_on(self, reach: Reach, call: Any) -> Reach:
+        """The reach of what a call passes: of those who use it, the ones that use the code of the call too."""
+        unit = self.unit_of(call) if call is not None else None
+        if unit is None:
+            return reach
+        calling = frozenset(self.users.get(unit, ()))
+        is_tool = all(label.startswith("tool ") for label in calling)  # which may name a constant, and sends nothing
+        return reach._replace(unit=unit, users=(reach.users & calling) or (reach.users if is_tool else calling))
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
@@ -323,8 +331,9 @@ class TextFinder:
         known.vias.add(reach.via)
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
-        if reach.unit is not None and reach.unit not in known.units and key not in self.told:
-            known.units.append(reach.unit)
+        if key not in self.told:
+            known.users |= reach.users
+            known.units += [reach.unit] if reach.unit is not None and not self.users else []
 
     # collections
 
@@ -382,9 +391,7 @@ class TextFinder:
             self._follow_field(node.func.value, key.value, at, reach)
         for value in found:
             if not isinstance(value.node, Argument):
-                unit = self.unit_of(value.call) if value.call is not None else None
-                own = self.program.calls and unit is not None and value.call is not node
-                self.follow(value.node, value.at, reach._replace(unit=unit if own else reach.unit))
+                self.follow(value.node, value.at, self._pass_on(reach, value.call if value.call is not node else None))
         if found or self.is_reply(node, at):
             return
         handler = CALLS.get(name)
@@ -520,6 +527,11 @@ class TextFinder:
         for part in node.args[:1]:
             self.follow(part, at, reach.change_first((own,)))
 
+    def _follow_docstring(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `inspect.getdoc(function)`."""
+        for part in node.args[:1]:
+            self.follow(ast.Attribute(part, "__doc__", ast.Load()), at, reach.change_first(("cleandoc",)))
+
     def _follow_laid_out(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `textwrap.indent(text, prefix)` and its like."""
         for part in node.args[:1]:
@@ -585,8 +597,7 @@ class TextFinder:
         callers = {key.call for level in keys for key in level or () if key.call is not None}
         for caller in callers or {None}:  # each passes a key of its own
             passed = tuple(level and tuple(key for key in level if key.call in (caller, None)) for level in keys)
-            unit = self.unit_of(caller) if caller is not None else None
-            if not self._follow_loaded(call.node, call.at, passed, reach._replace(unit=unit or reach.unit)):
+            if not self._follow_loaded(call.node, call.at, passed, self._pass_on(reach, caller)):
                 return False
         return True
 
@@ -822,6 +833,7 @@ CALLS: dict[str, Any] = {
     "render": TextFinder._follow_substitution,
     "join": TextFinder._follow_join,
     "dedent": TextFinder._follow_dedent,
+    "getdoc": TextFinder._follow_docstring,
     "cleandoc": TextFinder._follow_dedent,
     "replace": TextFinder._follow_replaced,
     "cast": TextFinder._follow_cast,
